@@ -1,0 +1,44 @@
+# make run: install and run the main job.  make test: install what the tests need and run everything CI runs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: run test test-all lint types docs bench clean
+
+run: $(VENV)/.run
+	$(BIN)/fedcast inspect
+
+test: lint types docs
+	$(BIN)/python -m pytest -m "not slow" --cov --cov-report=term:skip-covered
+
+test-all: lint types docs
+	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	PYTHONPATH=tools $(BIN)/lint-imports
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+docs: $(VENV)/.dev
+	$(BIN)/python -m mkdocs build --strict --quiet
+
+bench: $(VENV)/.dev
+	for script in benchmarks/[a-z]*.py; do $(BIN)/python $$script --quick || exit 1; done
+
+clean:
+	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) --editable .
+	touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) --editable ".[dev]"
+	touch $@ $(VENV)/.run

@@ -1,0 +1,3 @@
+"""fedcast: federated learning on skewed data, made faster by planned data sharing."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,34 @@
+"""Scenarios: every parameter of a task, with its unit, default and range; TOML in and out."""
+
+from fedcast.scenario.files import PRESETS, load_scenario, preset, to_toml
+from fedcast.scenario.sections import (
+    Allocation,
+    Cellular,
+    Clustering,
+    Data,
+    Devices,
+    Geometry,
+    Rounds,
+    Scenario,
+    Sidelink,
+    Training,
+    Trust,
+)
+
+__all__ = [
+    "PRESETS",
+    "Allocation",
+    "Cellular",
+    "Clustering",
+    "Data",
+    "Devices",
+    "Geometry",
+    "Rounds",
+    "Scenario",
+    "Sidelink",
+    "Training",
+    "Trust",
+    "load_scenario",
+    "preset",
+    "to_toml",
+]

@@ -1,0 +1,283 @@
+"""Scenarios as TOML: read, override, write, and say what is wrong with one, all faults in one go."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import tomlkit
+from pydantic import ValidationError
+
+from fedcast.errors import ScenarioError
+from fedcast.scenario.describe import accepted, comment, field_at, is_section, unit_of
+from fedcast.scenario.sections import Scenario, Section
+
+Tree = dict[str, Any]
+
+# Table I of the paper as printed, under the reading of its sidelink that gives v_th a meaning (SPEC §3, §4).
+PRESETS: dict[str, Tree] = {
+    "default": {},
+    "paper": {
+        "sidelink": {"model": "los_only", "tx_gain_db": 0.0, "rx_gain_db": 0.0},
+        "devices": {"energy_coefficient": 4e-26, "energy_budget_j": 0.005},
+        "allocation": {"max_sharing_ratio": 1.0},
+    },
+}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that is wrong: where, what was found, and what would be accepted."""
+
+    path: str
+    message: str
+    line: int | None = None
+
+    def __str__(self) -> str:
+        where = f"line {self.line}: " if self.line else ""
+        return f"{where}{self.path}: {self.message}" if self.path else f"{where}{self.message}"
+
+
+def preset(name: str = "default") -> Scenario:
+    """The scenario of that name.
+
+    Example:
+        >>> preset("paper").devices.energy_budget_j
+        0.005
+    """
+    if name not in PRESETS:
+        raise ScenarioError(f"unknown preset {name!r}{_did_you_mean(name, PRESETS)}; there are {', '.join(PRESETS)}")
+    return Scenario.model_validate(PRESETS[name])
+
+
+def load_scenario(path: str | Path | None = None, *, base: str = "default", overrides: Sequence[str] = ()) -> Scenario:
+    """Read a TOML file over a preset, apply `section.key=value` overrides, and check everything at once.
+
+    Args:
+        path: a TOML file; what it leaves out is taken from the preset. None: the preset itself.
+        base: name of the preset.
+        overrides: strings such as ``"data.num_users=50"``; they win over the file.
+
+    Example:
+        >>> load_scenario(overrides=["data.num_users=50"]).data.num_users
+        50
+    """
+    text = "" if path is None else _read(Path(path))
+    faults: list[Fault] = []
+    given = _parse(text, path)
+    tree = _merge(preset(base).model_dump(exclude_unset=True), given)
+    for override in overrides:
+        tree, fault = _apply(tree, override)
+        if fault:
+            faults.append(fault)
+    scenario, found = _check(tree, text, given)
+    faults += found
+    if faults or scenario is None:
+        source = str(path) if path is not None else "scenario"
+        raise ScenarioError("\n".join(f"{source}: {fault}" for fault in faults))
+    return scenario
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ScenarioError(f"{path}: no such file; `fedcast init {path}` writes one") from None
+    except IsADirectoryError:
+        raise ScenarioError(f"{path}: is a folder, expected a TOML file") from None
+    except UnicodeDecodeError as error:
+        raise ScenarioError(f"{path}: not UTF-8 text (byte {error.start})") from None
+
+
+def _parse(text: str, path: str | Path | None) -> Tree:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ScenarioError(f"{path}: not valid TOML: {error}") from None
+
+
+def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> Tree:
+    merged = dict(base)
+    for key, value in over.items():
+        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+        merged[key] = _merge(merged[key], value) if both else value
+    return merged
+
+
+def _apply(tree: Tree, override: str) -> tuple[Tree, Fault | None]:
+    path, equals, text = override.partition("=")
+    keys = path.strip().split(".")
+    if not equals or not all(keys):
+        return tree, Fault("", f"--set {override}: expected section.key=value, for example data.num_users=50")
+    value: Any = _value(text.strip())
+    for key in reversed(keys):
+        value = {key: value}
+    return _merge(tree, value), None
+
+
+def _value(text: str) -> Any:
+    """The value of an override: TOML where it is TOML, else the text itself, so that strings need no quotes."""
+    if text.lower() == "none":
+        return None
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _check(tree: Tree, text: str, given: Tree) -> tuple[Scenario | None, list[Fault]]:
+    try:
+        return Scenario.model_validate(tree), []
+    except ValidationError as error:
+        faults = [_fault(detail) for detail in error.errors(include_url=False)]
+    lines = _lines_of_keys(text) if given else {}
+    return None, [Fault(fault.path, fault.message, lines.get(fault.path)) for fault in _unique(faults)]
+
+
+def _unique(faults: Iterable[Fault]) -> list[Fault]:
+    return list(dict.fromkeys(faults))
+
+
+def _fault(detail: Mapping[str, Any]) -> Fault:
+    location = [str(part) for part in detail["loc"]]
+    keys = location[:2]
+    path = ".".join(keys)
+    if detail["type"] == "extra_forbidden":
+        return Fault(path, _unknown_key(location))
+    message = str(detail.get("ctx", {}).get("error", "")) if detail["type"] == "value_error" else ""
+    field = field_at(keys)
+    if field is None or is_section(field):
+        return Fault(path, message or f"expected a table [{path}], got {detail['input']!r}")
+    expected = message or f"expected {accepted(keys[-1], field)}{_in_si_units(keys[-1], detail['input'])}"
+    return Fault(path, f"{detail['input']!r} is refused: {expected}")
+
+
+_PREFIXES = {"": 1.0, "G": 1e9, "M": 1e6, "k": 1e3, "m": 1e-3, "u": 1e-6, "µ": 1e-6}
+
+
+def _in_si_units(name: str, value: Any) -> str:
+    """A way out for values such as "28 GHz": the plain number in the field's unit."""
+    number = (
+        re.fullmatch(rf"\s*([-+.\deE]+)\s*([GMkmuµ]?){unit_of(name)}\s*", value) if isinstance(value, str) else None
+    )
+    if number is None:
+        return ""
+    return f"; write {_float_text(float(number[1]) * _PREFIXES[number[2]])}"
+
+
+def _unknown_key(location: Sequence[str]) -> str:
+    *parents, key = location
+    known = _keys_of(parents)
+    if not parents and (home := _home_of(key)):
+        return f"unknown key; did you mean {home}?"
+    hint = _other_unit(key, known) or _did_you_mean(key, known)
+    if not hint and (home := _home_of(key)):
+        hint = f"; did you mean {home}?"
+    where = f"[{parents[0]}]" if parents else "a scenario"
+    return "unknown key" + (hint or f"; {where} has {', '.join(known)}")
+
+
+def _keys_of(parents: Sequence[str]) -> list[str]:
+    section: type[Section] = Scenario
+    for parent in parents:
+        section = section.model_fields[parent].annotation  # type: ignore[assignment]
+    return list(section.model_fields)
+
+
+def _home_of(key: str) -> str | None:
+    """The full path of a key that was written outside its section."""
+    homes = [name for name, field in Scenario.model_fields.items() if is_section(field) and key in _keys_of([name])]
+    return f"{homes[0]}.{key}" if len(homes) == 1 else None
+
+
+_UNITS = r"_(dbm_hz|per_m2|ghz|mhz|khz|hz|mw|kw|w|dbm|db|ms|us|s|km|cm|m|mj|kj|j|kbps|mbps|gbps|bps)$"
+
+
+def _other_unit(key: str, known: Iterable[str]) -> str:
+    """Recognises `power_mw` where `power_w` is meant, and says that values are in SI units."""
+    stem = re.sub(_UNITS, "", key)
+    for name in known:
+        if re.sub(_UNITS, "", name) == stem and name != key:
+            return f"; did you mean {name}? Its unit is the end of its name"
+    return ""
+
+
+def _did_you_mean(word: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def _lines_of_keys(text: str) -> dict[str, int]:
+    """The line on which each `section.key` of a TOML text stands (1-based)."""
+    lines: dict[str, int] = {}
+    section = ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if header := re.match(r"\s*\[\s*([\w.\-]+)\s*\]", line):
+            section = header[1] + "."
+            lines.setdefault(header[1], number)
+        elif key := re.match(r"\s*([\w.\-]+)\s*=", line):
+            lines.setdefault(section + key[1], number)
+    return lines
+
+
+def to_toml(scenario: Scenario, *, comments: bool = True) -> str:
+    """A scenario as TOML text: every parameter, with a comment that gives meaning, unit and range.
+
+    A parameter that is unset (None) stands as a comment, since TOML has no empty value.
+
+    Example:
+        >>> from fedcast.scenario import Scenario
+        >>> print(to_toml(Scenario()).splitlines()[3])
+        seed = 0  # seed of every random choice; a whole number, >= 0
+    """
+    lines = [
+        "# fedcast scenario. Delete what you do not want to fix: missing keys take the preset's value.",
+        "",
+    ]
+    if not comments:
+        lines = []
+    else:
+        lines.append("# All units are SI and stand at the end of a name.")
+    lines += _assignments(scenario, comments)
+    for name, field in type(scenario).model_fields.items():
+        if is_section(field):
+            section: Section = getattr(scenario, name)
+            lines += ["", f"[{name}]"]
+            if comments and section.__doc__:
+                lines[-1] += f"  # {section.__doc__.strip().splitlines()[0]}"
+            lines += _assignments(section, comments)
+    return "\n".join(lines) + "\n"
+
+
+def _assignments(section: Section, comments: bool) -> list[str]:
+    lines = []
+    for name, field in type(section).model_fields.items():
+        if is_section(field):
+            continue
+        line = _assignment(name, getattr(section, name))
+        if line.startswith("#") and not comments:
+            continue
+        lines.append(line + (f"  # {comment(name, field)}" if comments else ""))
+    return lines
+
+
+def _assignment(name: str, value: Any) -> str:
+    if value is None:
+        return f"# {name} ="
+    if isinstance(value, float):
+        return f"{name} = {_float_text(value)}"
+    return f"{name} = {tomlkit.item(list(value) if isinstance(value, tuple) else value).as_string()}"
+
+
+def _float_text(value: float) -> str:
+    """The shortest text that gives the same number, with an exponent where that reads better."""
+    if value and not 1e-4 <= abs(value) < 1e6:
+        mantissa, exponent = f"{Decimal(repr(value)).normalize():E}".split("E")
+        return f"{mantissa}e{int(exponent)}"
+    return repr(value)

@@ -1,0 +1,316 @@
+"""Every parameter of a scenario: its meaning, unit, range and default.
+
+The unit is the end of the name (`_s`, `_j`, `_hz`, `_bps`, `_m`, `_w`, `_db`, `_dbm`). This file is the only place
+in the package where a default number stands.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+
+Share = Annotated[float, Field(ge=0, le=1)]
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+Count = Annotated[int, Field(ge=1)]
+
+# Weights of the models that fedcast trains, so that a plan needs no PyTorch. "auto" is the dataset's usual model.
+WEIGHTS_OF_MODEL = {"mlp": 2_410, "small_cnn": 1_898, "cnn": 21_840, "vgg16": 14_728_266, "lstm": 819_920}
+MODEL_OF_DATASET = {
+    "digits": "small_cnn",
+    "cifar10": "vgg16",
+    "shakespeare": "lstm",
+    "tiny_shakespeare": "lstm",
+}
+USUAL_MODEL = "cnn"
+
+LITERAL_FADING_REFUSED = (
+    "the expected delay E[M/v] is infinite under Rayleigh fading at every SNR, since the rate falls to 0 with "
+    "positive density there; use ergodic, truncated, nakagami or awgn"
+)
+
+
+class Section(BaseModel):
+    """A table of the TOML file. Values cannot be changed once made; unknown keys are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class Data(Section):
+    """Which data there are and how they are spread over the users."""
+
+    dataset: str = Field("digits", description="name of a dataset (`fedcast datasets` lists them)")
+    file: str | None = Field(None, description="own data: an .npz with inputs, labels, test_inputs, test_labels")
+    num_users: Count = Field(100, description="users K")
+    partition: str = Field(
+        "label_skew",
+        description="label_skew, dirichlet, shards, quantity, natural, iid, indices, noise or concept",
+    )
+    single_class_share: Share = Field(0.8, description="label_skew: share of users that hold one class only")
+    alpha: Positive = Field(0.1, description="dirichlet: concentration; small is skewed")
+    classes_per_user: Count = Field(2, description="shards: classes of each user")
+    quantity_alpha: Positive = Field(0.5, description="quantity: concentration of the sizes; small is skewed")
+    min_samples: Annotated[int, Field(ge=0)] = Field(
+        1, description="dirichlet, quantity: every user holds at least so many samples"
+    )
+    noise_level: NotNegative = Field(0.1, description="noise: variance of the last user's noise; user k has level*k/K")
+    concept: Literal["rotation", "labels"] = Field(
+        "rotation", description="concept: turn the images of each group, or permute its labels"
+    )
+    concept_groups: Count = Field(4, description="concept: number of groups of users")
+    indices_file: str | None = Field(None, description="indices: .json, .csv (user,sample) or .npz (samples, offsets)")
+    text_stride: Count = Field(1, description="text: characters between the starts of two sequences")
+    samples_per_user: Count = Field(600, description="synthetic: mean samples of a user")
+    num_classes: Count = Field(10, description="synthetic: classes")
+    descriptor: Literal["classes", "values", "clusters"] = Field(
+        "classes",
+        description="what the planner sees: labels (next characters), input values or feature clusters",
+    )
+    value_bins: Count = Field(16, description="descriptor values: bins of the histogram")
+    value_min: float = Field(-1.0, description="descriptor values: lower end of the histogram")
+    value_max: float = Field(2.0, validate_default=True, description="descriptor values: upper end of the histogram")
+    feature_clusters: Count = Field(16, description="descriptor clusters: number of k-means clusters")
+    bits_per_sample: Positive | None = Field(None, description="bits of one shared sample; unset: the dataset's own")
+
+    @field_validator("value_max")
+    @classmethod
+    def _above_value_min(cls, value: float, info: ValidationInfo) -> float:
+        if value <= info.data.get("value_min", value - 1):
+            raise ValueError(f"it must be above value_min = {info.data['value_min']}")
+        return value
+
+
+class Geometry(Section):
+    """Where users and base stations stand."""
+
+    layout: Literal["auto", "cell", "density"] = Field(
+        "auto",
+        description="cell: one cell whatever K; density: area grows with K; auto: cell up to users_per_cell users",
+    )
+    cell_radius_m: Positive = Field(1000.0, description="radius of a cell")
+    users_per_cell: Count = Field(100, description="users in a disc of one cell radius, kept as K grows")
+    user_height_m: Positive = Field(1.5, description="antenna height of a user")
+    base_station_height_m: Positive = Field(25.0, description="antenna height of a base station")
+    positions_file: str | None = Field(None, description="own positions: .csv or .parquet with user,x_m,y_m")
+
+
+class Sidelink(Section):
+    """The radio link between two users."""
+
+    model: Literal["four_state", "los_only", "single_slope", "umi", "uma", "v2x_urban", "macro"] = Field(
+        "four_state", description="path loss"
+    )
+    carrier_hz: Positive = Field(28e9, description="carrier frequency")
+    bandwidth_hz: Positive = Field(1e9, description="bandwidth of a multicast")
+    power_w: Positive = Field(0.01, description="transmit power of a head")
+    noise_density_dbm_hz: float = Field(-174.0, description="thermal noise density N0")
+    noise_figure_db: NotNegative = Field(0.0, description="receiver noise figure")
+    tx_gain_db: float = Field(12.0, description="array gain of the head")
+    rx_gain_db: float = Field(12.0, description="array gain of a member")
+    interference: Literal["noise_rise", "concurrent"] = Field(
+        "noise_rise", description="a fixed rise of the noise, or the sum over all heads that send at once"
+    )
+    noise_rise_db: NotNegative = Field(3.0, description="interference as a rise of the noise")
+    shadowing: Literal["margin", "drawn"] = Field("margin", description="a fixed margin, or one draw for each pair")
+    shadow_margin_db: NotNegative = Field(4.0, description="shadowing margin: loss taken off every link")
+    state_mode: Literal["mean_sinr", "mean_rate", "sampled"] = Field(
+        "mean_sinr",
+        description="average the SINR over the states (as printed), average the rate, or draw a state",
+    )
+    fading: Literal["none", "ergodic"] = Field("none", description="small-scale fading")
+    reference_loss_db: float = Field(32.4, description="loss at 1 m and 1 GHz")
+    los_exponent: Positive = Field(2.1, description="path-loss exponent in line of sight")
+    nlos_exponent: Positive = Field(3.19, description="path-loss exponent without line of sight")
+    blockage_loss_db: NotNegative = Field(20.0, description="extra loss behind a person")
+    blocker_density_per_m2: NotNegative = Field(0.01, description="people per square metre")
+    blocker_radius_m: Positive = Field(0.3, description="radius of a person")
+    blocker_height_m: Positive = Field(1.7, description="height of a person")
+    min_distance_m: Positive = Field(1.0, description="shorter distances count as this")
+    min_rate_bps: NotNegative = Field(3.5e5, description="threshold v_th: slower links are not used")
+
+
+class Cellular(Section):
+    """The links between users and their base station."""
+
+    path_loss: Literal["macro", "uma", "umi"] = Field("macro", description="path loss")
+    carrier_hz: Positive = Field(2e9, description="carrier frequency of uma and umi; macro needs none")
+    downlink_bandwidth_hz: Positive = Field(20e6, description="bandwidth of the broadcast")
+    base_station_power_w: Positive = Field(1.0, description="transmit power of a base station")
+    subcarrier_bandwidth_hz: Positive = Field(1e6, description="bandwidth of one uplink subcarrier")
+    subcarriers: Count = Field(10, description="uplink subcarriers R of a cell")
+    uplink: Literal["parallel", "waves", "fractional"] = Field(
+        "parallel",
+        description="more users than subcarriers: all at once (the paper), R at a time, or split bandwidth",
+    )
+    noise_density_dbm_hz: float = Field(-174.0, description="thermal noise density N0")
+    noise_figure_db: NotNegative = Field(0.0, description="receiver noise figure")
+    noise_rise_db: NotNegative = Field(3.0, description="interference as a rise of the noise")
+    min_distance_m: Positive = Field(35.0, description="shorter distances count as this")
+    fading: Literal["ergodic", "truncated", "nakagami", "awgn"] = Field(
+        "ergodic", description="what the expected delay is taken over"
+    )
+    outage: Annotated[float, Field(gt=0, lt=1)] = Field(0.01, description="truncated: share of fades left out")
+    nakagami_shape: Annotated[float, Field(gt=1)] = Field(2.0, description="nakagami: shape m of the law")
+    snr_db: float | None = Field(None, description="one SNR for every user and both ways, instead of the geometry")
+
+    @field_validator("fading", mode="before")
+    @classmethod
+    def _refuse_literal_rayleigh(cls, value: Any) -> Any:
+        if value in ("rayleigh", "literal"):
+            raise ValueError(LITERAL_FADING_REFUSED)
+        return value
+
+
+class Trust(Section):
+    """Social closeness of two users, in [0, 1]."""
+
+    generator: Literal["uniform", "community", "contact", "distance"] = Field("uniform", description="how it is drawn")
+    min_closeness: Share = Field(0.5, description="threshold e_th: users less close do not share")
+    communities: Count = Field(5, description="community: number of groups")
+    inside_beta: tuple[Positive, Positive] = Field(
+        (6.0, 2.0), strict=False, description="community: Beta parameters within a group"
+    )
+    across_beta: tuple[Positive, Positive] = Field(
+        (2.0, 6.0), strict=False, description="community: Beta parameters between groups"
+    )
+    contact_shape: Positive = Field(4.43, description="contact: shape of the Gamma law of contact rates")
+    contact_scale_s: Positive = Field(1088.0, description="contact: inverse scale of that law")
+    contact_time_s: Positive = Field(186.0, description="contact: time within which a contact counts")
+    distance_scale_m: Positive = Field(300.0, description="distance: how fast closeness falls")
+    distance_share: Share = Field(0.5, description="distance: share of closeness that distance explains")
+    links_file: str | None = Field(
+        None,
+        description="own links: .csv or .parquet with user_a,user_b,rate_bps,closeness; replaces radio and trust",
+    )
+
+
+class Devices(Section):
+    """What a user's device can do."""
+
+    max_frequency_hz: Positive = Field(1.2e9, description="highest CPU frequency f_max")
+    cycles_per_sample: Positive = Field(2.5e5, description="CPU cycles L per sample and epoch")
+    energy_coefficient: Positive = Field(1e-28, description="energy per cycle and squared frequency")
+    energy_budget_j: Positive = Field(0.05, description="energy of a user per round")
+    power_w: Positive = Field(0.01, description="transmit power of the upload")
+    devices_file: str | None = Field(None, description="own devices, one row per user: .csv or .parquet")
+
+
+class Clustering(Section):
+    """Who shares with whom."""
+
+    rule: str = Field("daca", description="daca, scc, cec, random, central, none, gain, blend or exact")
+    sharing_ratio: Share = Field(0.1, description="share of a head's samples assumed while clustering")
+    weighting: Literal["A", "B", "C"] = Field(
+        "B",
+        description="weights of the average EMD after sharing: A as printed, B proper average, C sizes before",
+    )
+    composition: Literal["auto", "own", "balanced"] = Field(
+        "auto",
+        description="what a head shares: a random part, or as equal over classes as it can; auto: the rule's own",
+    )
+    order: Literal["ascending", "descending"] = Field("ascending", description="daca: order in which heads are tried")
+    scan: Literal["uncovered", "covers_new"] = Field(
+        "uncovered", description="daca: a head must itself be uncovered, or must reach somebody new"
+    )
+    num_clusters: Count = Field(10, description="random: number of clusters")
+    respect_graph: bool = Field(True, description="random: only links that meet both thresholds")
+    shift_weight: NotNegative = Field(1.0, description="blend: weight of the shift of the overall mixture")
+    time_limit_s: Positive = Field(60.0, description="exact: time limit of the solver")
+    max_passes: Count = Field(5, description="how often clustering and allocation are repeated at most")
+
+
+class Rounds(Section):
+    """Rounds to the target accuracy as a function of skew."""
+
+    target_accuracy: Annotated[float, Field(gt=0, lt=1)] = Field(0.95, description="accuracy to be reached")
+    form: Literal["paper", "theory", "extended"] = Field(
+        "paper", description="1/(b1 D^2 + b2 D + b3), 1/(b - D^2), or log-linear in D and the shift"
+    )
+    fit: str = Field("paper-0.95", description="name of a shipped fit, or the path of one made by `fedcast fit-rounds`")
+    round_scale: Positive = Field(100.0, description="rounds per unit of the paper's scaled rounds")
+    beta_samples: Count = Field(200, description="samples of the fit's uncertainty")
+
+
+class Allocation(Section):
+    """How much is shared and how fast devices compute."""
+
+    method: str = Field("jfvo", description="jfvo, jfvo_literal, smm, saa, fixed or oracle")
+    max_sharing_ratio: Share = Field(0.2, description="no head shares more of its samples")
+    max_asr: Share | None = Field(None, description="limit of the average sharing ratio; unset: none")
+    initial_ratio: Share = Field(0.1, description="where the search starts")
+    fixed_ratio: Share = Field(0.1, description="fixed: share of its samples that each head sends")
+    steps: Count = Field(60, description="steps of the stochastic search")
+    surrogate_exponent: Annotated[float, Field(gt=0.5, lt=1)] = Field(
+        0.6, description="a new surrogate weighs step^-this"
+    )
+    iterate_exponent: Annotated[float, Field(gt=0.5, le=1)] = Field(
+        0.9, validate_default=True, description="a new iterate weighs step^-this, above surrogate_exponent"
+    )
+    infeasible_users: Literal["refuse", "exclude"] = Field(
+        "refuse",
+        description="users whose upload alone exceeds the energy budget: stop, or train without them",
+    )
+
+    @field_validator("iterate_exponent")
+    @classmethod
+    def _above_surrogate_exponent(cls, value: float, info: ValidationInfo) -> float:
+        # Exponents that satisfy the step-size conditions of stochastic successive convex approximation.
+        if value <= info.data.get("surrogate_exponent", 0):
+            raise ValueError(f"it must be above surrogate_exponent = {info.data['surrogate_exponent']}")
+        return value
+
+
+class Training(Section):
+    """Federated training."""
+
+    model: str = Field("auto", description="mlp, small_cnn, cnn, vgg16 or lstm; auto: the usual one of the dataset")
+    model_weights: Count | None = Field(None, description="weights of the model; unset: known from its name")
+    bits_per_weight: Count = Field(32, description="bits sent for one weight")
+    algorithm: Literal["fedavg", "fedprox", "scaffold", "fednova"] = Field("fedavg", description="local algorithm")
+    rounds: Count = Field(100, description="rounds to train at most")
+    local_epochs: Count = Field(1, description="local epochs E of a round")
+    batch_size: Count = Field(10, description="samples of a local step")
+    learning_rate: Positive = Field(0.05, description="local step size")
+    learning_rate_decay: Annotated[float, Field(gt=0, le=1)] = Field(1.0, description="factor per round")
+    momentum: Annotated[float, Field(ge=0, lt=1)] = Field(0.0, description="local momentum")
+    weight_decay: NotNegative = Field(0.0, description="local weight decay")
+    clip_norm: Positive | None = Field(None, description="largest norm of a gradient; unset: no limit")
+    prox_weight: NotNegative = Field(0.01, description="fedprox: weight of the proximal term")
+    server_optimizer: Literal["none", "momentum", "adam"] = Field("none", description="optimiser of the server")
+    server_learning_rate: Positive = Field(1.0, description="step size of the server")
+    server_momentum: Annotated[float, Field(ge=0, lt=1)] = Field(0.9, description="momentum, or Adam's beta 1")
+    server_beta2: Annotated[float, Field(ge=0, lt=1)] = Field(0.99, description="Adam's beta 2")
+    server_epsilon: Positive = Field(1e-3, description="Adam's epsilon")
+    aggregation: Literal["shared", "own", "uniform"] = Field(
+        "shared", description="weights of users: sizes after sharing, sizes before (as printed), or equal"
+    )
+    participation: Annotated[float, Field(gt=0, le=1)] = Field(1.0, description="share of users in a round")
+    dropout_probability: Annotated[float, Field(ge=0, lt=1)] = Field(0.0, description="chance that a user drops out")
+    dropout_file: str | None = Field(None, description="who drops out when: .csv with round,user")
+    engine: Literal["auto", "loop", "stacked"] = Field("auto", description="how users are stepped")
+    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="where")
+    precision: Literal["float32", "float64"] = Field("float32", description="numbers")
+    checkpoint_every: Count = Field(10, description="rounds between two checkpoints")
+
+
+class Scenario(Section):
+    """All parameters of one task.
+
+    Example:
+        >>> scenario = Scenario()
+        >>> scenario.sidelink.min_rate_bps
+        350000.0
+    """
+
+    seed: Annotated[int, Field(ge=0)] = Field(0, description="seed of every random choice")
+    data: Data = Data()
+    geometry: Geometry = Geometry()
+    sidelink: Sidelink = Sidelink()
+    cellular: Cellular = Cellular()
+    trust: Trust = Trust()
+    devices: Devices = Devices()
+    clustering: Clustering = Clustering()
+    rounds: Rounds = Rounds()
+    allocation: Allocation = Allocation()
+    training: Training = Training()
