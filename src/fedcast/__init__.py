@@ -1,3 +1,66 @@
-"""fedcast: federated learning on skewed data, made faster by planned data sharing."""
+"""fedcast: federated learning on skewed data, made faster by planned data sharing.
+
+Names are imported when first used, so that ``import fedcast`` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fedcast.data import Dataset, Population, dataset_from_arrays, describe, load_dataset, make_population, populate
+    from fedcast.errors import FedcastError
+    from fedcast.heterogeneity import Skew, average_emd, share, skew_of
+    from fedcast.scenario import Scenario, load_scenario, preset, to_toml
 
 __version__ = "0.1.0"
+
+_HOME_OF = {
+    "Dataset": "data",
+    "Population": "data",
+    "dataset_from_arrays": "data",
+    "describe": "data",
+    "load_dataset": "data",
+    "make_population": "data",
+    "populate": "data",
+    "FedcastError": "errors",
+    "Skew": "heterogeneity",
+    "average_emd": "heterogeneity",
+    "share": "heterogeneity",
+    "skew_of": "heterogeneity",
+    "Scenario": "scenario",
+    "load_scenario": "scenario",
+    "preset": "scenario",
+    "to_toml": "scenario",
+}
+
+__all__ = [
+    "Dataset",
+    "FedcastError",
+    "Population",
+    "Scenario",
+    "Skew",
+    "__version__",
+    "average_emd",
+    "dataset_from_arrays",
+    "describe",
+    "load_dataset",
+    "load_scenario",
+    "make_population",
+    "populate",
+    "preset",
+    "share",
+    "skew_of",
+    "to_toml",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'fedcast' has no attribute {name!r}")
+    return getattr(import_module(f"fedcast.{_HOME_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

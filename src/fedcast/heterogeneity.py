@@ -1,7 +1,7 @@
-r"""How far users' data are from the whole: EMD, KL and JS on descriptors, before and after sharing.
+"""How far users' data are from the whole: EMD, KL and JS on descriptors, before and after sharing.
 
 A descriptor is one probability vector per user, the mean of one vector per sample, so that mixing data mixes
-descriptors linearly. Everything here is a function of sizes :math:`n_k` and distributions :math:`P_k`, whatever the
+descriptors linearly. Everything here is a function of sizes n_k and distributions P_k, whatever the
 descriptor is made of (classes, input values, feature clusters, next characters). Divergences are in nats.
 """
 
@@ -69,7 +69,7 @@ def skew_of(counts: ArrayLike) -> Skew:
 
 
 def emd(distributions: ArrayLike, global_distribution: ArrayLike) -> Floats:
-    r"""The paper's D_EMD, :math:`\sum_y |P_k(y) - P_g(y)|`, in [0, 2].
+    """The paper's D_EMD, Σ_y |P_k(y) − P_g(y)|, in [0, 2].
 
     It is the L1 distance: twice the cost of optimal transport when moving between any two classes costs 1. It does
     not know that classes could be near each other, as ``scipy.stats.wasserstein_distance`` would.
@@ -87,7 +87,7 @@ def emd(distributions: ArrayLike, global_distribution: ArrayLike) -> Floats:
 
 
 def kl_divergence(distributions: ArrayLike, global_distribution: ArrayLike) -> Floats:
-    r""":math:`KL(P_k \| P_g) = \sum_y P_k \ln(P_k / P_g)` in nats; 0 ln 0 counts as 0.
+    """KL(P_k ‖ P_g) = Σ_y P_k(y) ln(P_k(y) / P_g(y)) in nats; 0 ln 0 counts as 0.
 
     Example:
         >>> kl_divergence([1.0, 0.0], [0.5, 0.5]).round(6).item()
@@ -101,7 +101,7 @@ def kl_divergence(distributions: ArrayLike, global_distribution: ArrayLike) -> F
 
 
 def js_divergence(distributions: ArrayLike, global_distribution: ArrayLike) -> Floats:
-    r"""Jensen–Shannon divergence in nats, in [0, ln 2]: the mean KL of both to their midpoint, not its root.
+    """Jensen–Shannon divergence in nats, in [0, ln 2]: the mean KL of both to their midpoint, not its root.
 
     Example:
         >>> js_divergence([1.0, 0.0], [0.0, 1.0]).round(6).item()
@@ -120,17 +120,16 @@ def _p_log_ratio(p: Floats, q: Floats) -> Floats:
 
 
 def share(skew: Skew, head_of: ArrayLike, shared: ArrayLike, mixes: ArrayLike | None = None) -> Skew:
-    r"""The skew after every head has sent `shared` samples to each of its members.
+    """The skew after every head has sent `shared` samples to each of its members.
 
-    .. math:: \tilde n_k = n_k + n^s_m, \qquad \tilde P_k = (n_k P_k + n^s_m q_m) / \tilde n_k
-
+    A member k of head m has ñ_k = n_k + n_m^s and P̃_k = (n_k P_k + n_m^s q_m) / ñ_k afterwards.
     Heads and users without a head are unchanged, and the global distribution stays that of before.
 
     Args:
         skew: before sharing.
         head_of: int[K], the head of each user, or -1.
         shared: float[K], samples that user k sends to each member, if it is a head.
-        mixes: float[K, Y], class mix :math:`q_k` of what user k sends; None: its own distribution.
+        mixes: float[K, Y], class mix q_k of what user k sends; None: its own distribution.
 
     Example:
         >>> before = skew_of([[4, 0], [2, 2]])
@@ -151,20 +150,16 @@ def share(skew: Skew, head_of: ArrayLike, shared: ArrayLike, mixes: ArrayLike | 
 
 
 def weights(before: Skew, after: Skew, weighting: Weighting = "B") -> Floats:
-    r"""Weight of each user in an average after sharing, float64[K].
+    """Weight of each user in an average after sharing, float64[K].
 
-    ``B`` (default) :math:`\tilde n_k/\sum\tilde n`, a proper average; ``C`` :math:`n_k/n`; ``A``
-    :math:`\tilde n_k/n` as the paper prints it, which sums to more than 1.
+    `B` (default) ñ_k/Σñ, a proper average; `C` n_k/n; `A` ñ_k/n as the paper prints it (Eq. 13), which sums to more
+    than 1.
     """
     own, total = before.sizes, before.sizes.sum()
-    match weighting:
-        case "A":
-            return after.sizes / total
-        case "B":
-            return after.sizes / after.sizes.sum()
-        case "C":
-            return own / total
-    raise ValueError(f"unknown weighting {weighting!r}: expected A, B or C")
+    by_name: dict[str, Floats] = {"A": after.sizes / total, "B": after.sizes / after.sizes.sum(), "C": own / total}
+    if weighting not in by_name:
+        raise ValueError(f"unknown weighting {weighting!r}: expected A, B or C")
+    return by_name[weighting]
 
 
 def average_emd(before: Skew, after: Skew | None = None, weighting: Weighting = "B") -> float:
@@ -191,7 +186,7 @@ def average_kl(before: Skew, after: Skew | None = None, weighting: Weighting = "
 
 
 def mixture_shift(after: Skew) -> float:
-    r"""How far sharing moved the overall mixture: :math:`\|\sum_k \tilde n_k \tilde P_k/\sum\tilde n - P_g\|_1`.
+    """How far sharing moved the overall mixture: ‖Σ_k ñ_k P̃_k / Σñ − P_g‖₁.
 
     Example:
         >>> mixture_shift(skew_of([[4, 0], [0, 4]]))

@@ -1,0 +1,24 @@
+"""Data: datasets, how they are spread over users, and what the planner sees of them."""
+
+from fedcast.data.assignment import Assignment
+from fedcast.data.catalogue import CATALOGUE, load_dataset, presence
+from fedcast.data.dataset import Dataset, TextWindows, dataset_from_arrays
+from fedcast.data.descriptors import describe
+from fedcast.data.partitions import PARTITIONS
+from fedcast.data.population import Population, make_population, populate, population_from
+
+__all__ = [
+    "CATALOGUE",
+    "PARTITIONS",
+    "Assignment",
+    "Dataset",
+    "Population",
+    "TextWindows",
+    "dataset_from_arrays",
+    "describe",
+    "load_dataset",
+    "make_population",
+    "populate",
+    "population_from",
+    "presence",
+]

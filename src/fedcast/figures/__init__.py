@@ -1,0 +1,1 @@
+"""Figures: a pure function gives the numbers, a thin renderer draws them."""

@@ -1,0 +1,88 @@
+"""The `fedcast` command: its parts, and how errors reach the person."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from fedcast import __version__
+from fedcast.cli.datasets import datasets
+from fedcast.cli.init import init
+from fedcast.cli.inspect import inspect
+from fedcast.cli.validate import validate
+from fedcast.errors import FedcastError
+
+USER_ERROR, BUG, INTERRUPTED = 2, 1, 130
+
+app = typer.Typer(
+    name="fedcast",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Federated learning on skewed data, made faster: who shares with whom, how much, and what it costs.",
+    epilog="Errors are one line; add --debug to any command for a traceback.",
+)
+app.command()(init)
+app.command()(validate)
+app.command()(datasets)
+app.command()(inspect)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"fedcast {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None: ...
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in words or bool(os.environ.get("FEDCAST_DEBUG"))
+    command = typer.main.get_command(app)
+    try:
+        result = command.main([word for word in words if word != "--debug"], "fedcast", standalone_mode=False)
+    except KeyboardInterrupt:
+        return _stop("interrupted", INTERRUPTED)
+    except BrokenPipeError:
+        # The reader of a pipe went away (`fedcast init - | head`): nothing to say, and nobody to say it to.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        if debug:
+            raise
+        return _stop(*_explain(error))
+    return result if isinstance(result, int) else 0
+
+
+def _explain(error: Exception) -> tuple[str, int]:
+    if isinstance(error, FedcastError):
+        return str(error), USER_ERROR
+    if hasattr(error, "format_message"):  # a wrong option or argument
+        context = getattr(error, "ctx", None)
+        where = f" (see {context.command_path} --help)" if context else ""
+        return f"{error.format_message()}{where}", USER_ERROR
+    if type(error).__name__ == "Abort":
+        return "interrupted", INTERRUPTED
+    if isinstance(error, OSError):
+        place = f"{error.filename}: " if error.filename else ""
+        return f"{place}{error.strerror or error}", USER_ERROR
+    return f"this is a bug: {type(error).__name__}: {error}; run again with --debug and report the traceback", BUG
+
+
+def _stop(message: str, code: int) -> int:
+    for line in message.splitlines():
+        print(f"fedcast: {line}", file=sys.stderr)
+    return code

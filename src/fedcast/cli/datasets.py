@@ -1,0 +1,24 @@
+"""fedcast datasets."""
+
+from __future__ import annotations
+
+from fedcast.cli.options import DataDir
+
+
+def datasets(data_dir: DataDir = None) -> None:
+    """List the datasets: what is here, its size and its terms."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from fedcast.data import CATALOGUE, presence
+    from fedcast.data.files import data_folders
+
+    table = Table("name", "state", "size", "contents", "terms", box=None, header_style="bold", pad_edge=False)
+    for name, entry in CATALOGUE.items():
+        found = presence(name, data_dir)
+        size = "" if found.megabytes is None else f"{found.megabytes:,.1f} MB"
+        table.add_row(name, found.state, size, entry.contents, entry.terms)
+    table.add_row("synthetic", "built in", "", "class counts alone, any number of users", "")
+    console = Console()
+    console.print(table)
+    console.print("\nSearched: " + ", then ".join(str(folder) for folder in data_folders(data_dir)), style="dim")

@@ -1,0 +1,32 @@
+"""fedcast init."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedcast.cli.options import Overrides, Preset
+
+
+def init(
+    path: Annotated[Path, typer.Argument(metavar="[FILE]", help="File to write; - for the screen.")] = Path(
+        "scenario.toml"
+    ),
+    preset: Preset = "default",
+    overrides: Overrides = None,
+    force: Annotated[bool, typer.Option(help="Replace an existing file.")] = False,
+) -> None:
+    """Write a scenario file: every parameter with meaning, unit and range."""
+    from fedcast.errors import FedcastError
+    from fedcast.scenario import load_scenario, to_toml
+
+    text = to_toml(load_scenario(base=preset, overrides=overrides or []))
+    if str(path) == "-":
+        typer.echo(text, nl=False)
+        return
+    if path.exists() and not force:
+        raise FedcastError(f"{path}: exists already; --force replaces it")
+    path.write_text(text, encoding="utf-8")
+    typer.echo(f"wrote {path}; edit it, then: fedcast inspect {path}")

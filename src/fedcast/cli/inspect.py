@@ -1,0 +1,80 @@
+"""fedcast inspect."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fedcast.cli.options import DataDir, Overrides, Preset, ScenarioFile, read_scenario
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from fedcast.data import Population
+    from fedcast.heterogeneity import Skew
+
+Picture = Annotated[Path | None, typer.Option(help="Draw samples per class and user: .png, .svg or .pdf.")]
+
+
+def inspect(
+    path: ScenarioFile = None,
+    preset: Preset = "default",
+    overrides: Overrides = None,
+    data_dir: DataDir = None,
+    picture: Picture = None,
+) -> None:
+    """Show how data are spread over users, and how skewed they are."""
+    from rich.console import Console
+
+    from fedcast.data import describe, make_population
+    from fedcast.figures.class_dots import class_dots, draw_class_dots
+    from fedcast.figures.output import check_figure_path, save_figure
+    from fedcast.heterogeneity import skew_of
+
+    if picture is not None:
+        check_figure_path(picture)
+    scenario = read_scenario(path, preset, overrides)
+    population = make_population(scenario.data, scenario.seed, data_dir)
+    skew = skew_of(describe(population, scenario.data, scenario.seed))
+    title = f"{scenario.data.dataset}, {scenario.data.partition}"
+    console = Console()
+    console.print(_summary(title, population, skew))
+    if picture is not None:
+        dots = class_dots(population.counts, skew.emd, population.class_names)
+        console.print(f"\ndrew {save_figure(draw_class_dots(dots, f'Samples per class and user: {title}'), picture)}")
+
+
+def _summary(title: str, population: Population, skew: Skew) -> Table:
+    import numpy as np
+    from rich.table import Table
+
+    from fedcast.heterogeneity import average_emd, average_js, average_kl, js_divergence, kl_divergence
+
+    held = (population.counts > 0).sum(axis=1)
+    table = Table(
+        "", "min", "10 %", "median", "90 %", "max", "average", title=title, title_style="bold", title_justify="left",
+        box=None, header_style="dim", pad_edge=False,
+    )  # fmt: skip
+    for column in table.columns[1:]:
+        column.justify = "right"
+    rows = (
+        ("samples of a user", population.sizes, f"{population.sizes.mean():,.1f}", ",.0f"),
+        ("classes of a user", held, f"{held.mean():.1f}", ".0f"),
+        ("D_EMD (0 to 2)", skew.emd, f"{average_emd(skew):.3f}", ".3f"),
+        ("KL, nats", kl_divergence(skew.distributions, skew.global_distribution), f"{average_kl(skew):.3f}", ".3f"),
+        ("JS, nats", js_divergence(skew.distributions, skew.global_distribution), f"{average_js(skew):.3f}", ".3f"),
+    )
+    for name, values, average, form in rows:
+        quantiles = np.quantile(values, [0, 0.1, 0.5, 0.9, 1])
+        table.add_row(name, *(format(quantile, form) for quantile in quantiles), average)
+    given = int(population.sizes.sum())
+    left = 0 if population.dataset is None else len(population.dataset) - given
+    table.caption = (
+        f"{population.num_users:,} users hold {given:,} samples"
+        + (f", {left:,} go to nobody" if left else "")
+        + "; averages of D_EMD, KL and JS are weighted by size"
+    )
+    table.caption_justify = "left"
+    return table

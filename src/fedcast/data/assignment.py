@@ -1,0 +1,177 @@
+"""Which samples each user holds, and the two ways to deal them out: by class counts, or at random."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcast.errors import DataError
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Assignment:
+    """User k holds ``samples[offsets[k]:offsets[k + 1]]``.
+
+    Attributes:
+        samples: int64[n_assigned], indices into the dataset.
+        offsets: int64[K + 1].
+    """
+
+    samples: Ints
+    offsets: Ints
+
+    @property
+    def num_users(self) -> int:
+        """Users K."""
+        return len(self.offsets) - 1
+
+    @property
+    def sizes(self) -> Ints:
+        """Samples of each user, int64[K]."""
+        return np.diff(self.offsets)
+
+    def of(self, user: int) -> Ints:
+        """Samples of one user (a view)."""
+        return self.samples[self.offsets[user] : self.offsets[user + 1]]
+
+    @property
+    def owners(self) -> Ints:
+        """The user of each entry of `samples`, int64[n_assigned]."""
+        return np.repeat(np.arange(self.num_users), self.sizes)
+
+
+def assignment_from_owners(owners: Ints, samples: Ints, num_users: int) -> Assignment:
+    """Group samples by their owner, each user's in the order given."""
+    order = np.argsort(owners, kind="stable")
+    sizes = np.bincount(owners, minlength=num_users)
+    return Assignment(samples[order], np.concatenate([[0], np.cumsum(sizes)]))
+
+
+def deal(labels: Ints, counts: Ints, rng: np.random.Generator) -> Assignment:
+    """Hand out samples so that user k gets ``counts[k, y]`` of class y, which ones at random.
+
+    Args:
+        labels: int64[n].
+        counts: int64[K, Y]; no column may ask for more than there is.
+        rng: chooses the samples.
+    """
+    users, samples = [], []
+    everyone = np.arange(len(counts))
+    for label in range(counts.shape[1]):
+        shuffled = rng.permutation(np.flatnonzero(labels == label))
+        wanted = counts[:, label]
+        samples.append(shuffled[: wanted.sum()])
+        users.append(np.repeat(everyone, wanted))
+    return assignment_from_owners(np.concatenate(users), np.concatenate(samples), len(counts))
+
+
+def random_deal(class_sizes: Ints, sizes: Ints, rng: np.random.Generator) -> Ints:
+    """Class counts of users who draw `sizes` samples from one pool, without replacement.
+
+    Exact in law, without touching a sample: the pool is halved again and again between two halves of the users, each
+    half's classes drawn from the hypergeometric law. O(K·Y) draws.
+
+    Args:
+        class_sizes: int64[Y], the pool.
+        sizes: int64[K], samples that each user draws; together at most the pool.
+        rng: makes the draws.
+
+    Returns:
+        int64[K, Y]; row sums are `sizes`.
+
+    Example:
+        >>> counts = random_deal(np.array([5, 3]), np.array([2, 2, 4]), np.random.default_rng(0))
+        >>> counts.sum(axis=1).tolist(), counts.sum(axis=0).tolist()
+        ([2, 2, 4], [5, 3])
+    """
+    left_over = class_sizes.sum() - sizes.sum()
+    edges = np.concatenate([[0], np.cumsum(np.append(sizes, left_over))])
+    low, high = np.array([0]), np.array([len(sizes) + 1])
+    pools = np.asarray(class_sizes, dtype=np.int64)[None, :]
+    counts = np.zeros((len(sizes) + 1, len(class_sizes)), dtype=np.int64)
+    while len(low):
+        single = high - low == 1
+        counts[low[single]] = pools[single]
+        low, high, pools = low[~single], high[~single], pools[~single]
+        middle = (low + high) // 2
+        first = draw_from(pools, edges[middle] - edges[low], rng)
+        low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
+        pools = np.concatenate([first, pools - first])
+    return counts[:-1]
+
+
+def draw_from(pools: Ints, sizes: Ints, rng: np.random.Generator) -> Ints:
+    """Draw ``sizes[i]`` samples from pool i without replacement, as class counts int64[N, Y]."""
+    drawn = np.zeros_like(pools)
+    left_in_pool = pools.sum(axis=1)
+    left_to_draw = sizes.copy()
+    for label in range(pools.shape[1]):
+        of_class = pools[:, label]
+        left_in_pool = left_in_pool - of_class
+        drawn[:, label] = rng.hypergeometric(of_class, left_in_pool, left_to_draw)
+        left_to_draw = left_to_draw - drawn[:, label]
+    return drawn
+
+
+def split_by_shares(total: int, shares: NDArray[np.float64]) -> Ints:
+    """Whole numbers that sum to `total`, in proportion to `shares`, each within one of its due.
+
+    Example:
+        >>> split_by_shares(10, np.array([0.25, 0.25, 0.5])).tolist()
+        [3, 2, 5]
+    """
+    edges = np.floor(np.cumsum(shares) / shares.sum() * total + 0.5).astype(np.int64)
+    edges[-1] = total
+    parts: Ints = np.diff(edges, prepend=0)
+    return parts
+
+
+def dirichlet_shares(alpha: float, shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.float64]:
+    """Shares along axis 0 from a symmetric Dirichlet law, safe for tiny alpha.
+
+    Gamma variates underflow to 0 for small alpha, and 0/0 follows; their logarithms do not:
+    ln G(alpha) = ln G(alpha + 1) + ln(U)/alpha (Marsaglia and Tsang 2000, §6).
+    """
+    logs = np.log(rng.standard_gamma(alpha + 1, shape)) + np.log1p(-rng.random(shape)) / alpha
+    shares = np.exp(logs - logs.max(axis=0))
+    normalised: NDArray[np.float64] = shares / shares.sum(axis=0)
+    return normalised
+
+
+def ensure_minimum(counts: Ints, minimum: int, rng: np.random.Generator) -> Ints:
+    """Move as few samples as possible so that every user holds at least `minimum`; the largest users give.
+
+    Other tools draw the whole partition again until it happens to fit, which may never end.
+
+    Args:
+        counts: int64[K, Y].
+        minimum: samples that every user must hold.
+        rng: chooses which classes move.
+    """
+    sizes = counts.sum(axis=1)
+    if sizes.sum() < minimum * len(sizes):
+        raise DataError(
+            f"data.min_samples = {minimum}: {len(sizes)} users would need {minimum * len(sizes)} samples, "
+            f"there are {sizes.sum()}; lower data.min_samples or data.num_users"
+        )
+    missing = np.maximum(minimum - sizes, 0)
+    given = _surplus_of_largest(sizes, int(missing.sum()), minimum)
+    gifts = draw_from(counts, given, rng)
+    return counts - gifts + random_deal(gifts.sum(axis=0), missing, rng)
+
+
+def _surplus_of_largest(sizes: Ints, needed: int, minimum: int) -> Ints:
+    """How many samples each user gives when the largest are cut down to one common level until `needed` are there."""
+    low, high = minimum, int(sizes.max(initial=minimum)) + 1
+    while high - low > 1:
+        level = (low + high) // 2
+        enough = np.maximum(sizes - level, 0).sum() >= needed
+        low, high = (level, high) if enough else (low, level)
+    given = np.maximum(sizes - low, 0)
+    too_many = given.sum() - needed
+    given[np.flatnonzero(given)[:too_many]] -= 1
+    return given

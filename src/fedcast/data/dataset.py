@@ -1,0 +1,213 @@
+"""A dataset as stored: inputs, labels, a test set, and what a plan must know of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcast.errors import DataError
+from fedcast.random import generator
+
+Ints = NDArray[np.int64]
+
+_HELD_OUT_SHARE = 0.2
+
+
+@dataclass(frozen=True, eq=False)
+class TextWindows:
+    """Sequences of characters cut out of one long text, kept as where they start: no copy of the text.
+
+    Attributes:
+        codes: uint8[n_characters], the text.
+        starts: int64[n], where each sequence starts.
+        length: characters of a sequence.
+    """
+
+    codes: NDArray[np.uint8]
+    starts: Ints
+    length: int
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __getitem__(self, samples: Any) -> NDArray[np.uint8]:
+        windows: NDArray[np.uint8] = self.codes[self.starts[samples][..., None] + np.arange(self.length)]
+        return windows
+
+    @property
+    def nbytes(self) -> int:
+        """Memory, bytes."""
+        return self.codes.nbytes + self.starts.nbytes
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Training and test samples with labels 0 … num_classes − 1.
+
+    Inputs stay as they are stored (bytes of images, characters of text); ``inputs * scale`` lies in [0, 1].
+
+    Attributes:
+        name: as in the scenario.
+        inputs: [n, channels, height, width] for images, [n, features] for vectors, `TextWindows` for text.
+        labels: int64[n].
+        test_inputs: as inputs.
+        test_labels: int64[n_test].
+        num_classes: classes Y.
+        bits_per_sample: bits that sharing one sample costs, the label not counted for images.
+        scale: factor that brings inputs to [0, 1]; None for text.
+        class_names: one per class.
+        groups: int64[n], the natural owner of each sample (role, writer); None where there is none.
+        test_groups: the same for the test set.
+        group_names: one per owner.
+    """
+
+    name: str
+    inputs: NDArray[Any] | TextWindows
+    labels: Ints
+    test_inputs: NDArray[Any] | TextWindows
+    test_labels: Ints
+    num_classes: int
+    bits_per_sample: float
+    scale: float | None = 1.0
+    class_names: tuple[str, ...] = ()
+    groups: Ints | None = None
+    test_groups: Ints | None = None
+    group_names: tuple[str, ...] = field(default=(), repr=False)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether samples are sequences of characters."""
+        return isinstance(self.inputs, TextWindows)
+
+    @property
+    def class_sizes(self) -> Ints:
+        """Training samples of each class, int64[Y]."""
+        return np.bincount(self.labels, minlength=self.num_classes)
+
+    def features(self, samples: Any) -> NDArray[np.float32]:
+        """Inputs of the given training samples, scaled to [0, 1], float32; characters of text as numbers."""
+        return scaled(self.inputs[samples], self.scale)
+
+
+def scaled(inputs: NDArray[Any], scale: float | None) -> NDArray[np.float32]:
+    """Stored inputs as float32, multiplied by their scale."""
+    values = inputs.astype(np.float32)
+    return values if scale is None or scale == 1.0 else values * np.float32(scale)
+
+
+def dataset_from_arrays(
+    inputs: NDArray[Any],
+    labels: NDArray[Any],
+    test_inputs: NDArray[Any] | None = None,
+    test_labels: NDArray[Any] | None = None,
+    *,
+    name: str = "arrays",
+    groups: NDArray[Any] | None = None,
+    class_names: tuple[str, ...] = (),
+    bits_per_sample: float | None = None,
+) -> Dataset:
+    """Your own data: images [n, h, w] or [n, c, h, w], or vectors [n, features], and labels 0 … Y − 1.
+
+    Bytes count as 0 … 255. Other numbers are used as they are if they lie in [0, 1], else moved there linearly by the
+    training set's smallest and largest value. Without a test set every fifth sample of each class is held out.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> mine = dataset_from_arrays(rng.random((50, 8, 8)), np.arange(50) % 5)
+        >>> len(mine), len(mine.test_labels), mine.num_classes, mine.inputs.shape[1:]
+        (40, 10, 5, (1, 8, 8))
+    """
+    inputs, labels = _checked("inputs", "labels", inputs, labels)
+    owners = None if groups is None else _checked_labels("groups", groups, len(inputs))
+    test_owners = None
+    if test_inputs is None or test_labels is None:
+        if test_inputs is not None or test_labels is not None:
+            raise DataError(f"{name}: test_inputs and test_labels must be given together, or neither")
+        train, test = held_out(labels, math.ceil(_HELD_OUT_SHARE * len(labels)))
+        test_inputs, test_labels = inputs[test], labels[test]
+        inputs, labels = inputs[train], labels[train]
+        if owners is not None:
+            owners, test_owners = owners[train], owners[test]
+    test_inputs, test_labels = _checked("test_inputs", "test_labels", test_inputs, test_labels)
+    if test_inputs.shape[1:] != inputs.shape[1:]:
+        raise DataError(f"{name}: test_inputs have shape {test_inputs.shape[1:]}, inputs {inputs.shape[1:]}")
+    num_classes = int(max(labels.max(), test_labels.max())) + 1
+    if class_names and len(class_names) != num_classes:
+        raise DataError(f"{name}: {len(class_names)} class names for {num_classes} classes")
+    bits = bits_per_sample or float(inputs[0].size * inputs.dtype.itemsize * 8)
+    inputs, test_inputs, scale = _to_unit_range(inputs, test_inputs)
+    return Dataset(
+        name=name,
+        inputs=_with_channel(inputs),
+        labels=labels,
+        test_inputs=_with_channel(test_inputs),
+        test_labels=test_labels,
+        num_classes=num_classes,
+        bits_per_sample=bits,
+        scale=scale,
+        class_names=class_names or tuple(str(label) for label in range(num_classes)),
+        groups=owners,
+        test_groups=test_owners,
+        group_names=() if owners is None else tuple(str(group) for group in range(int(owners.max()) + 1)),
+    )
+
+
+def held_out(labels: Ints, num_test: int) -> tuple[Ints, Ints]:
+    """A stratified split, the same on every call: indices for training and for the test, both ascending.
+
+    The samples are shuffled, put in order of their class, and the test takes evenly spaced ones, so that every class
+    gives its share to within one sample.
+    """
+    order = generator(0, "held-out").permutation(len(labels))
+    order = order[np.argsort(labels[order], kind="stable")]
+    due = np.floor(np.arange(1, len(labels) + 1) * num_test / len(labels) + 0.5)
+    is_test = np.diff(due, prepend=0) > 0
+    return np.sort(order[~is_test]), np.sort(order[is_test])
+
+
+def _checked(
+    inputs_name: str, labels_name: str, inputs: NDArray[Any], labels: NDArray[Any]
+) -> tuple[NDArray[Any], Ints]:
+    inputs = np.asarray(inputs)
+    if inputs.ndim not in (2, 3, 4) or inputs.size == 0:
+        raise DataError(f"{inputs_name}: shape {inputs.shape}; expected [n, features], [n, h, w] or [n, c, h, w]")
+    if inputs.dtype.kind not in "uifb":
+        raise DataError(f"{inputs_name}: numbers of type {inputs.dtype}; expected integers or floats")
+    if inputs.dtype.kind == "f" and not np.isfinite(inputs).all():
+        sample = int(np.argwhere(~np.isfinite(inputs))[0][0])
+        raise DataError(f"{inputs_name}: sample {sample} holds NaN or infinity")
+    return inputs, _checked_labels(labels_name, labels, len(inputs))
+
+
+def _checked_labels(name: str, labels: NDArray[Any], expected: int) -> Ints:
+    labels = np.asarray(labels)
+    if labels.shape != (expected,):
+        raise DataError(f"{name}: shape {labels.shape}; expected ({expected},), one for each input")
+    if labels.dtype.kind not in "uib":
+        raise DataError(f"{name}: type {labels.dtype}; expected whole numbers 0, 1, 2, …")
+    whole = labels.astype(np.int64)
+    if (whole < 0).any():
+        sample = int(np.argmax(whole < 0))
+        raise DataError(f"{name}: sample {sample} has {whole[sample]}; expected whole numbers 0, 1, 2, …")
+    return whole
+
+
+def _to_unit_range(train: NDArray[Any], test: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], float]:
+    if train.dtype == np.uint8:
+        return train, test, 1 / 255
+    low, high = float(train.min()), float(train.max())
+    if low >= 0 and high <= 1:
+        return train.astype(np.float32), test.astype(np.float32), 1.0
+    width = (high - low) or 1.0
+    return ((train - low) / width).astype(np.float32), ((test - low) / width).astype(np.float32), 1.0
+
+
+def _with_channel(inputs: NDArray[Any]) -> NDArray[Any]:
+    return inputs[:, None] if inputs.ndim == 3 else inputs

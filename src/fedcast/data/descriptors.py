@@ -1,0 +1,81 @@
+"""Descriptors: one probability vector per user, the mean of one vector per sample.
+
+The planner sees nothing else of the data. Since a descriptor is a mean, mixing two users' data mixes their
+descriptors in proportion to their sizes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcast.data.assignment import Assignment
+from fedcast.data.dataset import Dataset, scaled
+from fedcast.data.population import Population
+from fedcast.errors import DataError
+from fedcast.scenario import Data
+
+Floats = NDArray[np.float64]
+
+
+def describe(population: Population, data: Data, seed: int = 0) -> Floats:
+    """Descriptor of each user times its size, float64[K, B]; row sums are the sizes.
+
+    The table has the form that `fedcast.heterogeneity.skew_of` takes: for classes it is the table of counts.
+
+    Example:
+        >>> from fedcast.data import make_population
+        >>> people = make_population(Data(num_users=10, partition="noise"))
+        >>> describe(people, Data(num_users=10, descriptor="values")).shape
+        (10, 16)
+    """
+    if data.descriptor == "classes":
+        return population.counts.astype(np.float64)
+    if population.dataset is None or population.assignment is None:
+        raise DataError(f"data.descriptor = {data.descriptor}: synthetic data have no inputs; use classes")
+    if population.dataset.is_text:
+        raise DataError(f"data.descriptor = {data.descriptor}: text has no input values; use classes (next characters)")
+    if data.descriptor == "values":
+        edges = np.linspace(data.value_min, data.value_max, data.value_bins + 1)
+        return value_histograms(population.dataset, population.assignment, edges)
+    return cluster_histograms(population.dataset, population.assignment, data.feature_clusters, seed=seed)
+
+
+def value_histograms(dataset: Dataset, assignment: Assignment, edges: Floats) -> Floats:
+    """Histogram of scaled input values of each user, times its size, float64[K, bins].
+
+    Values beyond the outer edges count in the outer bins.
+    """
+    inputs = np.asarray(dataset.inputs)
+    table = np.zeros((assignment.num_users, len(edges) - 1))
+    values_per_sample = inputs[0].size
+    bin_of_byte = _bins(scaled(np.arange(256, dtype=np.uint8), dataset.scale), edges)
+    for user in range(assignment.num_users):
+        held = inputs[assignment.of(user)]
+        bins = bin_of_byte[held] if inputs.dtype == np.uint8 else _bins(scaled(held, dataset.scale), edges)
+        table[user] = np.bincount(bins.ravel(), minlength=len(edges) - 1) / values_per_sample
+    return table
+
+
+def _bins(values: NDArray[Any], edges: Floats) -> NDArray[np.int64]:
+    width = edges[1] - edges[0]
+    bins: NDArray[np.int64] = np.clip(((values - edges[0]) / width).astype(np.int64), 0, len(edges) - 2)
+    return bins
+
+
+def cluster_histograms(dataset: Dataset, assignment: Assignment, num_clusters: int, *, seed: int) -> Floats:
+    """How many samples of each user fall into each k-means cluster of the inputs, float64[K, clusters]."""
+    from sklearn.cluster import MiniBatchKMeans
+
+    held = np.sort(assignment.samples)
+    if num_clusters > len(held):
+        raise DataError(f"data.feature_clusters = {num_clusters}: only {len(held)} samples")
+    inputs = np.asarray(dataset.inputs)
+    features = scaled(inputs, dataset.scale).reshape(len(inputs), -1)
+    model = MiniBatchKMeans(num_clusters, random_state=seed % 2**32, n_init=3, batch_size=4096).fit(features[held])
+    clusters = model.predict(features[assignment.samples])
+    cells = assignment.owners * num_clusters + clusters
+    counts = np.bincount(cells, minlength=assignment.num_users * num_clusters)
+    return counts.reshape(assignment.num_users, num_clusters).astype(np.float64)

@@ -1,0 +1,122 @@
+"""Where a dataset's files are: a folder of the user's, the cache, or a download; always checked by SHA-256."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedcast.errors import DataError
+
+DATA_VARIABLE = "FEDCAST_DATA"
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """One file of a dataset: where it lies under a data folder, its SHA-256, and where it can be had."""
+
+    path: str
+    sha256: str
+    url: str | None = None
+
+
+@dataclass(frozen=True)
+class Source:
+    """Files that together hold a dataset. A dataset may have several sources, any of which will do."""
+
+    files: tuple[SourceFile, ...]
+
+    @property
+    def downloadable(self) -> bool:
+        """Whether every file has an address."""
+        return all(file.url for file in self.files)
+
+
+def cache_folder() -> Path:
+    """The user's cache of downloaded datasets."""
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("fedcast")) / "data"
+
+
+def data_folders(data_dir: str | Path | None = None) -> list[Path]:
+    """Folders searched, in order: `data_dir` or else $FEDCAST_DATA, then the cache."""
+    given = data_dir or os.environ.get(DATA_VARIABLE)
+    if given and not Path(given).is_dir():
+        origin = "--data-dir" if data_dir else DATA_VARIABLE
+        raise DataError(f"{origin} = {given}: no such folder")
+    return [*([Path(given)] if given else []), cache_folder()]
+
+
+def find_source(sources: Iterable[Source], folders: Iterable[Path]) -> tuple[Source, Path] | None:
+    """The first source that is complete in one of the folders, not yet checked; None if there is none."""
+    for folder in folders:
+        for source in sources:
+            if all((folder / file.path).is_file() for file in source.files):
+                return source, folder
+    return None
+
+
+def fetch(name: str, sources: tuple[Source, ...], data_dir: str | Path | None = None) -> tuple[Source, list[Path]]:
+    """The checked files of a dataset, downloaded into the cache if no folder has them.
+
+    Raises:
+        DataError: a file is truncated or altered, or there is none and it cannot be downloaded; the message says which
+            file to put where.
+    """
+    folders = data_folders(data_dir)
+    found = find_source(sources, folders)
+    if found is None:
+        return _download(name, sources, folders)
+    source, folder = found
+    paths = [folder / file.path for file in source.files]
+    for file, path in zip(source.files, paths, strict=True):
+        _verify(file, path)
+    return source, paths
+
+
+def _verify(file: SourceFile, path: Path) -> None:
+    with path.open("rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    if digest != file.sha256:
+        raise DataError(
+            f"{path}: damaged or altered, not used: SHA-256 is {digest[:16]}…, expected {file.sha256[:16]}…; "
+            "delete it and fetch it again"
+        )
+
+
+def _download(name: str, sources: tuple[Source, ...], folders: list[Path]) -> tuple[Source, list[Path]]:
+    source = next((source for source in sources if source.downloadable), None)
+    if source is None:
+        raise DataError(_where_to_put(name, sources[0], folders))
+    import pooch
+
+    pooch.get_logger().setLevel("ERROR")
+    cache = folders[-1]
+    paths = []
+    for file in source.files:
+        target = cache / file.path
+        try:
+            # pooch writes aside, compares the hash and only then renames.
+            pooch.retrieve(
+                file.url, f"sha256:{file.sha256}", fname=target.name, path=target.parent, progressbar=_progress_shown()
+            )
+        except Exception as error:
+            reason = _where_to_put(name, source, folders)
+            raise DataError(f"{file.url} could not be downloaded ({type(error).__name__}). {reason}") from error
+        paths.append(target)
+    return source, paths
+
+
+def _progress_shown() -> bool:
+    import sys
+
+    return sys.stderr.isatty()
+
+
+def _where_to_put(name: str, source: Source, folders: list[Path]) -> str:
+    files = ", ".join(file.path for file in source.files)
+    places = " or ".join(str(folder) for folder in folders)
+    return f"Dataset {name} is not on this machine: put {files} under {places}, or name another folder by --data-dir"

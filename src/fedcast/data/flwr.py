@@ -1,0 +1,42 @@
+"""Partitions made by a `flwr-datasets` partitioner (extra ``fedcast[flwr-datasets]``)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fedcast.data.assignment import Assignment, assignment_from_owners
+from fedcast.data.dataset import Dataset
+from fedcast.errors import DataError
+
+if TYPE_CHECKING:
+    from flwr_datasets.partitioner import Partitioner
+
+_SAMPLE = "fedcast_sample"
+
+
+def assignment_from_flwr(dataset: Dataset, partitioner: Partitioner, label_column: str = "label") -> Assignment:
+    """Let a partitioner of flwr-datasets spread our dataset.
+
+    It is handed the labels (and natural owners as ``group``) and the number of each sample, no inputs.
+
+    Args:
+        dataset: whose training samples are spread.
+        partitioner: any partitioner that works on a label or group column, with no dataset set yet.
+        label_column: name under which it looks for labels.
+    """
+    try:
+        import datasets
+    except ImportError:
+        raise DataError('flwr-datasets is not installed: pip install "fedcast[flwr-datasets]"') from None
+    columns = {label_column: dataset.labels, _SAMPLE: np.arange(len(dataset))}
+    if dataset.groups is not None:
+        columns["group"] = dataset.groups
+    partitioner.dataset = datasets.Dataset.from_dict(columns)
+    parts = [
+        np.asarray(partitioner.load_partition(user)[_SAMPLE], dtype=np.int64)
+        for user in range(partitioner.num_partitions)
+    ]
+    owners = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    return assignment_from_owners(owners, np.concatenate(parts), len(parts))

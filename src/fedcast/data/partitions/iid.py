@@ -1,0 +1,27 @@
+"""iid: every user holds a random part of the data, sizes equal to within one."""
+
+from __future__ import annotations
+
+from fedcast.data.assignment import Ints, random_deal
+from fedcast.data.partitions.base import Partition
+from fedcast.data.partitions.sizes import equal_sizes
+from fedcast.random import generator
+from fedcast.scenario import Data
+
+
+def iid(class_sizes: Ints, num_users: int, *, seed: int) -> Ints:
+    """Class counts [K, Y] of a random deal of all samples.
+
+    Example:
+        >>> import numpy as np
+        >>> iid(np.array([6, 4]), 5, seed=0).sum(axis=1).tolist()
+        [2, 2, 2, 2, 2]
+    """
+    return random_deal(class_sizes, equal_sizes(class_sizes, num_users), generator(seed, "iid"))
+
+
+def _counts(class_sizes: Ints, data: Data, seed: int) -> Ints:
+    return iid(class_sizes, data.num_users, seed=seed)
+
+
+PARTITION = Partition("random parts of equal size", counts=_counts)

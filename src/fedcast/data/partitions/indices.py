@@ -1,0 +1,121 @@
+"""indices: your own partition from a file of sample indices."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedcast.data.assignment import Assignment, Ints, assignment_from_owners
+from fedcast.data.dataset import Dataset
+from fedcast.data.partitions.base import Partition
+from fedcast.errors import DataError
+from fedcast.scenario import Data
+
+
+def read_indices(path: str | Path, num_samples: int) -> Assignment:
+    """Read who holds which sample of the training set, by its suffix.
+
+    - ``.json``: a list with one list of sample indices per user, or an object ``{"0": [...], "1": [...]}``;
+    - ``.csv``: a header ``user,sample`` and one line per sample;
+    - ``.npz``: arrays ``samples`` and ``offsets``: user k holds ``samples[offsets[k]:offsets[k + 1]]``.
+
+    Every sample may be given once at most; users may hold none.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise DataError(f"{path}: no such file")
+    match path.suffix.lower():
+        case ".json":
+            owners, samples, num_users = _from_json(path)
+        case ".csv" | ".parquet":
+            owners, samples, num_users = _from_table(path)
+        case ".npz":
+            owners, samples, num_users = _from_npz(path)
+        case suffix:
+            raise DataError(f"{path}: unknown kind of file {suffix!r}; expected .json, .csv, .parquet or .npz")
+    _check(path, owners, samples, num_samples)
+    return assignment_from_owners(owners, samples, num_users)
+
+
+def _from_json(path: Path) -> tuple[Ints, Ints, int]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: not valid JSON: {error}") from None
+    if isinstance(content, dict):
+        expected = [str(user) for user in range(len(content))]
+        if sorted(content) != sorted(expected):
+            raise DataError(
+                f"{path}: users must be named 0 to {len(content) - 1}, got {', '.join(list(content)[:5])} …"
+            )
+        content = [content[user] for user in expected]
+    if not isinstance(content, list) or not content:
+        raise DataError(f"{path}: expected a list with one list of sample indices per user")
+    for user, held in enumerate(content):
+        _check_json_list(path, user, held)
+    owners = np.repeat(np.arange(len(content)), [len(held) for held in content])
+    return owners, np.array([sample for held in content for sample in held], dtype=np.int64), len(content)
+
+
+def _check_json_list(path: Path, user: int, held: Any) -> None:
+    if not isinstance(held, list):
+        raise DataError(f"{path}: user {user}: expected a list of sample indices, got {held!r}")
+    for sample in held:
+        if not isinstance(sample, int) or isinstance(sample, bool):
+            raise DataError(f"{path}: user {user}: {sample!r} is not a sample index")
+
+
+def _from_table(path: Path) -> tuple[Ints, Ints, int]:
+    from fedcast.tables import Column, read_table
+
+    table = read_table(path, [Column("user", "int", minimum=0), Column("sample", "int", minimum=0)])
+    owners, samples = table.column("user"), table.column("sample")
+    assert owners is not None, "a required column"
+    assert samples is not None, "a required column"
+    return owners, samples, int(owners.max()) + 1
+
+
+def _from_npz(path: Path) -> tuple[Ints, Ints, int]:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            samples, offsets = archive["samples"], archive["offsets"]
+    except (KeyError, ValueError, OSError) as error:
+        raise DataError(f"{path}: expected an .npz with arrays samples and offsets ({error})") from None
+    whole = samples.dtype.kind in "iu" and offsets.dtype.kind in "iu" and samples.ndim == offsets.ndim == 1
+    if not whole or len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != len(samples) or (np.diff(offsets) < 0).any():
+        raise DataError(f"{path}: offsets must rise from 0 to the number of samples, both arrays of whole numbers")
+    owners = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    return owners, samples.astype(np.int64), len(offsets) - 1
+
+
+def _check(path: Path, owners: Ints, samples: Ints, num_samples: int) -> None:
+    outside = np.flatnonzero((samples < 0) | (samples >= num_samples))
+    if outside.size:
+        entry = outside[0]
+        raise DataError(
+            f"{path}: user {owners[entry]}: sample {samples[entry]} does not exist; there are 0 to {num_samples - 1}"
+        )
+    order = np.argsort(samples, kind="stable")
+    twice = np.flatnonzero(np.diff(samples[order]) == 0)
+    if twice.size:
+        first, second = order[twice[0]], order[twice[0] + 1]
+        raise DataError(
+            f"{path}: sample {samples[first]} is given to user {owners[first]} and to user {owners[second]}"
+        )
+
+
+def _assign(dataset: Dataset, data: Data, seed: int) -> Assignment:  # noqa: ARG001
+    if data.indices_file is None:
+        raise DataError("data.partition = indices, but data.indices_file is not set: name a .json, .csv or .npz file")
+    assignment = read_indices(data.indices_file, len(dataset))
+    if assignment.num_users != data.num_users:
+        raise DataError(
+            f"{data.indices_file}: {assignment.num_users} users, but data.num_users = {data.num_users}; make them equal"
+        )
+    return assignment
+
+
+PARTITION = Partition("your own file of sample indices", assign=_assign, complete=False)

@@ -1,0 +1,47 @@
+"""label_skew: the paper's. A share of the users holds one class only, the rest draw from all that is left."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedcast.data.assignment import Ints, random_deal
+from fedcast.data.partitions.base import Partition
+from fedcast.data.partitions.sizes import require_one_each
+from fedcast.errors import DataError
+from fedcast.random import generator
+from fedcast.scenario import Data
+
+
+def label_skew(class_sizes: Ints, num_users: int, single_class_share: float, *, seed: int) -> Ints:
+    """Class counts [K, Y]: users 0, 1, … hold one class each, in turn; the others draw without replacement.
+
+    All sizes are ⌊n/K⌋, but a class that runs short shrinks its users equally. Samples left over go to nobody.
+
+    Example:
+        >>> label_skew(np.array([10, 10]), 4, 0.5, seed=0)[:2].tolist()
+        [[5, 0], [0, 5]]
+    """
+    size = require_one_each(class_sizes, num_users) // num_users
+    present = np.flatnonzero(class_sizes)
+    single = np.arange(round(single_class_share * num_users))
+    class_of = present[single % len(present)]
+    holders = np.bincount(class_of, minlength=len(class_sizes))
+    portion = np.minimum(size, class_sizes // np.maximum(holders, 1))
+    if (short := np.flatnonzero((portion == 0) & (holders > 0))).size:
+        label = short[0]
+        raise DataError(
+            f"label_skew: class {label} has {class_sizes[label]} samples for {holders[label]} users that hold only it; "
+            "lower data.num_users or data.single_class_share"
+        )
+    counts = np.zeros((num_users, len(class_sizes)), dtype=np.int64)
+    counts[single, class_of] = portion[class_of]
+    mixed_sizes = np.full(num_users - len(single), size)
+    counts[len(single) :] = random_deal(class_sizes - counts.sum(axis=0), mixed_sizes, generator(seed, "label-skew"))
+    return counts
+
+
+def _counts(class_sizes: Ints, data: Data, seed: int) -> Ints:
+    return label_skew(class_sizes, data.num_users, data.single_class_share, seed=seed)
+
+
+PARTITION = Partition("a share of the users holds one class only", counts=_counts, complete=False)

@@ -1,0 +1,64 @@
+"""noise: feature skew. Random parts of equal size; user k = 1 … K adds Gaussian noise of variance level·k/K."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcast.data.assignment import Assignment
+from fedcast.data.dataset import Dataset, scaled
+from fedcast.data.partitions import iid
+from fedcast.data.partitions.base import Partition
+from fedcast.errors import DataError
+from fedcast.random import generator
+from fedcast.scenario import Data
+
+
+def noise_std(num_users: int, level: float) -> NDArray[np.float64]:
+    """Standard deviation of each user's noise, float64[K], as in NIID-Bench (Li et al. 2022).
+
+    Example:
+        >>> (noise_std(4, 0.1) ** 2).round(3).tolist()
+        [0.025, 0.05, 0.075, 0.1]
+    """
+    deviations: NDArray[np.float64] = np.sqrt(level * np.arange(1, num_users + 1) / num_users)
+    return deviations
+
+
+def add_noise(dataset: Dataset, assignment: Assignment, level: float, *, seed: int) -> Dataset:
+    """The dataset with every user's noise on its samples, drawn once; the test set stays clean."""
+    clean = _images(dataset)
+    noisy = scaled(clean, dataset.scale)
+    for user, deviation in enumerate(noise_std(assignment.num_users, level)):
+        samples = assignment.of(user)
+        drawn = generator(seed, "feature-noise", user=user).standard_normal(
+            (len(samples), *clean.shape[1:]), np.float32
+        )
+        noisy[samples] += np.float32(deviation) * drawn
+    test = scaled(np.asarray(dataset.test_inputs), dataset.scale)
+    return replace(dataset, inputs=noisy, test_inputs=test, scale=1.0)
+
+
+def noisy_test_inputs(dataset: Dataset, num_users: int, level: float, *, seed: int) -> NDArray[np.float32]:
+    """The test inputs with the same mixture of noise as the users have: each sample as if a random user held it."""
+    rng = generator(seed, "test-noise")
+    inputs = scaled(_images(replace(dataset, inputs=dataset.test_inputs)), dataset.scale)
+    deviations = rng.choice(noise_std(num_users, level), len(inputs)).astype(np.float32)
+    return inputs + rng.standard_normal(inputs.shape, np.float32) * deviations.reshape(-1, *[1] * (inputs.ndim - 1))
+
+
+def _images(dataset: Dataset) -> NDArray[np.generic]:
+    if not isinstance(dataset.inputs, np.ndarray):
+        raise DataError(f"data.partition = noise: dataset {dataset.name} is text; noise needs numbers")
+    return dataset.inputs
+
+
+def _transform(dataset: Dataset, assignment: Assignment, data: Data, seed: int) -> Dataset:
+    return add_noise(dataset, assignment, data.noise_level, seed=seed)
+
+
+PARTITION = Partition(
+    "equal parts, noise that grows from user to user", counts=iid.PARTITION.counts, transform=_transform
+)

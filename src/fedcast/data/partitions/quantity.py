@@ -1,0 +1,30 @@
+"""quantity: sizes are skewed by Dirichlet shares, each user's data are a random part of the whole."""
+
+from __future__ import annotations
+
+from fedcast.data.assignment import Ints, dirichlet_shares, ensure_minimum, random_deal, split_by_shares
+from fedcast.data.partitions.base import Partition
+from fedcast.random import generator
+from fedcast.scenario import Data
+
+
+def quantity(class_sizes: Ints, num_users: int, alpha: float, *, seed: int, min_samples: int = 1) -> Ints:
+    """Class counts [K, Y] of users whose sizes follow Dir(alpha), every user at least `min_samples`.
+
+    Example:
+        >>> import numpy as np
+        >>> sizes = quantity(np.array([500, 500]), 4, 0.5, seed=0).sum(axis=1)
+        >>> int(sizes.sum()), bool(sizes.max() > 2 * sizes.min())
+        (1000, True)
+    """
+    rng = generator(seed, "quantity")
+    drawn = split_by_shares(int(class_sizes.sum()), dirichlet_shares(alpha, (num_users,), rng))
+    sizes = ensure_minimum(drawn[:, None], min_samples, rng)[:, 0]
+    return random_deal(class_sizes, sizes, rng)
+
+
+def _counts(class_sizes: Ints, data: Data, seed: int) -> Ints:
+    return quantity(class_sizes, data.num_users, data.quantity_alpha, seed=seed, min_samples=data.min_samples)
+
+
+PARTITION = Partition("random parts of unequal size", counts=_counts)

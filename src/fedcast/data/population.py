@@ -1,0 +1,102 @@
+"""A population: who holds which samples of a dataset, and how many of each class."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fedcast.data.assignment import Assignment, Ints, deal
+from fedcast.data.catalogue import SYNTHETIC, load_dataset
+from fedcast.data.dataset import Dataset
+from fedcast.data.partitions import PARTITIONS, Partition
+from fedcast.errors import DataError
+from fedcast.random import generator
+from fedcast.scenario import Data
+
+
+@dataclass(frozen=True, eq=False)
+class Population:
+    """Users and their data: one dataset, index lists into it, and class counts. No sample is copied.
+
+    Attributes:
+        counts: int64[K, Y], samples of each user and class.
+        class_names: Y names.
+        dataset: None for synthetic populations, which have counts only.
+        assignment: None likewise.
+    """
+
+    counts: Ints
+    class_names: tuple[str, ...]
+    dataset: Dataset | None = None
+    assignment: Assignment | None = None
+
+    @property
+    def num_users(self) -> int:
+        """Users K."""
+        return len(self.counts)
+
+    @property
+    def sizes(self) -> Ints:
+        """Samples of each user, int64[K]."""
+        sizes: Ints = self.counts.sum(axis=1)
+        return sizes
+
+
+def make_population(data: Data, seed: int = 0, data_dir: str | Path | None = None) -> Population:
+    """Load the scenario's dataset and spread it over the users.
+
+    Example:
+        >>> people = make_population(Data(num_users=10, partition="iid"))
+        >>> people.num_users, int(people.sizes.sum())
+        (10, 1437)
+    """
+    partition = find_partition(data.partition)
+    if data.dataset == SYNTHETIC:
+        return _synthetic(partition, data, seed)
+    return populate(load_dataset(data, data_dir), data, seed)
+
+
+def populate(dataset: Dataset, data: Data, seed: int = 0) -> Population:
+    """Spread a dataset that is already at hand over the users, as `data.partition` says."""
+    partition = find_partition(data.partition)
+    if partition.counts is not None:
+        counts = partition.counts(dataset.class_sizes, data, seed)
+        assignment = deal(dataset.labels, counts, generator(seed, "deal"))
+    else:
+        assert partition.assign is not None, "a partition has counts or an assignment"
+        assignment = partition.assign(dataset, data, seed)
+    return population_from(dataset, assignment, data, seed)
+
+
+def population_from(dataset: Dataset, assignment: Assignment, data: Data | None = None, seed: int = 0) -> Population:
+    """A population from an assignment made elsewhere; the transform of `data.partition`, if any, is applied."""
+    transform = find_partition(data.partition).transform if data else None
+    if transform is not None and data is not None:
+        dataset = transform(dataset, assignment, data, seed)
+    cells = assignment.owners * dataset.num_classes + dataset.labels[assignment.samples]
+    shape = (assignment.num_users, dataset.num_classes)
+    counts = np.bincount(cells, minlength=shape[0] * shape[1]).reshape(shape)
+    return Population(counts, dataset.class_names, dataset, assignment)
+
+
+def _synthetic(partition: Partition, data: Data, seed: int) -> Population:
+    """A population of counts alone: equally common classes, `samples_per_user` samples for each user on average."""
+    if partition.counts is None or partition.transform is not None:
+        able = [name for name, other in PARTITIONS.items() if other.counts and not other.transform]
+        raise DataError(f"data.partition = {data.partition}: synthetic data have counts only; use {', '.join(able)}")
+    total, classes = data.num_users * data.samples_per_user, data.num_classes
+    class_sizes = np.full(classes, total // classes) + (np.arange(classes) < total % classes)
+    counts = partition.counts(class_sizes, data, seed)
+    return Population(counts, tuple(str(label) for label in range(classes)))
+
+
+def find_partition(name: str) -> Partition:
+    """The partition of that name; an unknown one is refused with the nearest name."""
+    if name not in PARTITIONS:
+        close = difflib.get_close_matches(name, PARTITIONS, n=1)
+        hint = f"did you mean {close[0]}? " if close else ""
+        raise DataError(f"data.partition: unknown partition {name!r}; {hint}There are {', '.join(PARTITIONS)}")
+    return PARTITIONS[name]

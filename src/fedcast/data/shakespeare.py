@@ -1,0 +1,135 @@
+"""Shakespeare: guess the next character; a speaking role is a natural user.
+
+The vocabulary is LEAF's 80 characters (Caldas et al. 2018). A sample is 80 characters and the one that follows. Roles
+with fewer than 1,000 characters are left out; the last fifth of each role's text is its test text, and no sequence
+reaches from one into the other.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcast.data.dataset import Dataset, Ints, TextWindows
+from fedcast.data.files import Source, SourceFile, fetch
+
+VOCABULARY = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"
+SEQUENCE_LENGTH = 80
+_MIN_ROLE_CHARACTERS = 1000
+_TRAIN_SHARE = 0.8
+_BITS_PER_SAMPLE = (SEQUENCE_LENGTH + 1) * 8
+
+SOURCES = (
+    Source(
+        (
+            SourceFile(
+                "shakespeare/moby_public_domain/roles.jsonl.xz",
+                "ef78394fb79396c8a9efb2f17ad79f9a1a54823adeaef124616a5437c56154f9",
+            ),
+        )
+    ),
+)
+TINY_SOURCES = (
+    Source(
+        (
+            SourceFile(
+                "shakespeare/tinyshakespeare/input.txt.xz",
+                "d2476529549e2da7ec5dd2530f028856808ec42fec335c232268c9c6af463bc6",
+            ),
+        )
+    ),
+    Source(
+        (
+            SourceFile(
+                "shakespeare/tinyshakespeare/input.txt",
+                "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed",
+                "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt",
+            ),
+        )
+    ),
+)
+
+
+def load_shakespeare(data_dir: str | Path | None = None, stride: int = 1) -> Dataset:
+    """All 37 plays, users named play/role."""
+    _, (path,) = fetch("shakespeare", SOURCES, data_dir)
+    with lzma.open(path, "rt", encoding="utf-8") as stream:
+        rows = [json.loads(line) for line in stream]
+    roles = ((f"{row['play']}/{row['role']}", _as_text(row["speeches"])) for row in rows)
+    return text_dataset("shakespeare", roles, stride)
+
+
+def load_tiny_shakespeare(data_dir: str | Path | None = None, stride: int = 1) -> Dataset:
+    """Karpathy's 1.1 MB sample; plays are not marked there, so that roles of one name are one user."""
+    _, (path,) = fetch("tiny_shakespeare", TINY_SOURCES, data_dir)
+    raw = path.read_bytes()
+    text = (lzma.decompress(raw) if path.suffix == ".xz" else raw).decode("utf-8")
+    texts: dict[str, list[str]] = {}
+    for speech in text.split("\n\n"):
+        if match := re.match(r"([^\n:]+):\n(.*)", speech, re.DOTALL):
+            texts.setdefault(match[1], []).append(match[2])
+    return text_dataset("tiny_shakespeare", ((role, _as_text(speeches)) for role, speeches in texts.items()), stride)
+
+
+def _as_text(speeches: list[str]) -> str:
+    return "".join(f"{speech}\n" for speech in speeches)
+
+
+def text_dataset(name: str, roles: Iterable[tuple[str, str]], stride: int = 1) -> Dataset:
+    """A next-character dataset from (user, text) pairs.
+
+    Example:
+        >>> text = text_dataset("mine", [("a", "to be or not to be " * 60)])
+        >>> "".join(VOCABULARY[code] for code in text.inputs[0][:18])
+        'to be or not to be'
+        >>> VOCABULARY[text.labels[0]]
+        'o'
+    """
+    codes: list[NDArray[np.uint8]] = []
+    names: list[str] = []
+    train: list[Ints] = []
+    test: list[Ints] = []
+    position = 0
+    for role, text in roles:
+        encoded = _encode(text)
+        if len(encoded) < _MIN_ROLE_CHARACTERS:
+            continue
+        middle = int(_TRAIN_SHARE * len(encoded))
+        train.append(np.arange(position, position + middle - SEQUENCE_LENGTH, stride))
+        test.append(np.arange(position + middle, position + len(encoded) - SEQUENCE_LENGTH, stride))
+        codes.append(encoded)
+        names.append(role)
+        position += len(encoded)
+    text_codes = np.concatenate(codes)
+    starts, test_starts = np.concatenate(train), np.concatenate(test)
+    return Dataset(
+        name=name,
+        inputs=TextWindows(text_codes, starts, SEQUENCE_LENGTH),
+        labels=text_codes[starts + SEQUENCE_LENGTH].astype(np.int64),
+        test_inputs=TextWindows(text_codes, test_starts, SEQUENCE_LENGTH),
+        test_labels=text_codes[test_starts + SEQUENCE_LENGTH].astype(np.int64),
+        num_classes=len(VOCABULARY),
+        bits_per_sample=_BITS_PER_SAMPLE,
+        scale=None,
+        class_names=tuple(VOCABULARY),
+        groups=np.repeat(np.arange(len(names)), [len(part) for part in train]),
+        test_groups=np.repeat(np.arange(len(names)), [len(part) for part in test]),
+        group_names=tuple(names),
+    )
+
+
+_CODE_OF = np.full(128, 255, dtype=np.uint8)
+_CODE_OF[[ord(character) for character in VOCABULARY]] = np.arange(len(VOCABULARY))
+
+
+def _encode(text: str) -> NDArray[np.uint8]:
+    """Numbers of the characters; the few outside the vocabulary (one $ in all plays) are dropped."""
+    ascii_codes = np.frombuffer(text.encode("ascii", "ignore"), np.uint8)
+    codes: NDArray[np.uint8] = _CODE_OF[ascii_codes]
+    return codes[codes < len(VOCABULARY)]

@@ -1,0 +1,42 @@
+"""Writing figures: PNG, SVG or PDF by the file's suffix, written aside and then renamed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fedcast.errors import FedcastError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FORMATS = (".png", ".svg", ".pdf")
+
+INK = "#1f2933"
+MUTED = "#7b8794"
+GRID = "#e4e7eb"
+BLUE = "#2b6cb0"
+ORANGE = "#d9772b"
+
+
+def check_figure_path(path: Path) -> None:
+    """Refuse a file that cannot be written, before any work is done for it."""
+    if path.suffix.lower() not in FORMATS:
+        raise FedcastError(f"{path}: unknown kind of picture {path.suffix!r}; expected {', '.join(FORMATS)}")
+    if path.is_dir():
+        raise FedcastError(f"{path}: is a folder, expected a file")
+
+
+def save_figure(figure: Figure, path: str | Path, dpi: int = 160) -> Path:
+    """Write a figure; folders are made, a half-written file never stays."""
+    path = Path(path)
+    check_figure_path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        figure.savefig(aside, format=path.suffix[1:].lower(), dpi=dpi, bbox_inches="tight", facecolor="white")
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
+    return path

@@ -1,0 +1,167 @@
+"""The command line as a person uses it: most tests start it in this process, a few as a real one."""
+
+import subprocess
+import sys
+
+import pytest
+
+from fedcast.cli.app import run
+
+
+@pytest.fixture
+def fedcast(capsys):
+    def call(*words):
+        code = run([str(word) for word in words])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+def test_help_names_every_command(fedcast):
+    code, out, _ = fedcast("--help")
+    assert code == 0
+    for command in ("init", "validate", "datasets", "inspect"):
+        assert command in out
+    assert max(len(out.splitlines()), 0) <= 40
+
+
+@pytest.mark.parametrize("command", ["init", "validate", "datasets", "inspect"])
+def test_help_of_a_command_fits_a_screen(fedcast, command):
+    code, out, _ = fedcast(command, "--help")
+    assert code == 0
+    assert len(out.splitlines()) <= 40
+
+
+def test_version(fedcast):
+    assert fedcast("--version")[:2] == (0, "fedcast 0.1.0\n")
+
+
+def test_init_then_validate_then_inspect(fedcast, tmp_path):
+    path = tmp_path / "s.toml"
+    code, out, _ = fedcast("init", path, "--preset", "paper", "--set", "data.num_users=20")
+    assert code == 0
+    assert f"wrote {path}" in out
+    assert fedcast("validate", path)[0] == 0
+    code, out, _ = fedcast("inspect", path, "--picture", tmp_path / "p.svg")
+    assert code == 0
+    assert "20 users hold 1,418 samples, 19 go to nobody" in " ".join(out.split())
+    assert (tmp_path / "p.svg").stat().st_size > 1000
+
+
+def test_init_does_not_overwrite_unless_told(fedcast, tmp_path):
+    path = tmp_path / "s.toml"
+    path.write_text("mine")
+    code, _, err = fedcast("init", path)
+    assert (code, path.read_text()) == (2, "mine")
+    assert "--force replaces it" in err
+    assert fedcast("init", path, "--force")[0] == 0
+    assert "seed = 0" in path.read_text()
+
+
+def test_init_to_the_screen(fedcast):
+    code, out, _ = fedcast("init", "-")
+    assert code == 0
+    assert "[sidelink]" in out
+
+
+def test_validate_names_all_faults(fedcast, tmp_path):
+    path = tmp_path / "s.toml"
+    path.write_text('[data]\nalhpa = 1\n[devices]\npower_w = "x"\n')
+    code, _, err = fedcast("validate", path)
+    assert code == 2
+    assert [line.split(":")[2].strip() for line in err.splitlines()] == ["line 2", "line 4"]
+    path.write_text('[data]\ndataset = "mnits"\npartition = "dirichlett"\nfile = "no.npz"\n')
+    code, _, err = fedcast("validate", path)
+    assert code == 2
+    assert len(err.splitlines()) == 3
+    for part in ("did you mean mnist?", "did you mean dirichlet?", "no such file: no.npz"):
+        assert part in err
+
+
+def test_inspect_shows_quantiles(fedcast):
+    code, out, _ = fedcast("inspect", "--set", "data.partition=iid", "--set", "data.num_users=10")
+    assert code == 0
+    assert "digits, iid" in out
+    assert "D_EMD" in out
+    assert "143" in out
+
+
+def test_a_picture_that_cannot_be_written_is_refused_before_work(fedcast, monkeypatch):
+    monkeypatch.setattr("fedcast.data.make_population", lambda *_: pytest.fail("work was started"))
+    code, _, err = fedcast("inspect", "--picture", "p.gif")
+    assert code == 2
+    assert "unknown kind of picture '.gif'" in err
+
+
+def test_datasets_lists_state_size_and_terms(fedcast, data_dir):
+    code, out, _ = fedcast("datasets", "--data-dir", data_dir)
+    assert code == 0
+    for part in ("mnist", "here", "11.6 MB", "public domain"):
+        assert part in out
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (["nonsense"], "No such command 'nonsense'"),
+        (["inspect", "--nonsense"], "(see fedcast inspect --help)"),
+        (["inspect", "none.toml"], "no such file"),
+        (["inspect", "--preset", "papr"], "did you mean paper?"),
+        (["inspect", "--data-dir", "/nowhere", "--set", "data.dataset=mnist"], "--data-dir = /nowhere: no such folder"),
+        (["init", "/nowhere/s.toml"], "/nowhere/s.toml: No such file or directory"),
+    ],
+)
+def test_errors_are_one_line_and_code_2(fedcast, words, part):
+    code, out, err = fedcast(*words)
+    assert (code, out) == (2, "")
+    assert part in err
+    assert len(err.splitlines()) == 1
+
+
+def test_a_bug_is_called_a_bug(fedcast, monkeypatch):
+    def broken(*_, **__):
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr("fedcast.scenario.load_scenario", broken)
+    code, _, err = fedcast("inspect")
+    assert code == 1
+    assert "this is a bug: RuntimeError: boom" in err
+    with pytest.raises(RuntimeError):
+        fedcast("inspect", "--debug")
+
+
+def test_interrupt(fedcast, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fedcast.scenario.load_scenario", interrupted)
+    assert fedcast("inspect")[0] == 130
+
+
+def real(*words, code="from fedcast.cli import main; main()"):
+    return subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=60)
+
+
+def test_a_real_process_and_a_closed_pipe():
+    done = real("inspect", "--set", "data.num_users=zero")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    shell = f"{sys.executable} -c 'from fedcast.cli import main; main()' init - | head -1"
+    piped = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, timeout=60)
+    assert piped.stdout.startswith("# fedcast scenario")
+    assert piped.stderr == ""
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import fedcast",
+        "from fedcast.cli.app import run; run(['inspect', '--help'])",
+        "from fedcast.cli.app import run; run(['inspect'])",
+        "import fedcast; fedcast.load_scenario; fedcast.make_population",
+    ],
+)
+def test_torch_is_not_imported(code):
+    done = real(code=code + "; import sys; sys.exit('torch' in sys.modules)")
+    assert done.returncode == 0, done.stderr
