@@ -7,7 +7,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 .PHONY: run test test-all lint types docs bench clean
 
 run: $(VENV)/.run
-	$(BIN)/fedcast inspect
+	$(BIN)/fedcast inspect --picture out/skew.png
 
 test: lint types docs
 	$(BIN)/python -m pytest -m "not slow" --cov --cov-report=term:skip-covered

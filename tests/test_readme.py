@@ -1,0 +1,32 @@
+"""The README's example and commands do what they say."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from fedcast.cli.app import run
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md"])
+def test_python_examples_run(page, capsys):
+    for code in re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL):
+        exec(compile(code, page, "exec"), {})
+    assert float(capsys.readouterr().out.split()[0]) > 0.5
+
+
+def test_commands_run_in_the_order_given(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    commands = re.findall(r"^fedcast (.*?)(?:\s+#.*)?$", README, re.MULTILINE)
+    assert len(commands) >= 5
+    for command in commands:
+        assert run(shlex.split(command)) == 0, command
+
+
+def test_links_lead_somewhere():
+    for target in re.findall(r"\]\((?!https?:)([^)]+)\)", README):
+        assert (ROOT / target).is_file(), target
