@@ -73,6 +73,17 @@ def user_uniform(seed: int, purpose: str, users: ArrayLike) -> NDArray[np.float6
         return _unit(_splitmix(_splitmix(_words(users)) ^ stream_key(seed, purpose)))
 
 
+def hash_words(first: ArrayLike, second: ArrayLike) -> U64:
+    """A 64-bit hash of each ordered pair of whole numbers, uint64[...].
+
+    Example:
+        >>> bool(hash_words(1, 2) == hash_words(2, 1))
+        False
+    """
+    with np.errstate(over="ignore"):
+        return _splitmix(_splitmix(_words(first)) + _words(second))
+
+
 def pair_uniform(seed: int, purpose: str, first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]:
     """One uniform number in [0, 1) for each unordered pair of users: (i, j) and (j, i) give the same.
 

@@ -290,7 +290,12 @@ class Training(Section):
     dropout_file: str | None = Field(None, description="who drops out when: .csv with round,user")
     engine: Literal["auto", "loop", "stacked"] = Field("auto", description="how users are stepped")
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="where")
-    precision: Literal["float32", "float64"] = Field("float32", description="numbers")
+    precision: Literal["float32", "tf32", "float64"] = Field(
+        "float32", description="numbers; tf32: float32 with the matrix units of a GPU"
+    )
+    compile: Literal["auto", "always", "never"] = Field(
+        "auto", description="compile the stacked step; auto: where a run is long enough for it to pay"
+    )
     checkpoint_every: Count = Field(10, description="rounds between two checkpoints")
 
 

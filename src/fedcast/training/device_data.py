@@ -1,0 +1,73 @@
+"""A dataset on the device once; batches are picked by index, nothing is copied per user."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from fedcast.data.dataset import TextWindows
+
+
+@dataclass(frozen=True)
+class DeviceData:
+    """Samples and labels on a device.
+
+    Attributes:
+        inputs: stored inputs [n, ...], or the characters of a text.
+        labels: int64[n].
+        scale: factor that brings inputs to [0, 1].
+        starts: where each sequence starts in the text, or None.
+        length: characters of a sequence.
+        dtype: of the numbers handed to a model.
+    """
+
+    inputs: Tensor
+    labels: Tensor
+    scale: float | None
+    dtype: torch.dtype
+    starts: Tensor | None = None
+    length: int = 0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one sample."""
+        return (self.length,) if self.starts is not None else tuple(self.inputs.shape[1:])
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def pick(self, samples: Tensor) -> tuple[Tensor, Tensor]:
+        """Inputs and labels of the samples, in the shape of the index."""
+        if self.starts is not None:
+            places = self.starts[samples][..., None] + torch.arange(self.length, device=samples.device)
+            return self.inputs[places].long(), self.labels[samples]
+        inputs = self.inputs[samples].to(self.dtype)
+        return (inputs if self.scale in (None, 1.0) else inputs * self.scale), self.labels[samples]
+
+
+def to_device(
+    inputs: NDArray[Any] | TextWindows,
+    labels: NDArray[np.int64],
+    scale: float | None,
+    device: torch.device,
+    dtype: torch.dtype,
+) -> DeviceData:
+    """Put samples on a device."""
+    on_device = torch.from_numpy(np.array(labels)).to(device)
+    if isinstance(inputs, np.ndarray):
+        return DeviceData(torch.from_numpy(np.array(inputs)).to(device), on_device, scale, dtype)
+    return DeviceData(
+        torch.from_numpy(np.array(inputs.codes)).to(device),
+        on_device,
+        None,
+        dtype,
+        torch.from_numpy(np.array(inputs.starts)).to(device),
+        inputs.length,
+    )

@@ -1,0 +1,92 @@
+"""What every engine does: local training of some users from the same weights, one block of users after another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from fedcast.training.algorithm import LocalRule, Tensors
+from fedcast.training.batches import UserData
+from fedcast.training.device_data import DeviceData
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What stays the same over all rounds.
+
+    Attributes:
+        model: whose weights are trained; engines read its layers, never its weights.
+        data: all training samples, on the device.
+        users: who trains on what.
+        rule: the local update.
+        batch_size: samples of a step.
+        epochs: passes of a round.
+        seed: of the batches.
+        compiled: whether the step may be compiled.
+    """
+
+    model: nn.Module
+    data: DeviceData
+    users: UserData
+    rule: LocalRule
+    batch_size: int
+    epochs: int
+    seed: int
+    compiled: bool = False
+
+    @property
+    def device(self) -> torch.device:
+        """Where everything is."""
+        return self.data.labels.device
+
+
+@dataclass(frozen=True)
+class Round:
+    """What changes from round to round.
+
+    Attributes:
+        number: counted from 1.
+        weights: of the server, in the order of ``model.parameters()``.
+        learning_rate: local.
+        control: SCAFFOLD's c, or empty.
+        user_controls: SCAFFOLD's c_k of all users, [K, ...] each, or empty.
+    """
+
+    number: int
+    weights: Tensors
+    learning_rate: float
+    control: Tensors
+    user_controls: Tensors
+
+
+@dataclass(frozen=True)
+class BlockResult:
+    """What a block of users sends back.
+
+    Attributes:
+        users: int64[U].
+        change: w_k − w, [U, ...] each.
+        losses: [U], sum over a user's steps of its batch loss.
+        steps: int64[U].
+    """
+
+    users: Ints
+    change: Tensors
+    losses: Tensor
+    steps: Ints
+
+
+class Engine(Protocol):
+    """Trains users locally; the caller sums up blocks as they come, so that no list of models is ever held."""
+
+    def local_training(self, users: Ints, current: Round) -> Iterator[BlockResult]:
+        """Every user exactly once, in an order that depends on nothing but the arguments."""
+        ...

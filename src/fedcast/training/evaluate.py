@@ -1,0 +1,72 @@
+"""The server's model on the test set: loss, accuracy, and accuracy on each user's own mix of classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import nn
+
+from fedcast.training.algorithm import Tensors
+from fedcast.training.device_data import DeviceData
+
+Floats = NDArray[np.float64]
+
+_BATCH = 2000
+
+
+@dataclass(frozen=True)
+class Score:
+    """How good a model is on a test set.
+
+    Attributes:
+        loss: mean cross-entropy.
+        accuracy: share that is right.
+        class_accuracy: float64[Y]; NaN nowhere: a class without test samples counts as the overall accuracy.
+        tested: bool[Y], classes that the test set has.
+    """
+
+    loss: float
+    accuracy: float
+    class_accuracy: Floats
+    tested: NDArray[np.bool_]
+
+
+def score(model: nn.Module, weights: Tensors, test: DeviceData, num_classes: int) -> Score:
+    """Run the model with the given weights over the test set."""
+    names = [name for name, _ in model.named_parameters()]
+    loss = torch.zeros((), dtype=torch.float64, device=test.labels.device)
+    right = torch.zeros(num_classes, dtype=torch.int64, device=test.labels.device)
+    with torch.no_grad():
+        for start in range(0, len(test), _BATCH):
+            picked = torch.arange(start, min(start + _BATCH, len(test)), device=test.labels.device)
+            inputs, labels = test.pick(picked)
+            logits = torch.func.functional_call(model, dict(zip(names, weights, strict=True)), (inputs,))
+            loss += F.cross_entropy(logits, labels, reduction="sum").double()
+            right.scatter_add_(0, labels, (logits.argmax(1) == labels).long())
+    per_class = torch.bincount(test.labels, minlength=num_classes).cpu().numpy()
+    hits = right.cpu().numpy()
+    accuracy = float(hits.sum() / len(test))
+    by_class = np.divide(hits, per_class, out=np.full(num_classes, accuracy), where=per_class > 0)
+    return Score(float(loss) / len(test), accuracy, by_class, per_class > 0)
+
+
+def user_accuracies(class_accuracy: Floats, distributions: Floats, sizes: NDArray[np.int64]) -> tuple[float, float]:
+    """Mean over users of the accuracy on their own class mix, and the mean of the worst tenth; empty users left out.
+
+    Args:
+        class_accuracy: float64[Y].
+        distributions: float64[K, Y], class mixes before sharing.
+        sizes: samples of each user.
+
+    Example:
+        >>> mean, worst = user_accuracies(np.array([1.0, 0.5]), np.eye(2), np.array([3, 3]))
+        >>> mean, worst
+        (0.75, 0.5)
+    """
+    own = np.sort((distributions @ class_accuracy)[sizes > 0])
+    tenth = max(1, len(own) // 10)
+    return float(own.mean()), float(own[:tenth].mean())

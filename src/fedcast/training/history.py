@@ -1,0 +1,146 @@
+"""What a training run recorded, round by round."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from fedcast.errors import FedcastError
+
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Record:
+    """One round; round 0 is the model before training.
+
+    Attributes:
+        round: counted from 1.
+        train_loss: mean batch loss of the users' local steps; the loss on training is not known before round 1.
+        test_loss: mean cross-entropy on the test set, after the round.
+        accuracy: share of the test set that is right.
+        user_accuracy: mean over users of the accuracy on the user's own class mix.
+        worst_accuracy: mean of the same over the worst tenth of users.
+        drift: root mean square over users of ‖w_k − w̄‖ at the end of local training.
+        participants: users that trained.
+        seconds: simulated clock at the end of the round, sharing included.
+        energy_j: energy spent by all users so far, sharing included.
+        bytes_sent: bytes sent by all users and the server so far, sharing included.
+        class_accuracy: accuracy on each class; empty where the test set has no sample of it.
+    """
+
+    round: int
+    train_loss: float | None
+    test_loss: float
+    accuracy: float
+    user_accuracy: float
+    worst_accuracy: float
+    drift: float | None
+    participants: int
+    seconds: float
+    energy_j: float
+    bytes_sent: float
+    class_accuracy: tuple[float | None, ...] = ()
+
+
+_SCALARS = tuple(item.name for item in fields(Record) if item.name != "class_accuracy")
+
+
+@dataclass
+class History:
+    """Records of a run, in order."""
+
+    records: list[Record] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def column(self, name: str) -> list[Any]:
+        """One quantity over all records."""
+        return [getattr(record, name) for record in self.records]
+
+    def rounds_to(self, accuracy: float) -> int | None:
+        """First round whose test accuracy meets the target; None if none does. No smoothing.
+
+        Example:
+            >>> History([]).rounds_to(0.9) is None
+            True
+        """
+        return next((record.round for record in self.records if record.accuracy >= accuracy), None)
+
+    def smoothed_rounds_to(self, accuracy: float, window: int = 5) -> int | None:
+        """First round at which the mean accuracy of the last `window` rounds meets the target."""
+        for end in range(window, len(self.records) + 1):
+            part = self.records[end - window : end]
+            if sum(record.accuracy for record in part) / window >= accuracy:
+                return part[-1].round
+        return None
+
+    def to_json(self) -> str:
+        """All records as JSON."""
+        return json.dumps({"version": _VERSION, "records": [asdict(record) for record in self.records]}, indent=1)
+
+    def save(self, path: str | Path) -> Path:
+        """Write .json, .csv or .parquet, by the suffix; written aside and then renamed."""
+        path = Path(path)
+        writers: dict[str, Callable[[Path], None]] = {
+            ".json": lambda target: _write_text(target, self.to_json()),
+            ".csv": self._write_csv,
+            ".parquet": self._write_parquet,
+        }
+        if path.suffix not in writers:
+            raise FedcastError(f"{path}: unknown kind of file {path.suffix!r}; expected {', '.join(writers)}")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        aside = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            writers[path.suffix](aside)
+            aside.replace(path)
+        finally:
+            aside.unlink(missing_ok=True)
+        return path
+
+    def _rows(self) -> tuple[list[str], list[Sequence[Any]]]:
+        classes = max((len(record.class_accuracy) for record in self.records), default=0)
+        names = [*_SCALARS, *(f"accuracy_of_class_{label}" for label in range(classes))]
+        return names, [
+            [*(getattr(record, name) for name in _SCALARS), *record.class_accuracy] for record in self.records
+        ]
+
+    def _write_csv(self, path: Path) -> None:
+        names, rows = self._rows()
+        with path.open("w", newline="", encoding="utf-8") as stream:
+            writer = csv.writer(stream)
+            writer.writerow(names)
+            writer.writerows(rows)
+
+    def _write_parquet(self, path: Path) -> None:
+        try:
+            import pyarrow
+            import pyarrow.parquet
+        except ImportError:
+            raise FedcastError('Parquet needs pyarrow: pip install "fedcast[parquet]"') from None
+        names, rows = self._rows()
+        columns = {name: [row[index] for row in rows] for index, name in enumerate(names)}
+        pyarrow.parquet.write_table(pyarrow.table(columns), path)
+
+
+def load_history(path: str | Path) -> History:
+    """Read what `History.save` wrote as JSON."""
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        records = content["records"]
+        known = content["version"] == _VERSION
+    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+        raise FedcastError(f"{path}: not a history written by fedcast ({error})") from None
+    if not known:
+        raise FedcastError(f"{path}: history of version {content['version']}, this fedcast reads {_VERSION}")
+    return History([Record(**{**row, "class_accuracy": tuple(row["class_accuracy"])}) for row in records])
+
+
+def _write_text(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")

@@ -1,0 +1,169 @@
+"""The models that fedcast trains, and what any other model must satisfy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from fedcast.errors import FedcastError
+
+_VGG16 = (64, 64, 0, 128, 128, 0, 256, 256, 256, 0, 512, 512, 512, 0, 512, 512, 512, 0)
+_NORM_GROUPS = 32
+
+
+class LSTM(nn.Module):
+    """An LSTM of plain tensor operations: the same numbers as `torch.nn.LSTM`, but it can be stacked over users.
+
+    ``torch.func.vmap`` has no rule for `nn.LSTM`. Parameters have the names, shapes and order of gates of `nn.LSTM`
+    (input, forget, cell, output), so that weights can be exchanged.
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, num_layers: int) -> None:
+        super().__init__()
+        self.num_layers = num_layers
+        reference = nn.LSTM(input_size, hidden_size, num_layers)
+        for name, parameter in reference.named_parameters():
+            self.register_parameter(name, nn.Parameter(parameter.detach().clone()))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Hidden states of the last layer, [batch, time, hidden], from [batch, time, features]."""
+        return lstm(inputs, [parameter for _, parameter in self.named_parameters()], self.num_layers)
+
+
+def lstm(inputs: Tensor, weights: list[Tensor], num_layers: int) -> Tensor:
+    """All layers over all steps; leading dimensions (users) of inputs and weights go along.
+
+    Args:
+        inputs: [..., batch, time, features].
+        weights: for each layer weight_ih [..., 4H, F], weight_hh [..., 4H, H], bias_ih and bias_hh [..., 4H].
+        num_layers: layers.
+    """
+    for layer in range(num_layers):
+        weight_ih, weight_hh, bias_ih, bias_hh = weights[4 * layer : 4 * layer + 4]
+        bias = (bias_ih + bias_hh)[..., None, :]
+        # All input products at once: one large multiplication instead of one per step.
+        flat = inputs.flatten(-3, -2) @ weight_ih.mT + bias
+        projected = flat.unflatten(-2, inputs.shape[-3:-1])
+        hidden = projected.new_zeros(*projected.shape[:-2], weight_hh.shape[-1])
+        cell, outputs = hidden, []
+        for step in projected.unbind(-2):
+            gates = step + hidden @ weight_hh.mT
+            into, forget, new, out = gates.chunk(4, dim=-1)
+            cell = forget.sigmoid() * cell + into.sigmoid() * new.tanh()
+            hidden = out.sigmoid() * cell.tanh()
+            outputs.append(hidden)
+        inputs = torch.stack(outputs, dim=-2)
+    return inputs
+
+
+class LastStep(nn.Module):
+    """The last time step of a sequence."""
+
+    def forward(self, sequence: Tensor) -> Tensor:
+        """[batch, features] from [batch, time, features]."""
+        return sequence[..., -1, :]
+
+
+def mlp(shape: tuple[int, ...], num_classes: int) -> nn.Module:
+    """One hidden layer of 32; 2,410 weights for digits."""
+    features = int(torch.tensor(shape).prod())
+    return nn.Sequential(nn.Flatten(), nn.Linear(features, 32), nn.ReLU(), nn.Linear(32, num_classes))
+
+
+def small_cnn(shape: tuple[int, ...], num_classes: int) -> nn.Module:
+    """Two 3×3 convolutions of 8 and 16 channels; 1,898 weights for digits."""
+    channels, height, width = _image("small_cnn", shape, 4)
+    return nn.Sequential(
+        nn.Conv2d(channels, 8, 3, padding=1), nn.MaxPool2d(2), nn.ReLU(),
+        nn.Conv2d(8, 16, 3, padding=1), nn.MaxPool2d(2), nn.ReLU(),
+        nn.Flatten(), nn.Linear(16 * (height // 4) * (width // 4), num_classes),
+    )  # fmt: skip
+
+
+def cnn(shape: tuple[int, ...], num_classes: int) -> nn.Module:
+    """conv5×5(10)–pool–conv5×5(20)–pool–50–classes without dropout; 21,840 weights for MNIST."""
+    channels, height, width = _image("cnn", shape, 16)
+    flat = 20 * (((height - 4) // 2 - 4) // 2) * (((width - 4) // 2 - 4) // 2)
+    return nn.Sequential(
+        nn.Conv2d(channels, 10, 5), nn.MaxPool2d(2), nn.ReLU(),
+        nn.Conv2d(10, 20, 5), nn.MaxPool2d(2), nn.ReLU(),
+        nn.Flatten(), nn.Linear(flat, 50), nn.ReLU(), nn.Linear(50, num_classes),
+    )  # fmt: skip
+
+
+def vgg16(shape: tuple[int, ...], num_classes: int) -> nn.Module:
+    """VGG-16 with group norm, which unlike batch norm is sound on users of one class; 14.7 M weights for CIFAR-10."""
+    channels, height, width = _image("vgg16", shape, 32)
+    layers: list[nn.Module] = []
+    for width_or_pool in _VGG16:
+        if width_or_pool == 0:
+            layers.append(nn.MaxPool2d(2))
+            continue
+        convolution = nn.Conv2d(channels, width_or_pool, 3, padding=1)
+        layers += [convolution, nn.GroupNorm(_NORM_GROUPS, width_or_pool), nn.ReLU()]
+        channels = width_or_pool
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(channels * (height // 32) * (width // 32), num_classes))
+
+
+def char_lstm(shape: tuple[int, ...], num_classes: int) -> nn.Module:
+    """Embedding of 8, two layers of 256, the last step's state decides; 819,920 weights for 80 characters."""
+    if len(shape) != 1:
+        raise FedcastError(f"training.model = lstm: inputs have shape {shape}; it needs sequences of characters")
+    return nn.Sequential(nn.Embedding(num_classes, 8), LSTM(8, 256, 2), LastStep(), nn.Linear(256, num_classes))
+
+
+MODELS: dict[str, Callable[[tuple[int, ...], int], nn.Module]] = {
+    "mlp": mlp,
+    "small_cnn": small_cnn,
+    "cnn": cnn,
+    "vgg16": vgg16,
+    "lstm": char_lstm,
+}
+
+
+def build_model(name: str, shape: tuple[int, ...], num_classes: int, seed: int = 0) -> nn.Module:
+    """A model of the table for samples of that shape, its first weights drawn from the seed alone.
+
+    Example:
+        >>> sum(weight.numel() for weight in build_model("cnn", (1, 28, 28), 10).parameters())
+        21840
+    """
+    if name not in MODELS:
+        raise FedcastError(f"training.model: unknown model {name!r}; there are {', '.join(MODELS)}")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return MODELS[name](shape, num_classes)
+
+
+def check_model(model: nn.Module, *, replace_batch_norm: bool = False) -> nn.Module:
+    """Refuse, or on request replace, layers that cannot be averaged over users.
+
+    Batch norm keeps running statistics that are not weights, and normalises by a batch that on a one-class user says
+    nothing of the others: averaged over users it breaks. Group norm with as many groups as fit takes its place.
+    """
+    for path, module in list(model.named_modules()):
+        if not isinstance(module, nn.modules.batchnorm._BatchNorm):
+            continue
+        if not replace_batch_norm:
+            raise FedcastError(
+                f"model layer {path!r} is {type(module).__name__}: its running statistics cannot be averaged over "
+                "users of different classes; use group norm, or pass replace_batch_norm=True"
+            )
+        parent = model.get_submodule(path.rpartition(".")[0])
+        groups = next(groups for groups in range(_NORM_GROUPS, 0, -1) if module.num_features % groups == 0)
+        setattr(parent, path.rpartition(".")[2], nn.GroupNorm(groups, module.num_features))
+    if any(True for _ in model.buffers()):
+        name = next(name for name, _ in model.named_buffers())
+        raise FedcastError(f"model buffer {name!r}: state that is not a weight is not sent or averaged; remove it")
+    return model
+
+
+def _image(name: str, shape: tuple[int, ...], least: int) -> tuple[int, int, int]:
+    if len(shape) != 3 or min(shape[1:]) < least:
+        raise FedcastError(
+            f"training.model = {name}: inputs have shape {shape}; it needs images of at least {least}×{least}; "
+            f"there are {', '.join(MODELS)}"
+        )
+    return shape

@@ -1,0 +1,328 @@
+"""Federated training from start to end: rounds, aggregation, scores, checkpoints."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from fedcast.errors import FedcastError
+from fedcast.training.algorithm import ServerState, Tensors, local_rule, new_control, normalised_steps, server_step
+from fedcast.training.batches import UserData, steps_of
+from fedcast.training.checkpoint import load_checkpoint, save_checkpoint
+from fedcast.training.device_data import to_device
+from fedcast.training.engine import BlockResult, Engine, Ints, Round, Task
+from fedcast.training.evaluate import score, user_accuracies
+from fedcast.training.history import History, Record
+from fedcast.training.loop import LoopEngine
+from fedcast.training.models import check_model
+from fedcast.training.participation import participants
+from fedcast.training.stacked import StackedEngine, block_size
+
+if TYPE_CHECKING:
+    from fedcast.data.dataset import Dataset
+    from fedcast.scenario import Training
+
+# Below this much work (samples times weights, over the whole run) compiling a CPU step costs more than it saves.
+_WORTH_COMPILING = 2e12
+
+
+@dataclass(frozen=True)
+class Clock:
+    """What sharing and each round cost, for the simulated clock; zeros if nobody asked.
+
+    Attributes:
+        sharing_s: delay before the first round.
+        round_s: delay of one round.
+        sharing_j: energy of sharing, all users.
+        round_j: energy of one round, all users.
+        sharing_bytes: bytes sent while sharing.
+        round_bytes: bytes sent in one round, both ways.
+    """
+
+    sharing_s: float = 0.0
+    round_s: float = 0.0
+    sharing_j: float = 0.0
+    round_j: float = 0.0
+    sharing_bytes: float = 0.0
+    round_bytes: float = 0.0
+
+
+@dataclass(frozen=True)
+class Federation:
+    """Who trains on what.
+
+    Attributes:
+        dataset: training and test samples.
+        users: samples of each user after sharing.
+        own_sizes: int64[K], samples before sharing.
+        distributions: float64[K, Y], class mixes before sharing.
+    """
+
+    dataset: Dataset
+    users: UserData
+    own_sizes: Ints
+    distributions: NDArray[np.float64]
+
+
+@dataclass
+class Outcome:
+    """A trained model and how it got there."""
+
+    history: History
+    weights: Tensors
+    stopped: str | None = None
+    engine: str = field(default="")
+
+
+Progress = Callable[[Record], None]
+
+
+def train(
+    federation: Federation,
+    model: nn.Module,
+    training: Training,
+    *,
+    seed: int = 0,
+    clock: Clock | None = None,
+    checkpoint: Path | None = None,
+    progress: Progress | None = None,
+    should_stop: Callable[[], bool] | None = None,
+    dropped: set[tuple[int, int]] | None = None,
+    replace_batch_norm: bool = False,
+) -> Outcome:
+    """Train a model over users: broadcast, local SGD, upload, weighted average; again and again.
+
+    Args:
+        federation: the data, before and after sharing.
+        model: any module whose state is all weights; its present weights are the start.
+        training: settings, the `training` section of a scenario.
+        seed: of batches, participants and dropouts.
+        clock: what sharing and a round cost.
+        checkpoint: file to go on from, if it is there, and to write every `checkpoint_every` rounds.
+        progress: called after every round.
+        should_stop: asked after every round; if it says so, a checkpoint is written and training ends.
+        dropped: pairs (round, user) that do not answer.
+        replace_batch_norm: put group norm in the place of batch norm instead of refusing it.
+    """
+    run = _Run(federation, check_model(model, replace_batch_norm=replace_batch_norm), training, seed, clock or Clock())
+    completed, state, controls, history = run.start(checkpoint)
+    stopped = None
+    for number in range(completed + 1, training.rounds + 1):
+        present = participants(
+            run.federation.users.sizes, training.participation, training.dropout_probability, dropped or set(),
+            seed=seed, round_number=number,
+        )  # fmt: skip
+        loss, drift = run.round(number, present, state, controls)
+        history.records.append(run.record(number, state, loss, drift, len(present)))
+        if progress is not None:
+            progress(history.records[-1])
+        last = number == training.rounds
+        if should_stop is not None and not last and should_stop():
+            stopped = f"stopped after round {number}"
+        if checkpoint is not None and (last or stopped or number % training.checkpoint_every == 0):
+            save_checkpoint(checkpoint, run.fingerprint, number, state, controls, history)
+        if stopped:
+            break
+    return Outcome(history, state.weights, stopped, type(run.engine).__name__)
+
+
+class _Run:
+    """One training run: what is fixed, and the steps of a round."""
+
+    def __init__(self, federation: Federation, model: nn.Module, training: Training, seed: int, clock: Clock) -> None:
+        self.federation, self.training, self.clock = federation, training, clock
+        self.device = choose_device(training.device)
+        if self.device.type == "cuda":
+            torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = training.precision == "tf32"
+            torch.backends.cudnn.deterministic = True
+        dtype = torch.float64 if training.precision == "float64" else torch.float32
+        self.model = model.to(self.device, dtype)
+        dataset = federation.dataset
+        data = to_device(dataset.inputs, dataset.labels, dataset.scale, self.device, dtype)
+        self.test = to_device(dataset.test_inputs, dataset.test_labels, dataset.scale, self.device, dtype)
+        self.task = Task(
+            self.model, data, federation.users, local_rule(training), training.batch_size, training.local_epochs, seed,
+            compiled=worth_compiling(model, federation.users, training, self.device),
+        )  # fmt: skip
+        self.engine = choose_engine(training.engine, self.task)
+        self.user_weights = aggregation_weights(federation, training.aggregation)
+        self.fingerprint = self._fingerprint(seed)
+
+    def _fingerprint(self, seed: int) -> str:
+        """A hash of all that decides the course of the run, so that a checkpoint is never mixed into another."""
+        digest = hashlib.sha256()
+        settings = {
+            name: value for name, value in dict(self.training).items() if name not in ("rounds", "checkpoint_every")
+        }
+        digest.update(repr((seed, sorted(settings.items()), self.clock, self.model)).encode())
+        for array in (self.federation.users.samples, self.federation.users.offsets, self.federation.dataset.labels):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        for weight in self.model.parameters():
+            digest.update(weight.detach().cpu().numpy().tobytes())
+        return digest.hexdigest()
+
+    def start(self, checkpoint: Path | None) -> tuple[int, ServerState, Tensors, History]:
+        """Go on from a checkpoint, or begin; round 0 is the untrained model."""
+        if checkpoint is not None and (found := load_checkpoint(checkpoint, self.fingerprint, self.device)):
+            return found
+        weights = [weight.detach().clone() for weight in self.model.parameters()]
+        zeros = [torch.zeros_like(weight) for weight in weights]
+        momentum = [zero.clone() for zero in zeros] if self.training.server_optimizer != "none" else []
+        second = [zero.clone() for zero in zeros] if self.training.server_optimizer == "adam" else []
+        control, controls = [], []
+        if self.training.algorithm == "scaffold":
+            control = zeros
+            controls = [zero.new_zeros(len(self.federation.own_sizes), *zero.shape) for zero in zeros]
+        state = ServerState(weights, momentum, second, control)
+        return 0, state, controls, History([self.record(0, state, None, None, 0)])
+
+    def round(
+        self, number: int, users: Ints, state: ServerState, controls: Tensors
+    ) -> tuple[float | None, float | None]:
+        """Local training of the users and one step of the server; mean training loss and drift."""
+        if len(users) == 0:
+            return None, None
+        rate = self.training.learning_rate * self.training.learning_rate_decay ** (number - 1)
+        current = Round(number, state.weights, rate, state.control, controls)
+        total = _Sum(state.weights, self.user_weights[users].sum())
+        for block in self.engine.local_training(users, current):
+            self._check(number, block)
+            share = torch.from_numpy(self.user_weights[block.users] / total.weight).to(self.device)
+            steps = torch.from_numpy(block.steps).to(self.device, torch.float64)
+            effective = normalised_steps(steps, self.training.momentum)
+            total.add(block, share, effective if self.training.algorithm == "fednova" else None)
+            if controls:
+                self._update_controls(block, current, steps, state, total)
+        if state.control:
+            for control, moved in zip(state.control, total.control, strict=True):
+                control.add_(moved, alpha=1 / len(self.federation.own_sizes))
+        server_step(self.training, state, total.change(self.training.algorithm))
+        return float(total.loss) / total.steps, total.drift()
+
+    def _update_controls(
+        self, block: BlockResult, current: Round, steps: Tensor, state: ServerState, total: _Sum
+    ) -> None:
+        index = torch.from_numpy(block.users).to(self.device)
+        for position, moved in enumerate(block.change):
+            own = current.user_controls[position][index]
+            new = new_control(state.control[position], own, moved, steps.to(moved.dtype), current.learning_rate)
+            total.control[position] += (new - own).sum(0)
+            current.user_controls[position][index] = new
+
+    def _check(self, number: int, block: BlockResult) -> None:
+        finite = torch.isfinite(block.losses)
+        for moved in block.change:
+            finite &= torch.isfinite(moved.flatten(1).sum(1))
+        if not bool(finite.all()):
+            user = int(block.users[int((~finite).nonzero()[0])])
+            raise FedcastError(
+                f"training diverged in round {number} at user {user}: its loss or weights are not finite; "
+                f"lower training.learning_rate = {self.training.learning_rate} or set training.clip_norm"
+            )
+
+    def record(self, number: int, state: ServerState, loss: float | None, drift: float | None, present: int) -> Record:
+        """Score the server's model and read the simulated clock."""
+        federation, clock = self.federation, self.clock
+        result = score(self.model, state.weights, self.test, federation.dataset.num_classes)
+        mean, worst = user_accuracies(result.class_accuracy, federation.distributions, federation.own_sizes)
+        return Record(
+            round=number,
+            train_loss=loss,
+            test_loss=result.loss,
+            accuracy=result.accuracy,
+            user_accuracy=mean,
+            worst_accuracy=worst,
+            drift=drift,
+            participants=present,
+            seconds=clock.sharing_s + number * clock.round_s,
+            energy_j=clock.sharing_j + number * clock.round_j,
+            bytes_sent=clock.sharing_bytes + number * clock.round_bytes,
+            class_accuracy=tuple(
+                float(value) if tested else None
+                for value, tested in zip(result.class_accuracy, result.tested, strict=True)
+            ),
+        )
+
+
+class _Sum:
+    """The running sum over blocks: average change, loss, drift and control variates."""
+
+    def __init__(self, like: Tensors, weight: float) -> None:
+        self.weight = weight
+        self.mean = [torch.zeros_like(tensor) for tensor in like]
+        self.per_step = [torch.zeros_like(tensor) for tensor in like]
+        self.control = [torch.zeros_like(tensor) for tensor in like]
+        self.squares = torch.zeros((), dtype=torch.float64, device=like[0].device)
+        self.effective_steps = torch.zeros((), dtype=torch.float64, device=like[0].device)
+        self.loss = torch.zeros((), dtype=torch.float64, device=like[0].device)
+        self.steps = 0
+
+    def add(self, block: BlockResult, share: Tensor, effective: Tensor | None) -> None:
+        """Add a block, each user with its share; FedNova also needs the change per effective step."""
+        for position, moved in enumerate(block.change):
+            self.mean[position] += torch.tensordot(share.to(moved.dtype), moved, dims=1)
+            self.squares += (share * moved.flatten(1).double().square().sum(1)).sum()
+            if effective is not None:
+                self.per_step[position] += torch.tensordot((share / effective).to(moved.dtype), moved, dims=1)
+        if effective is not None:
+            self.effective_steps += (share * effective).sum()
+        self.loss += block.losses.sum()
+        self.steps += int(block.steps.sum())
+
+    def change(self, algorithm: str) -> Tensors:
+        """How the server's weights should move: the mean, or FedNova's mean per step times the mean of steps."""
+        if algorithm != "fednova":
+            return self.mean
+        return [moved * self.effective_steps.to(moved.dtype) for moved in self.per_step]
+
+    def drift(self) -> float:
+        """√Σ_k p_k ‖w_k − w̄‖², by Σ p_k‖w_k − w‖² − ‖w̄ − w‖²."""
+        mean_square = sum(float(moved.double().square().sum()) for moved in self.mean)
+        return float(max(float(self.squares) - mean_square, 0.0) ** 0.5)
+
+
+def aggregation_weights(federation: Federation, kind: str) -> NDArray[np.float64]:
+    """Weight of each user before normalising: sizes after sharing, sizes before, or 1."""
+    sizes = {"shared": federation.users.sizes, "own": federation.own_sizes}.get(kind)
+    return np.ones(len(federation.own_sizes)) if sizes is None else sizes.astype(np.float64)
+
+
+def choose_device(name: str) -> torch.device:
+    """The device of that name; auto takes a GPU if there is one."""
+    available = torch.cuda.is_available()
+    if name == "cuda" and not available:
+        raise FedcastError("training.device = cuda: PyTorch sees no GPU here; use cpu or auto")
+    return torch.device("cuda" if available and name in ("auto", "cuda") else "cpu")
+
+
+def choose_engine(name: str, task: Task) -> Engine:
+    """The engine of that name; auto stacks users unless a single one fills the cache of a CPU."""
+    if name == "loop" or (name == "auto" and task.device.type == "cpu" and block_size(task) < 2):
+        return LoopEngine(task)
+    return StackedEngine(task)
+
+
+def worth_compiling(model: nn.Module, users: UserData, training: Training, device: torch.device) -> bool:
+    """Whether the run is long enough for a compiled step to pay, decided by the settings alone, never by a clock."""
+    weights = sum(weight.numel() for weight in model.parameters())
+    steps = steps_of(users.sizes, training.batch_size, training.local_epochs).sum() * training.participation
+    work = float(steps) * training.batch_size * weights * training.rounds
+    if training.compile != "auto":
+        return training.compile == "always"
+    return device.type == "cpu" and work > _WORTH_COMPILING and compiler_available()
+
+
+def compiler_available() -> bool:
+    """Whether a C++ compiler is there for `torch.compile`."""
+    import os
+    import shutil
+
+    return any(shutil.which(name) for name in (os.environ.get("CXX", "g++"), "g++", "clang++"))

@@ -1,0 +1,182 @@
+"""One forward pass for many users at once, each with weights of its own.
+
+A model that is a chain of known layers is run with the users as an explicit dimension; any other goes through
+`torch.func.vmap`. Convolutions have two forms: on a CPU the users become groups of one grouped convolution; on a GPU
+patches are laid out and multiplied in one batched product, measured 2.5 times faster there on the MNIST model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fedcast.training.models import LSTM, LastStep, lstm
+
+Weights = list[Tensor]
+Forward = Callable[[Weights, Tensor], Tensor]
+Layer = Callable[[nn.Module, Weights, Tensor, int], Tensor]
+
+
+def stacked_forward(model: nn.Module, device: torch.device) -> Forward:
+    """A function of weights [U, ...] (in the order of ``model.parameters()``) and inputs [U, B, ...] to [U, B, Y]."""
+    layers = _chain(model)
+    tables = _GPU_LAYERS if device.type == "cuda" else _CPU_LAYERS
+    if layers is None or any(type(layer) not in tables for layer in layers):
+        return _vmapped(model)
+    enter = _users_first if device.type == "cuda" else _users_in_channels
+
+    def forward(weights: Weights, inputs: Tensor) -> Tensor:
+        users = inputs.shape[0]
+        hidden, start = (enter(inputs) if inputs.dim() == 5 else inputs), 0
+        for layer in layers:
+            count = len(list(layer.parameters()))
+            hidden = tables[type(layer)](layer, weights[start : start + count], hidden, users)
+            start += count
+        return hidden
+
+    return forward
+
+
+def _chain(model: nn.Module) -> list[nn.Module] | None:
+    if not isinstance(model, nn.Sequential):
+        return None
+    layers: list[nn.Module] = []
+    for child in model:
+        inner = _chain(child) if isinstance(child, nn.Sequential) else [child]
+        layers += inner or []
+    return layers
+
+
+def _vmapped(model: nn.Module) -> Forward:
+    names = [name for name, _ in model.named_parameters()]
+
+    def one(weights: Weights, inputs: Tensor) -> Tensor:
+        output: Tensor = torch.func.functional_call(model, dict(zip(names, weights, strict=True)), (inputs,))
+        return output
+
+    return torch.func.vmap(one, randomness="different")
+
+
+# On a CPU images are held as [B, users × channels, H, W].
+
+
+def _users_in_channels(inputs: Tensor) -> Tensor:
+    return inputs.transpose(0, 1).flatten(1, 2)
+
+
+def _grouped_convolution(layer: nn.Module, weights: Weights, hidden: Tensor, users: int) -> Tensor:
+    assert isinstance(layer, nn.Conv2d)
+    kernel, bias = weights[0].flatten(0, 1), weights[1].flatten() if len(weights) > 1 else None
+    return F.conv2d(hidden, kernel, bias, layer.stride, layer.padding, layer.dilation, groups=users * layer.groups)
+
+
+def _group_norm_in_channels(layer: nn.Module, weights: Weights, hidden: Tensor, users: int) -> Tensor:
+    assert isinstance(layer, nn.GroupNorm)
+    scale, offset = (weights[0].flatten(), weights[1].flatten()) if weights else (None, None)
+    return F.group_norm(hidden, users * layer.num_groups, scale, offset, layer.eps)
+
+
+def _flatten_from_channels(_: nn.Module, __: Weights, hidden: Tensor, users: int) -> Tensor:
+    if hidden.dim() == 4:
+        split: Tensor = hidden.unflatten(1, (users, -1))
+        return split.flatten(2).transpose(0, 1)
+    return hidden.flatten(2)
+
+
+# On a GPU images are held as [users, channels, B, H, W], as the product of a convolution leaves them.
+
+
+def _users_first(inputs: Tensor) -> Tensor:
+    return inputs.transpose(1, 2)
+
+
+def _patches(hidden: Tensor, size: tuple[int, ...], stride: tuple[int, ...]) -> Tensor:
+    """[U, C, B, H, W] to [U, C·kh·kw, B, H', W'] (a copy)."""
+    windows = hidden.unfold(3, size[0], stride[0]).unfold(4, size[1], stride[1])
+    return windows.permute(0, 1, 5, 6, 2, 3, 4).flatten(1, 3)
+
+
+def _patch_convolution(layer: nn.Module, weights: Weights, hidden: Tensor, _: int) -> Tensor:
+    assert isinstance(layer, nn.Conv2d)
+    assert isinstance(layer.padding, tuple)
+    if any(layer.padding):
+        hidden = F.pad(hidden, (layer.padding[1], layer.padding[1], layer.padding[0], layer.padding[0]))
+    patches = _patches(hidden, layer.kernel_size, layer.stride)
+    kernel = weights[0].flatten(2)
+    flat = patches.flatten(2)
+    product = torch.baddbmm(weights[1][:, :, None], kernel, flat) if len(weights) > 1 else torch.bmm(kernel, flat)
+    images: Tensor = product.unflatten(2, patches.shape[2:])
+    return images
+
+
+def _group_norm_users_first(layer: nn.Module, weights: Weights, hidden: Tensor, _: int) -> Tensor:
+    assert isinstance(layer, nn.GroupNorm)
+    grouped = hidden.unflatten(1, (layer.num_groups, -1))
+    variance, mean = torch.var_mean(grouped, dim=(2, 4, 5), correction=0, keepdim=True)
+    normalised: Tensor = ((grouped - mean) * (variance + layer.eps).rsqrt()).flatten(1, 2)
+    if not weights:
+        return normalised
+    return normalised * weights[0][:, :, None, None, None] + weights[1][:, :, None, None, None]
+
+
+def _pool_users_first(layer: nn.Module, _: Weights, hidden: Tensor, __: int) -> Tensor:
+    return layer(hidden.flatten(0, 2)).unflatten(0, hidden.shape[:3])  # type: ignore[no-any-return]
+
+
+def _flatten_users_first(_: nn.Module, __: Weights, hidden: Tensor, ___: int) -> Tensor:
+    return hidden.transpose(1, 2).flatten(2) if hidden.dim() == 5 else hidden.flatten(2)
+
+
+# The same on both.
+
+
+def _linear(_: nn.Module, weights: Weights, hidden: Tensor, __: int) -> Tensor:
+    if len(weights) == 1:
+        return torch.bmm(hidden, weights[0].mT)
+    return torch.baddbmm(weights[1][:, None], hidden, weights[0].mT)
+
+
+def _embedding(_: nn.Module, weights: Weights, codes: Tensor, users: int) -> Tensor:
+    table = weights[0]
+    own_rows = codes + (torch.arange(users, device=codes.device) * table.shape[1]).view(-1, *[1] * (codes.dim() - 1))
+    return F.embedding(own_rows, table.flatten(0, 1))
+
+
+def _lstm(layer: nn.Module, weights: Weights, hidden: Tensor, _: int) -> Tensor:
+    assert isinstance(layer, LSTM)
+    return lstm(hidden, weights, layer.num_layers)
+
+
+def _elementwise(layer: nn.Module, _: Weights, hidden: Tensor, __: int) -> Tensor:
+    return layer(hidden)  # type: ignore[no-any-return]
+
+
+_COMMON: dict[type[Any], Layer] = {
+    nn.Linear: _linear,
+    nn.Embedding: _embedding,
+    LSTM: _lstm,
+    LastStep: _elementwise,
+    nn.ReLU: _elementwise,
+    nn.Tanh: _elementwise,
+    nn.Sigmoid: _elementwise,
+    nn.GELU: _elementwise,
+    nn.Identity: _elementwise,
+}
+_CPU_LAYERS = _COMMON | {
+    nn.Conv2d: _grouped_convolution,
+    nn.GroupNorm: _group_norm_in_channels,
+    nn.MaxPool2d: _elementwise,
+    nn.AvgPool2d: _elementwise,
+    nn.Flatten: _flatten_from_channels,
+}
+_GPU_LAYERS = _COMMON | {
+    nn.Conv2d: _patch_convolution,
+    nn.GroupNorm: _group_norm_users_first,
+    nn.MaxPool2d: _pool_users_first,
+    nn.AvgPool2d: _pool_users_first,
+    nn.Flatten: _flatten_users_first,
+}

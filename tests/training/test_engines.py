@@ -1,0 +1,140 @@
+"""The stacked engine against the plain loop, in double precision, for every model and algorithm."""
+
+import pytest
+import torch
+from torch import nn
+
+from fedcast.training import MODELS, build_model, train
+from fedcast.training.stack import _CPU_LAYERS, _GPU_LAYERS, stacked_forward
+from tests.training.conftest import federation, settings, text_federation
+
+CASES = {
+    "mlp": ((1, 8, 8), 4),
+    "small_cnn": ((1, 8, 8), 4),
+    "cnn": ((1, 16, 16), 4),
+    "vgg16": ((3, 32, 32), 4),
+    "lstm": ((80,), 80),
+}
+
+ALGORITHMS = {
+    "fedavg": {},
+    "momentum": {"momentum": 0.9, "weight_decay": 0.01},
+    "clipped": {"clip_norm": 0.05},
+    "fedprox": {"algorithm": "fedprox", "prox_weight": 0.5},
+    "scaffold": {"algorithm": "scaffold"},
+    "fednova": {"algorithm": "fednova", "momentum": 0.5},
+    "server momentum": {"server_optimizer": "momentum", "server_learning_rate": 0.5},
+    "server adam": {"server_optimizer": "adam", "server_learning_rate": 0.05},
+    "sampled": {"participation": 0.5, "dropout_probability": 0.3},
+    "own weights": {"aggregation": "own", "learning_rate_decay": 0.9},
+    "uniform weights": {"aggregation": "uniform"},
+}
+
+
+def both(world, name, model_shape, classes, **changes):
+    outcomes = []
+    for engine in ("loop", "stacked"):
+        model = build_model(name, model_shape, classes, seed=1)
+        outcomes.append(train(world, model, settings(engine=engine, **changes), seed=3))
+    return outcomes
+
+
+def assert_equal(loop, stacked, tolerance=1e-9):
+    assert (loop.engine, stacked.engine) == ("LoopEngine", "StackedEngine")
+    for ours, theirs in zip(stacked.weights, loop.weights, strict=True):
+        assert (ours - theirs).abs().max() < tolerance
+    for name in ("train_loss", "test_loss", "drift"):
+        for ours, theirs in zip(stacked.history.column(name), loop.history.column(name), strict=True):
+            assert (ours is None and theirs is None) or abs(ours - theirs) < 1e-7, name
+    assert loop.history.column("accuracy") == stacked.history.column("accuracy")
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("name", ["mlp", "small_cnn"])
+def test_every_algorithm(name, algorithm):
+    assert_equal(*both(federation(), name, *CASES[name], **ALGORITHMS[algorithm]))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model(name):
+    shape, classes = CASES[name]
+    small = [3, 5, 0, 2] if name in ("vgg16", "lstm") else None
+    kind = {"sizes": small} if small else {}
+    world = text_federation(**kind) if name == "lstm" else federation(shape, classes, **kind)
+    assert_equal(*both(world, name, shape, classes, rounds=2))
+
+
+@pytest.mark.parametrize("algorithm", ["momentum", "scaffold", "fednova"])
+def test_heavier_models_with_other_algorithms(algorithm):
+    assert_equal(*both(federation((1, 16, 16)), "cnn", *CASES["cnn"], **ALGORITHMS[algorithm]))
+    sizes = [3, 5, 0, 2]
+    assert_equal(*both(text_federation(sizes), "lstm", *CASES["lstm"], rounds=2, **ALGORITHMS[algorithm]))
+
+
+class Unusual(nn.Module):
+    """Not a chain of layers: goes through vmap."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(64, 8)
+        self.second = nn.Linear(64, 8)
+        self.out = nn.Linear(8, 4, bias=False)
+
+    def forward(self, inputs):
+        flat = inputs.flatten(1)
+        return self.out(torch.tanh(self.first(flat)) * self.second(flat))
+
+
+def test_any_module():
+    outcomes = []
+    for engine in ("loop", "stacked"):
+        torch.manual_seed(0)
+        outcomes.append(train(federation(), Unusual(), settings(engine=engine), seed=3))
+    assert_equal(*outcomes)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("layers", ["cpu", "cuda"])
+def test_stacked_forward_of_both_kinds_against_one_user_at_a_time(name, layers, monkeypatch):
+    """The GPU's form of convolution and norm is plain tensor code: it is held to the layers of PyTorch here."""
+    shape, classes = CASES[name]
+    model = build_model(name, shape, classes).double()
+    weights = [torch.randn(3, *weight.shape, dtype=torch.float64) * 0.3 for weight in model.parameters()]
+    inputs = torch.randint(0, 80, (3, 2, 80)) if name == "lstm" else torch.rand(3, 2, *shape, dtype=torch.float64)
+    stacked = stacked_forward(model, torch.device(layers))(weights, inputs)
+    names = [key for key, _ in model.named_parameters()]
+    for user in range(3):
+        own = dict(zip(names, (weight[user] for weight in weights), strict=True))
+        expected = torch.func.functional_call(model, own, (inputs[user],))
+        assert torch.allclose(stacked[user], expected, rtol=1e-9, atol=1e-9)
+
+
+def test_layers_with_stride_and_without_bias():
+    model = nn.Sequential(
+        nn.Conv2d(2, 4, 3, stride=2, padding=1, bias=False), nn.GroupNorm(2, 4), nn.AvgPool2d(2), nn.Flatten(),
+        nn.Linear(16, 3, bias=False),
+    ).double()  # fmt: skip
+    weights = [torch.randn(2, *weight.shape, dtype=torch.float64) for weight in model.parameters()]
+    inputs = torch.rand(2, 5, 2, 8, 8, dtype=torch.float64)
+    names = [key for key, _ in model.named_parameters()]
+    for device in ("cpu", "cuda"):
+        stacked = stacked_forward(model, torch.device(device))(weights, inputs)
+        for user in range(2):
+            own = dict(zip(names, (weight[user] for weight in weights), strict=True))
+            assert torch.allclose(stacked[user], torch.func.functional_call(model, own, (inputs[user],)), atol=1e-9)
+    assert set(_CPU_LAYERS) == set(_GPU_LAYERS)
+
+
+@pytest.mark.parametrize("block", [1, 2, 5])
+def test_blocks_do_not_change_the_result(block, monkeypatch):
+    monkeypatch.setattr("fedcast.training.stacked.block_size", lambda _: block)
+    assert_equal(*both(federation(), "mlp", *CASES["mlp"], momentum=0.9, algorithm="scaffold"))
+
+
+def test_compiled_step_gives_the_same():
+    import shutil
+
+    if not shutil.which("g++"):
+        pytest.skip("compiling needs g++")
+    loop, compiled = both(federation(), "mlp", *CASES["mlp"], compile="always")
+    assert_equal(loop, compiled)
