@@ -69,7 +69,7 @@ def skew_of(counts: ArrayLike) -> Skew:
 
 
 def emd(distributions: ArrayLike, global_distribution: ArrayLike) -> Floats:
-    """The paper's D_EMD, Σ_y |P_k(y) − P_g(y)|, in [0, 2].
+    """The paper's D_EMD, the sum over y of abs(P_k(y) − P_g(y)), in [0, 2].
 
     It is the L1 distance: twice the cost of optimal transport when moving between any two classes costs 1. It does
     not know that classes could be near each other, as ``scipy.stats.wasserstein_distance`` would.

@@ -1,20 +1,28 @@
-"""Fills pages that are made from the code, so that they cannot fall behind it."""
+"""Sphinx configuration; pages that list what the package knows are filled from the package itself."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from fedcast import __version__
 from fedcast.data import PARTITIONS
 from fedcast.scenario import PRESETS, Scenario
 from fedcast.scenario.describe import accepted, is_section
 
+project = "fedcast"
+author = "The fedcast authors"
+copyright = "2026, The fedcast authors"  # noqa: A001
+version = release = __version__
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Replace `{{ scenario }}`, `{{ presets }}` and `{{ partitions }}` by what the package says."""
-    for mark, make in (("{{ scenario }}", _scenario), ("{{ presets }}", _presets), ("{{ partitions }}", _partitions)):
-        if mark in markdown:
-            markdown = markdown.replace(mark, make())
-    return markdown
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax", "sphinx_copybutton"]
+exclude_patterns = ["_build"]
+html_theme = "furo"
+html_title = "fedcast"
+autodoc_member_order = "bysource"
+autodoc_typehints = "description"
+autodoc_default_options = {"members": True, "show-inheritance": False}
+napoleon_use_ivar = True
+myst_heading_anchors = 3
 
 
 def _scenario() -> str:
@@ -49,3 +57,17 @@ def _partitions() -> str:
     for name, partition in PARTITIONS.items():
         lines.append(f"| `{name}` | {partition.summary} | {'yes' if partition.complete else 'not always'} |")
     return "\n".join(lines)
+
+
+_FILLED = {"{{ scenario }}": _scenario, "{{ presets }}": _presets, "{{ partitions }}": _partitions}
+
+
+def _fill(_: Any, __: str, source: list[str]) -> None:
+    for mark, make in _FILLED.items():
+        if mark in source[0]:
+            source[0] = source[0].replace(mark, make())
+
+
+def setup(app: Any) -> None:
+    """Fill marked pages when Sphinx reads them."""
+    app.connect("source-read", _fill)
