@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 import torch
 
-from fedcast.data import dataset_from_arrays
+from fedcast.data import Assignment, dataset_from_arrays
 from fedcast.data.shakespeare import text_dataset
 from fedcast.scenario import Training
-from fedcast.training import Federation, UserData
+from fedcast.training import Federation
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +50,7 @@ def federation_of(dataset, sizes, rng):
     mixes = counts / np.maximum(counts.sum(1, keepdims=True), 1)
     received = [order[offsets[1] : offsets[1] + 5] if user == 3 else order[:0] for user in range(len(sizes))]
     parts = [np.concatenate([order[a:b], extra]) for a, b, extra in zip(offsets, offsets[1:], received, strict=False)]
-    users = UserData(np.concatenate(parts), np.concatenate([[0], np.cumsum([len(part) for part in parts])]))
+    users = Assignment(np.concatenate(parts), np.concatenate([[0], np.cumsum([len(part) for part in parts])]))
     return Federation(dataset, users, np.array(sizes), mixes)
 
 

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from fedcast.data import cifar10, mnist, shakespeare
 from fedcast.data.dataset import Dataset
@@ -14,7 +14,9 @@ from fedcast.data.digits import load_digits
 from fedcast.data.files import Source, data_folders, find_source
 from fedcast.data.own import load_npz
 from fedcast.errors import DataError
-from fedcast.scenario import Data
+
+if TYPE_CHECKING:
+    from fedcast.scenario import Data
 
 SYNTHETIC = "synthetic"
 
@@ -65,6 +67,7 @@ def load_dataset(data: Data, data_dir: str | Path | None = None) -> Dataset:
     """The dataset that a scenario names.
 
     Example:
+        >>> from fedcast.scenario import Data
         >>> load_dataset(Data(dataset="digits")).num_classes
         10
     """

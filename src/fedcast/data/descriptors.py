@@ -6,7 +6,7 @@ descriptors in proportion to their sizes.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,9 @@ from fedcast.data.assignment import Assignment
 from fedcast.data.dataset import Dataset, scaled
 from fedcast.data.population import Population
 from fedcast.errors import DataError
-from fedcast.scenario import Data
+
+if TYPE_CHECKING:
+    from fedcast.scenario import Data
 
 Floats = NDArray[np.float64]
 
@@ -27,6 +29,7 @@ def describe(population: Population, data: Data, seed: int = 0) -> Floats:
 
     Example:
         >>> from fedcast.data import make_population
+        >>> from fedcast.scenario import Data
         >>> people = make_population(Data(num_users=10, partition="noise"))
         >>> describe(people, Data(num_users=10, descriptor="values")).shape
         (10, 16)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,7 +15,9 @@ from fedcast.data.dataset import Dataset
 from fedcast.data.partitions import PARTITIONS, Partition
 from fedcast.errors import DataError
 from fedcast.random import generator
-from fedcast.scenario import Data
+
+if TYPE_CHECKING:
+    from fedcast.scenario import Data
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +52,7 @@ def make_population(data: Data, seed: int = 0, data_dir: str | Path | None = Non
     """Load the scenario's dataset and spread it over the users.
 
     Example:
+        >>> from fedcast.scenario import Data
         >>> people = make_population(Data(num_users=10, partition="iid"))
         >>> people.num_users, int(people.sizes.sum())
         (10, 1437)

@@ -89,7 +89,7 @@ def text_dataset(name: str, roles: Iterable[tuple[str, str]], stride: int = 1) -
         >>> "".join(VOCABULARY[code] for code in text.inputs[0][:18])
         'to be or not to be'
         >>> VOCABULARY[text.labels[0]]
-        'o'
+        'e'
     """
     codes: list[NDArray[np.uint8]] = []
     names: list[str] = []

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fedcast.data.catalogue import SYNTHETIC, find_entry
 from fedcast.data.population import find_partition
 from fedcast.errors import DataError
-from fedcast.scenario import Scenario
+
+if TYPE_CHECKING:
+    from fedcast.scenario import Scenario
 
 _FILES = (
     ("data", "file"),

@@ -98,7 +98,7 @@ class Geometry(Section):
 class Sidelink(Section):
     """The radio link between two users."""
 
-    model: Literal["four_state", "los_only", "single_slope", "umi", "uma", "v2x_urban", "macro"] = Field(
+    model: Literal["four_state", "los_only", "umi", "uma", "v2x_urban", "macro"] = Field(
         "four_state", description="path loss"
     )
     carrier_hz: Positive = Field(28e9, description="carrier frequency")

@@ -1,6 +1,5 @@
 """Training: models, algorithms, engines, histories and checkpoints. The only room that imports PyTorch."""
 
-from fedcast.training.batches import UserData
 from fedcast.training.history import History, Record, load_history
 from fedcast.training.models import MODELS, build_model, check_model
 from fedcast.training.run import Clock, Federation, Outcome, train
@@ -12,7 +11,6 @@ __all__ = [
     "History",
     "Outcome",
     "Record",
-    "UserData",
     "build_model",
     "check_model",
     "load_history",

@@ -7,24 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcast.data.assignment import Assignment
 from fedcast.random import hash_words, stream_key
 
 Ints = NDArray[np.int64]
 
 _OWNER_BITS = np.uint64(24)
-
-
-@dataclass(frozen=True)
-class UserData:
-    """Samples that each user trains on, its own first, then what it received: user k has offsets[k]:offsets[k + 1]."""
-
-    samples: Ints
-    offsets: Ints
-
-    @property
-    def sizes(self) -> Ints:
-        """Samples of each user, int64[K]."""
-        return np.diff(self.offsets)
 
 
 @dataclass(frozen=True)
@@ -48,7 +36,7 @@ def steps_of(sizes: Ints, batch_size: int, epochs: int) -> Ints:
 
 
 def batches_of(
-    data: UserData,
+    data: Assignment,
     users: Ints,
     batch_size: int,
     epochs: int,
@@ -62,7 +50,7 @@ def batches_of(
     The order is that of a hash of (seed, round, epoch, user, position), so that it does not change with other users.
 
     Args:
-        data: who holds what.
+        data: who trains on what, after sharing.
         users: int64[U], who steps.
         batch_size: samples of a step.
         epochs: passes over a user's samples.

@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from fedcast.data.assignment import Assignment
 from fedcast.training.algorithm import LocalRule, Tensors
-from fedcast.training.batches import UserData
 from fedcast.training.device_data import DeviceData
 
 Ints = NDArray[np.int64]
@@ -35,7 +35,7 @@ class Task:
 
     model: nn.Module
     data: DeviceData
-    users: UserData
+    users: Assignment
     rule: LocalRule
     batch_size: int
     epochs: int

@@ -13,9 +13,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from fedcast.data.assignment import Assignment
 from fedcast.errors import FedcastError
 from fedcast.training.algorithm import ServerState, Tensors, local_rule, new_control, normalised_steps, server_step
-from fedcast.training.batches import UserData, steps_of
+from fedcast.training.batches import steps_of
 from fedcast.training.checkpoint import load_checkpoint, save_checkpoint
 from fedcast.training.device_data import to_device
 from fedcast.training.engine import BlockResult, Engine, Ints, Round, Task
@@ -67,7 +68,7 @@ class Federation:
     """
 
     dataset: Dataset
-    users: UserData
+    users: Assignment
     own_sizes: Ints
     distributions: NDArray[np.float64]
 
@@ -310,7 +311,7 @@ def choose_engine(name: str, task: Task) -> Engine:
     return StackedEngine(task)
 
 
-def worth_compiling(model: nn.Module, users: UserData, training: Training, device: torch.device) -> bool:
+def worth_compiling(model: nn.Module, users: Assignment, training: Training, device: torch.device) -> bool:
     """Whether the run is long enough for a compiled step to pay, decided by the settings alone, never by a clock."""
     weights = sum(weight.numel() for weight in model.parameters())
     steps = steps_of(users.sizes, training.batch_size, training.local_epochs).sum() * training.participation

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from fedcast.data.assignment import Assignment, Ints
 from fedcast.data.dataset import Dataset
-from fedcast.scenario import Data
+
+if TYPE_CHECKING:
+    from fedcast.scenario import Data
 
 
 @dataclass(frozen=True)

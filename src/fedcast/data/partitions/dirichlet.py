@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from fedcast.data.assignment import Ints, dirichlet_shares, ensure_minimum, split_by_shares
 from fedcast.data.partitions.base import Partition
 from fedcast.random import generator
-from fedcast.scenario import Data
+
+if TYPE_CHECKING:
+    from fedcast.scenario import Data
 
 
 def dirichlet(class_sizes: Ints, num_users: int, alpha: float, *, seed: int, min_samples: int = 1) -> Ints:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from fedcast.data.assignment import Ints, random_deal
 from fedcast.data.partitions.base import Partition
 from fedcast.data.partitions.sizes import equal_sizes
 from fedcast.random import generator
-from fedcast.scenario import Data
+
+if TYPE_CHECKING:
+    from fedcast.scenario import Data
 
 
 def iid(class_sizes: Ints, num_users: int, *, seed: int) -> Ints:

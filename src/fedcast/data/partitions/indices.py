@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,7 +12,9 @@ from fedcast.data.assignment import Assignment, Ints, assignment_from_owners
 from fedcast.data.dataset import Dataset
 from fedcast.data.partitions.base import Partition
 from fedcast.errors import DataError
-from fedcast.scenario import Data
+
+if TYPE_CHECKING:
+    from fedcast.scenario import Data
 
 
 def read_indices(path: str | Path, num_samples: int) -> Assignment:

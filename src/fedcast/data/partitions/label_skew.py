@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from fedcast.data.assignment import Ints, random_deal
@@ -9,7 +11,9 @@ from fedcast.data.partitions.base import Partition
 from fedcast.data.partitions.sizes import require_one_each
 from fedcast.errors import DataError
 from fedcast.random import generator
-from fedcast.scenario import Data
+
+if TYPE_CHECKING:
+    from fedcast.scenario import Data
 
 
 def label_skew(class_sizes: Ints, num_users: int, single_class_share: float, *, seed: int) -> Ints:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from fedcast.data.assignment import Assignment, Ints, assignment_from_owners
@@ -9,7 +11,9 @@ from fedcast.data.dataset import Dataset
 from fedcast.data.partitions.base import Partition
 from fedcast.errors import DataError
 from fedcast.random import generator
-from fedcast.scenario import Data
+
+if TYPE_CHECKING:
+    from fedcast.scenario import Data
 
 
 def natural(groups: Ints, num_users: int, *, seed: int) -> Assignment:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,9 @@ from fedcast.data.partitions import iid
 from fedcast.data.partitions.base import Partition
 from fedcast.errors import DataError
 from fedcast.random import generator
-from fedcast.scenario import Data
+
+if TYPE_CHECKING:
+    from fedcast.scenario import Data
 
 
 def noise_std(num_users: int, level: float) -> NDArray[np.float64]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,7 +11,9 @@ from fedcast.data.assignment import Ints
 from fedcast.data.partitions.base import Partition
 from fedcast.errors import DataError
 from fedcast.random import generator
-from fedcast.scenario import Data
+
+if TYPE_CHECKING:
+    from fedcast.scenario import Data
 
 
 def shards(class_sizes: Ints, num_users: int, classes_per_user: int, *, seed: int) -> Ints:

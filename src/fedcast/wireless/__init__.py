@@ -1,0 +1,1 @@
+"""Radio links: where users stand, what a signal loses on its way, and the rates that remain."""

@@ -1,0 +1,135 @@
+"""Where users and base stations stand."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedcast.random import user_uniform
+from fedcast.scenario.sections import Geometry
+from fedcast.tables import Column, read_user_table
+from fedcast.wireless.units import Floats, Ints
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Places on the ground, in metres.
+
+    Attributes:
+        positions_m: float64[K, 2], of the users.
+        base_stations_m: float64[C, 2], of the base stations; each serves somebody.
+        cell_of: int64[K], the base station of each user.
+    """
+
+    positions_m: Floats
+    base_stations_m: Floats
+    cell_of: Ints
+
+    @property
+    def num_users(self) -> int:
+        """Users K."""
+        return len(self.positions_m)
+
+    def cell_distance_m(self) -> Floats:
+        """Distance on the ground of each user from its base station, float64[K]."""
+        offsets = self.positions_m - self.base_stations_m[self.cell_of]
+        distance: Floats = np.hypot(offsets[:, 0], offsets[:, 1])
+        return distance
+
+
+def place_users(num_users: int, geometry: Geometry, seed: int) -> Layout:
+    r"""Users drawn uniformly in a disc, or as `positions_file` says, and the base stations that serve them.
+
+    The disc has the radius R of a cell, or :math:`R \sqrt{K / \text{users\_per\_cell}}` where the layout keeps the
+    density. A user's place in the unit disc is a function of (seed, user) alone.
+
+    Args:
+        num_users: users K.
+        geometry: layout, radius and density of cells, or a file.
+        seed: seed of the scenario.
+
+    Example:
+        >>> layout = place_users(100, Geometry(), seed=0)
+        >>> layout.positions_m.shape, len(layout.base_stations_m), bool(layout.cell_distance_m().max() < 1000)
+        ((100, 2), 1, True)
+    """
+    if geometry.positions_file is not None:
+        return layout_from_positions(read_positions(geometry.positions_file, num_users), geometry)
+    users = np.arange(num_users)
+    radius = disc_radius_m(num_users, geometry)
+    from_centre = radius * np.sqrt(user_uniform(seed, "place radius", users))
+    angle = 2 * np.pi * user_uniform(seed, "place angle", users)
+    positions = np.column_stack([from_centre * np.cos(angle), from_centre * np.sin(angle)])
+    return _served(positions, np.zeros(2), radius, geometry)
+
+
+def disc_radius_m(num_users: int, geometry: Geometry) -> float:
+    """Radius of the disc in which so many users are drawn.
+
+    Example:
+        >>> disc_radius_m(50, Geometry()), disc_radius_m(400, Geometry()), disc_radius_m(400, Geometry(layout="cell"))
+        (1000.0, 2000.0, 1000.0)
+    """
+    keeps_density = geometry.layout == "density" or (geometry.layout == "auto" and num_users > geometry.users_per_cell)
+    return geometry.cell_radius_m * (math.sqrt(num_users / geometry.users_per_cell) if keeps_density else 1.0)
+
+
+def layout_from_positions(positions_m: ArrayLike, geometry: Geometry) -> Layout:
+    """Users at given places, and the base stations that serve them.
+
+    One base station stands in the middle if everybody is within a cell radius of it or the layout is ``cell``, else a
+    grid of hexagonal cells covers the area. The middle is the origin of the coordinates if that lies among the users
+    (in their bounding box) or within a cell radius of all of them, else the middle of their bounding box.
+
+    Args:
+        positions_m: [K, 2], places of the users.
+        geometry: layout and radius of cells.
+
+    Example:
+        >>> layout_from_positions([[5000.0, 0.0], [5200.0, 100.0]], Geometry()).base_stations_m.tolist()
+        [[5100.0, 50.0]]
+    """
+    positions = np.asarray(positions_m, dtype=np.float64)
+    if positions.ndim != 2 or positions.shape[1] != 2 or len(positions) == 0:
+        raise ValueError(f"positions must be a table of users by two coordinates, got shape {positions.shape}")
+    if not np.isfinite(positions).all():
+        user = int(np.argwhere(~np.isfinite(positions))[0, 0])
+        raise ValueError(f"the position of user {user} is not finite: {positions[user].tolist()}")
+    low, high = positions.min(axis=0), positions.max(axis=0)
+    among_users = bool(((low <= 0) & (high >= 0)).all())
+    in_reach = bool(np.hypot(*positions.T).max() <= geometry.cell_radius_m)
+    middle = np.zeros(2) if among_users or in_reach else (low + high) / 2
+    extent_m = float(np.hypot(*(positions - middle).T).max())
+    return _served(positions, middle, geometry.cell_radius_m if geometry.layout == "cell" else extent_m, geometry)
+
+
+def _served(positions: Floats, middle: Floats, radius_m: float, geometry: Geometry) -> Layout:
+    if radius_m <= geometry.cell_radius_m:
+        return Layout(positions, middle[None, :], np.zeros(len(positions), dtype=np.int64))
+    from scipy.spatial import cKDTree
+
+    stations = middle + _hexagonal_grid(radius_m, geometry.cell_radius_m)
+    nearest = cKDTree(stations).query(positions)[1]
+    used, cell_of = np.unique(nearest, return_inverse=True)
+    return Layout(positions, stations[used], cell_of.astype(np.int64))
+
+
+def _hexagonal_grid(radius_m: float, cell_radius_m: float) -> Floats:
+    """Centres of the hexagons, one in the origin, such that no point of the disc is further than a cell radius."""
+    column_m, row_m = math.sqrt(3) * cell_radius_m, 1.5 * cell_radius_m
+    reach_m = radius_m + cell_radius_m
+    rows = np.arange(-math.ceil(reach_m / row_m), math.ceil(reach_m / row_m) + 1)
+    columns = np.arange(-math.ceil(reach_m / column_m) - 1, math.ceil(reach_m / column_m) + 1)
+    column, row = np.meshgrid(columns, rows)
+    centres = np.stack([column_m * (column + 0.5 * (row % 2)), row_m * row], axis=-1).reshape(-1, 2)
+    covering: Floats = centres[np.hypot(centres[:, 0], centres[:, 1]) <= reach_m]
+    return covering
+
+
+def read_positions(path: str, num_users: int) -> Floats:
+    """Places from a table with columns user, x_m and y_m, one row for each user 0 to K - 1; float64[K, 2]."""
+    table = read_user_table(path, [Column("x_m", "float"), Column("y_m", "float")], num_users)
+    return np.column_stack([table["x_m"], table["y_m"]])

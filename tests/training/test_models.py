@@ -1,0 +1,77 @@
+import pytest
+import torch
+from torch import nn
+
+from fedcast.errors import FedcastError
+from fedcast.scenario.sections import WEIGHTS_OF_MODEL
+from fedcast.training import MODELS, build_model, check_model
+from fedcast.training.models import LSTM
+
+SHAPES = {"mlp": (1, 8, 8), "small_cnn": (1, 8, 8), "cnn": (1, 28, 28), "vgg16": (3, 32, 32), "lstm": (80,)}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_weights_are_those_that_plans_count_on(name):
+    model = build_model(name, SHAPES[name], 80 if name == "lstm" else 10)
+    assert sum(weight.numel() for weight in model.parameters()) == WEIGHTS_OF_MODEL[name]
+
+
+def test_lstm_equals_that_of_pytorch():
+    torch.manual_seed(0)
+    theirs = nn.LSTM(5, 7, num_layers=2, batch_first=True).double()
+    ours = LSTM(5, 7, 2).double()
+    ours.load_state_dict(theirs.state_dict())
+    inputs = torch.randn(3, 11, 5, dtype=torch.float64, requires_grad=True)
+    expected, _ = theirs(inputs)
+    found = ours(inputs)
+    assert torch.allclose(found, expected, atol=1e-12)
+    weighing = torch.randn_like(expected)
+    theirs_grad = torch.autograd.grad((expected * weighing).sum(), [inputs, *theirs.parameters()])
+    ours_grad = torch.autograd.grad((found * weighing).sum(), [inputs, *ours.parameters()])
+    for a, b in zip(ours_grad, theirs_grad, strict=True):
+        assert torch.allclose(a, b, atol=1e-10)
+
+
+def test_first_weights_come_from_the_seed_alone():
+    before = torch.random.get_rng_state()
+    first = build_model("mlp", (1, 8, 8), 10, seed=5)
+    torch.manual_seed(99)
+    second = build_model("mlp", (1, 8, 8), 10, seed=5)
+    third = build_model("mlp", (1, 8, 8), 10, seed=6)
+    assert all(torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True))
+    assert not all(torch.equal(a, b) for a, b in zip(first.parameters(), third.parameters(), strict=True))
+    torch.random.set_rng_state(before)
+
+
+def test_batch_norm_is_refused_or_replaced():
+    def model():
+        return nn.Sequential(nn.Conv2d(1, 12, 3), nn.BatchNorm2d(12), nn.Sequential(nn.BatchNorm2d(12)))
+
+    with pytest.raises(FedcastError, match=r"model layer '1' is BatchNorm2d.*replace_batch_norm=True"):
+        check_model(model())
+    replaced = check_model(model(), replace_batch_norm=True)
+    assert isinstance(replaced[1], nn.GroupNorm)
+    assert isinstance(replaced[2][0], nn.GroupNorm)
+    assert replaced(torch.rand(2, 1, 8, 8)).shape == (2, 12, 6, 6)
+
+
+def test_other_state_is_refused():
+    model = nn.Linear(2, 2)
+    model.register_buffer("counter", torch.zeros(1))
+    with pytest.raises(FedcastError, match="model buffer 'counter'"):
+        check_model(model)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "message"),
+    [
+        ("cnn", (1, 8, 8), "at least 16×16"),
+        ("vgg16", (1, 28, 28), "at least 32×32"),
+        ("lstm", (1, 8, 8), "sequences of characters"),
+        ("resnet", (1, 8, 8), "unknown model 'resnet'"),
+        ("small_cnn", (64,), "it needs images"),
+    ],
+)
+def test_models_that_do_not_fit(name, shape, message):
+    with pytest.raises(FedcastError, match=message):
+        build_model(name, shape, 10)

@@ -1,0 +1,334 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from fedcast.errors import FedcastError
+from fedcast.training import Clock, History, Record, build_model, load_history, train
+from fedcast.training.participation import participants
+from tests.training.conftest import federation, settings
+
+
+def run(world=None, **changes):
+    extra = {
+        name: changes.pop(name)
+        for name in ("clock", "checkpoint", "progress", "should_stop", "dropped", "seed")
+        if name in changes
+    }
+    return train(world or federation(), build_model("mlp", (1, 8, 8), 4, seed=1), settings(**changes), **extra)
+
+
+def test_one_user_with_one_epoch_of_full_batches_is_gradient_descent():
+    """Against autograd written out here, without any part of the package."""
+    world = federation(sizes=[12, 0, 0, 0, 0, 0])
+    outcome = run(world, batch_size=50, local_epochs=1, rounds=3)
+    model = build_model("mlp", (1, 8, 8), 4, seed=1).double()
+    inputs = torch.from_numpy(world.dataset.inputs[world.users.of(0)].astype(np.float64))
+    labels = torch.from_numpy(world.dataset.labels[world.users.of(0)])
+    for _ in range(3):
+        loss = F.cross_entropy(model(inputs), labels)
+        gradients = torch.autograd.grad(loss, list(model.parameters()))
+        with torch.no_grad():
+            for weight, gradient in zip(model.parameters(), gradients, strict=True):
+                weight -= 0.1 * gradient
+    # Users 3 received samples in this world; with aggregation by own size it weighs nothing.
+    assert outcome.history.records[0].round == 0
+    own = run(world, batch_size=50, local_epochs=1, rounds=3, aggregation="own")
+    for ours, theirs in zip(own.weights, model.parameters(), strict=True):
+        assert torch.allclose(ours, theirs, atol=1e-12)
+
+
+def test_full_batches_and_one_epoch_of_fedavg_is_central_gradient_descent():
+    """With one local step the weighted average of users is a step on all data."""
+    world = federation()
+    outcome = run(world, batch_size=100, local_epochs=1, rounds=2)
+    model = build_model("mlp", (1, 8, 8), 4, seed=1).double()
+    everything = world.users.samples
+    inputs = torch.from_numpy(world.dataset.inputs[everything].astype(np.float64))
+    labels = torch.from_numpy(world.dataset.labels[everything])
+    for _ in range(2):
+        gradients = torch.autograd.grad(F.cross_entropy(model(inputs), labels), list(model.parameters()))
+        with torch.no_grad():
+            for weight, gradient in zip(model.parameters(), gradients, strict=True):
+                weight -= 0.1 * gradient
+    for ours, theirs in zip(outcome.weights, model.parameters(), strict=True):
+        assert torch.allclose(ours, theirs, atol=1e-12)
+
+
+def test_scaffold_and_fednova_with_equal_users_are_fedavg():
+    """Users with the same data have no drift to correct, and equal steps need no normalising."""
+    world = federation(sizes=[8, 8])
+    same = replace(
+        world, users=replace(world.users, samples=np.tile(np.sort(world.users.of(0)), 2), offsets=np.array([0, 8, 16]))
+    )
+    plain = run(same, batch_size=50)
+    nova = run(same, batch_size=50, algorithm="fednova")
+    scaffold = run(same, batch_size=50, algorithm="scaffold")
+    for a, b, c in zip(plain.weights, nova.weights, scaffold.weights, strict=True):
+        assert torch.allclose(a, b, atol=1e-12)
+        assert torch.allclose(a, c, atol=1e-10)
+    assert plain.history.records[-1].drift < 1e-7
+
+
+def test_fednova_does_not_favour_users_with_many_steps():
+    """With small steps FedAvg is pulled to the user that takes more of them; FedNova is not (Wang et al. 2020)."""
+    world = federation(sizes=[4, 40])
+    labels = np.zeros_like(world.dataset.labels)
+    labels[world.users.of(1)] = 1
+    images = np.ones_like(world.dataset.inputs)
+    bowl = replace(world, dataset=replace(world.dataset, inputs=images, labels=labels))
+    results = {}
+    for algorithm in ("fedavg", "fednova"):
+        outcome = run(
+            bowl,
+            batch_size=4,
+            local_epochs=1,
+            rounds=800,
+            algorithm=algorithm,
+            aggregation="uniform",
+            learning_rate=0.001,
+        )
+        model = build_model("mlp", (1, 8, 8), 4).double()
+        names = [name for name, _ in model.named_parameters()]
+        logits = torch.func.functional_call(
+            model, dict(zip(names, outcome.weights, strict=True)), (torch.ones(1, 1, 8, 8, dtype=torch.float64),)
+        )
+        results[algorithm] = F.softmax(logits, 1)[0, 1].item()
+    assert results["fedavg"] > 0.8  # 10/11 in the limit of small steps
+    assert abs(results["fednova"] - 0.5) < 0.1
+
+
+def test_fedprox_stays_nearer():
+    far = run(local_epochs=10).history.records[-1].drift
+    near = run(local_epochs=10, algorithm="fedprox", prox_weight=5.0).history.records[-1].drift
+    assert near < 0.7 * far
+
+
+def test_history_and_simulated_clock():
+    clock = Clock(sharing_s=5.0, round_s=2.0, sharing_j=1.0, round_j=0.5, sharing_bytes=100, round_bytes=10)
+    seen = []
+    outcome = run(clock=clock, progress=seen.append, rounds=4)
+    history = outcome.history
+    assert history.column("round") == [0, 1, 2, 3, 4]
+    assert history.column("seconds") == [5, 7, 9, 11, 13]
+    assert history.column("energy_j") == [1, 1.5, 2, 2.5, 3]
+    assert history.column("bytes_sent") == [100, 110, 120, 130, 140]
+    assert seen == history.records[1:]
+    assert history.records[0].train_loss is None
+    assert history.column("participants") == [0, 5, 5, 5, 5]
+    assert history.records[-1].test_loss < history.records[0].test_loss
+
+
+def test_scores_against_a_plain_evaluation():
+    world = federation()
+    outcome = run(world, rounds=5)
+    last = outcome.history.records[-1]
+    model = build_model("mlp", (1, 8, 8), 4).double()
+    with torch.no_grad():
+        for weight, trained in zip(model.parameters(), outcome.weights, strict=True):
+            weight.copy_(trained)
+    logits = model(torch.from_numpy(world.dataset.test_inputs.astype(np.float64))).detach()
+    labels = world.dataset.test_labels
+    right = logits.argmax(1).numpy() == labels
+    assert last.accuracy == right.mean()
+    assert last.test_loss == pytest.approx(F.cross_entropy(logits, torch.from_numpy(labels)).item())
+    by_class = np.array([right[labels == label].mean() for label in range(4)])
+    assert last.class_accuracy == pytest.approx(by_class)
+    own = np.sort([by_class @ mix for mix, size in zip(world.distributions, world.own_sizes, strict=True) if size])
+    assert last.user_accuracy == pytest.approx(own.mean())
+    assert last.worst_accuracy == pytest.approx(own[0])
+
+
+def test_drift_against_its_definition():
+    world = federation()
+    before = run(world, rounds=1)
+    after = run(world, rounds=2)
+    # Local models of round 2, one by one: a world in which only that user trains.
+    locals_, sizes = [], world.users.sizes
+    for user in np.flatnonzero(sizes):
+        everyone_else = {(2, int(other)) for other in np.flatnonzero(sizes) if other != user}
+        locals_.append(run(world, rounds=2, dropped=everyone_else).weights)
+    share = sizes[sizes > 0] / sizes.sum()
+    mean = [sum(p * model[i] for p, model in zip(share, locals_, strict=True)) for i in range(4)]
+    square = sum(
+        p * sum(((w - m) ** 2).sum() for w, m in zip(model, mean, strict=True))
+        for p, model in zip(share, locals_, strict=True)
+    )
+    assert after.history.records[-1].drift == pytest.approx(float(square) ** 0.5, rel=1e-6)
+    assert before.history.records[-1].drift != after.history.records[-1].drift
+
+
+def test_same_seed_same_bytes():
+    first, second, other = run(seed=5), run(seed=5), run(seed=6)
+    assert all(torch.equal(a, b) for a, b in zip(first.weights, second.weights, strict=True))
+    assert first.history == second.history
+    assert first.history != other.history
+
+
+def test_participants_are_sampled_and_drop_out():
+    sizes = np.array([5] * 100 + [0])
+    some = participants(sizes, 0.1, 0.0, set(), seed=0, round_number=1)
+    assert len(some) == 10
+    assert 100 not in participants(sizes, 1.0, 0.0, set(), seed=0, round_number=1)
+    assert some.tolist() != participants(sizes, 0.1, 0.0, set(), seed=0, round_number=2).tolist()
+    counts = [len(participants(sizes, 1.0, 0.3, set(), seed=0, round_number=number)) for number in range(200)]
+    assert np.mean(counts) == pytest.approx(70, abs=1.5)
+
+
+def test_a_round_without_anybody_changes_nothing():
+    everyone = {(2, user) for user in range(6)}
+    outcome = run(rounds=3, dropped=everyone)
+    second = outcome.history.records[2]
+    assert (second.participants, second.train_loss, second.drift) == (0, None, None)
+    assert second.test_loss == outcome.history.records[1].test_loss
+    assert outcome.history.records[3].test_loss != second.test_loss
+
+
+@pytest.mark.parametrize("engine", ["loop", "stacked"])
+def test_divergence_names_round_and_user(engine):
+    with pytest.raises(FedcastError, match=r"diverged in round \d+ at user \d.*lower training.learning_rate"):
+        run(engine=engine, learning_rate=1e200, rounds=30)
+
+
+def test_resume_gives_the_same_bytes(tmp_path):
+    for extra in ({}, {"algorithm": "scaffold"}, {"server_optimizer": "adam"}, {"momentum": 0.9, "participation": 0.5}):
+        path = tmp_path / "c.pt"
+        path.unlink(missing_ok=True)
+        whole = run(rounds=6, **extra)
+        part = run(rounds=6, checkpoint=path, should_stop=iter([False, False, True]).__next__, **extra)
+        assert part.stopped == "stopped after round 3"
+        resumed = run(rounds=6, checkpoint=path, **extra)
+        assert all(torch.equal(a, b) for a, b in zip(whole.weights, resumed.weights, strict=True))
+        assert whole.history.to_json() == resumed.history.to_json()
+        further = run(rounds=8, checkpoint=path, **extra)
+        assert len(further.history) == 9
+
+
+def test_a_checkpoint_of_another_run_is_refused(tmp_path):
+    path = tmp_path / "c.pt"
+    run(checkpoint=path)
+    for other in ({"learning_rate": 0.2}, {"seed": 9}, {"world": federation(seed=1)}):
+        with pytest.raises(FedcastError, match="belongs to a run with other data, settings or weights"):
+            run(checkpoint=path, **other)
+    path.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(FedcastError, match="not a readable checkpoint"):
+        run(checkpoint=path)
+
+
+def test_kill_9_and_resume(tmp_path):
+    """A real process, killed at some moment after its first checkpoint, gives the bytes of an undisturbed one."""
+    script = tmp_path / "run.py"
+    script.write_text(
+        textwrap.dedent(
+            """
+            import sys
+            from pathlib import Path
+            import torch
+            from fedcast.training import build_model, train
+            from tests.training.conftest import federation, settings
+
+            torch.set_num_threads(1)
+            folder = Path(sys.argv[1])
+            outcome = train(
+                federation(), build_model("mlp", (1, 8, 8), 4, seed=1),
+                settings(rounds=150, checkpoint_every=1, algorithm="scaffold", momentum=0.5),
+                seed=2, checkpoint=folder / "c.pt",
+            )
+            outcome.history.save(folder / "history.json")
+            torch.save(outcome.weights, folder / "weights.pt")
+            """
+        )
+    )
+    root = os.getcwd()
+
+    def start(folder):
+        folder.mkdir(exist_ok=True)
+        return subprocess.Popen(
+            [sys.executable, str(script), str(folder)], cwd=root, env={**os.environ, "PYTHONPATH": root}
+        )
+
+    calm, killed = tmp_path / "calm", tmp_path / "killed"
+    assert start(calm).wait(120) == 0
+    kills = 0
+    for _ in range(3):
+        process = start(killed)
+        deadline = time.time() + 60
+        before = (killed / "c.pt").stat().st_mtime_ns if (killed / "c.pt").exists() else 0
+        while process.poll() is None and time.time() < deadline:
+            if (killed / "c.pt").exists() and (killed / "c.pt").stat().st_mtime_ns > before:
+                break
+            time.sleep(0.002)
+        time.sleep(0.05)
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+            kills += 1
+        process.wait(60)
+    assert kills >= 1
+    assert start(killed).wait(120) == 0
+    assert (calm / "history.json").read_bytes() == (killed / "history.json").read_bytes()
+    ours, theirs = torch.load(calm / "weights.pt"), torch.load(killed / "weights.pt")
+    assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
+
+
+def test_history_files(tmp_path):
+    outcome = run()
+    saved = outcome.history.save(tmp_path / "h.json")
+    assert load_history(saved) == outcome.history
+    lines = outcome.history.save(tmp_path / "h.csv").read_text().splitlines()
+    assert lines[0].startswith("round,train_loss,test_loss,accuracy")
+    assert lines[0].endswith("accuracy_of_class_3")
+    assert len(lines) == 5
+    pyarrow = pytest.importorskip("pyarrow.parquet")
+    table = pyarrow.read_table(outcome.history.save(tmp_path / "h.parquet"))
+    assert table["accuracy"].to_pylist() == outcome.history.column("accuracy")
+    with pytest.raises(FedcastError, match="unknown kind of file '.txt'"):
+        outcome.history.save(tmp_path / "h.txt")
+    (tmp_path / "bad.json").write_text("[]")
+    with pytest.raises(FedcastError, match="not a history"):
+        load_history(tmp_path / "bad.json")
+    content = json.loads(saved.read_text())
+    content["version"] = 99
+    saved.write_text(json.dumps(content))
+    with pytest.raises(FedcastError, match="version 99"):
+        load_history(saved)
+
+
+def history_of(*accuracies):
+    return History(
+        [
+            Record(number, 1.0, 1.0, value, value, value, 0.0, 1, 0.0, 0.0, 0.0)
+            for number, value in enumerate(accuracies)
+        ]
+    )
+
+
+def test_rounds_to_a_target():
+    history = history_of(0.1, 0.5, 0.92, 0.7, 0.91, 0.92, 0.93)
+    assert history.rounds_to(0.9) == 2
+    assert history.rounds_to(0.99) is None
+    assert history.smoothed_rounds_to(0.9, window=3) == 6
+    assert history.smoothed_rounds_to(0.99) is None
+
+
+def test_cuda_without_a_gpu_is_refused():
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    with pytest.raises(FedcastError, match="PyTorch sees no GPU"):
+        run(device="cuda")
+
+
+def test_auto_engine_stacks_small_models_and_loops_over_large_ones():
+    assert run(engine="auto").engine == "StackedEngine"
+    large = train(
+        federation((3, 32, 32), sizes=[2, 2]), build_model("vgg16", (3, 32, 32), 4), settings(engine="auto", rounds=1)
+    )
+    assert large.engine == "LoopEngine"
