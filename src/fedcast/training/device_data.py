@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from fedcast.data.dataset import TextWindows
 
 
+_CONVERTED_BYTES = 2**30
+
+
 @dataclass(frozen=True)
 class DeviceData:
     """Samples and labels on a device.
@@ -45,11 +48,14 @@ class DeviceData:
 
     def pick(self, samples: Tensor) -> tuple[Tensor, Tensor]:
         """Inputs and labels of the samples, in the shape of the index."""
+        flat = samples.flatten()
+        labels = self.labels.index_select(0, flat).view(samples.shape)
         if self.starts is not None:
-            places = self.starts[samples][..., None] + torch.arange(self.length, device=samples.device)
-            return self.inputs[places].long(), self.labels[samples]
-        inputs = self.inputs[samples].to(self.dtype)
-        return (inputs if self.scale in (None, 1.0) else inputs * self.scale), self.labels[samples]
+            places = self.starts.index_select(0, flat)[:, None] + torch.arange(self.length, device=samples.device)
+            codes = self.inputs.index_select(0, places.flatten())
+            return codes.long().view(*samples.shape, self.length), labels
+        inputs = self.inputs.index_select(0, flat).to(self.dtype).view(*samples.shape, *self.shape)
+        return (inputs if self.scale in (None, 1.0) else inputs * self.scale), labels
 
 
 def to_device(
@@ -62,7 +68,11 @@ def to_device(
     """Put samples on a device."""
     on_device = torch.from_numpy(np.array(labels)).to(device)
     if isinstance(inputs, np.ndarray):
-        return DeviceData(torch.from_numpy(np.array(inputs)).to(device), on_device, scale, dtype)
+        stored = torch.from_numpy(np.array(inputs)).to(device)
+        if device.type == "cpu" and stored.numel() * dtype.itemsize <= _CONVERTED_BYTES:
+            # Converted once instead of in every step; a GPU converts faster than it reads.
+            stored, scale = stored.to(dtype) * (scale or 1.0), 1.0
+        return DeviceData(stored, on_device, scale, dtype)
     return DeviceData(
         torch.from_numpy(np.array(inputs.codes)).to(device),
         on_device,

@@ -30,7 +30,8 @@ class Task:
         batch_size: samples of a step.
         epochs: passes of a round.
         seed: of the batches.
-        compiled: whether the step may be compiled.
+        users_per_round: the most users that train in a round.
+        compiled: whether the step is compiled.
     """
 
     model: nn.Module
@@ -40,6 +41,7 @@ class Task:
     batch_size: int
     epochs: int
     seed: int
+    users_per_round: int
     compiled: bool = False
 
     @property

@@ -10,6 +10,17 @@ from fedcast.random import generator, user_uniform
 Ints = NDArray[np.int64]
 
 
+def asked_users(sizes: Ints, share: float) -> int:
+    """How many users are asked in a round: that share of those who hold data, at least one.
+
+    Example:
+        >>> asked_users(np.array([3, 0, 5, 2]), 0.5)
+        2
+    """
+    able = np.count_nonzero(sizes)
+    return max(1, round(share * able)) if share < 1 else int(able)
+
+
 def participants(
     sizes: Ints,
     share: float,
@@ -36,9 +47,8 @@ def participants(
     able = np.flatnonzero(sizes > 0)
     asked = able
     if share < 1:
-        count = max(1, round(share * len(able)))
-        chosen = generator(seed, "participants", round=round_number).choice(able, count, replace=False)
-        asked = np.sort(chosen)
+        rng = generator(seed, "participants", round=round_number)
+        asked = np.sort(rng.choice(able, asked_users(sizes, share), replace=False))
     if dropout_probability:
         answers = user_uniform(seed, f"dropout/{round_number}", asked) >= dropout_probability
         asked = asked[answers]

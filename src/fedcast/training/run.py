@@ -24,7 +24,7 @@ from fedcast.training.evaluate import score, user_accuracies
 from fedcast.training.history import History, Record
 from fedcast.training.loop import LoopEngine
 from fedcast.training.models import check_model
-from fedcast.training.participation import participants
+from fedcast.training.participation import asked_users, participants
 from fedcast.training.stacked import StackedEngine, block_size
 
 if TYPE_CHECKING:
@@ -151,6 +151,7 @@ class _Run:
         self.test = to_device(dataset.test_inputs, dataset.test_labels, dataset.scale, self.device, dtype)
         self.task = Task(
             self.model, data, federation.users, local_rule(training), training.batch_size, training.local_epochs, seed,
+            asked_users(federation.users.sizes, training.participation),
             compiled=worth_compiling(model, federation.users, training, self.device),
         )  # fmt: skip
         self.engine = choose_engine(training.engine, self.task)
@@ -270,7 +271,7 @@ class _Sum:
         """Add a block, each user with its share; FedNova also needs the change per effective step."""
         for position, moved in enumerate(block.change):
             self.mean[position] += torch.tensordot(share.to(moved.dtype), moved, dims=1)
-            self.squares += (share * moved.flatten(1).double().square().sum(1)).sum()
+            self.squares += (share * torch.linalg.vector_norm(moved.flatten(1), dim=1).double().square()).sum()
             if effective is not None:
                 self.per_step[position] += torch.tensordot((share / effective).to(moved.dtype), moved, dims=1)
         if effective is not None:
@@ -286,7 +287,7 @@ class _Sum:
 
     def drift(self) -> float:
         """√Σ_k p_k ‖w_k − w̄‖², by Σ p_k‖w_k − w‖² − ‖w̄ − w‖²."""
-        mean_square = sum(float(moved.double().square().sum()) for moved in self.mean)
+        mean_square = sum(float(torch.linalg.vector_norm(moved)) ** 2 for moved in self.mean)
         return float(max(float(self.squares) - mean_square, 0.0) ** 0.5)
 
 

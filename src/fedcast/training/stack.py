@@ -29,11 +29,12 @@ def stacked_forward(model: nn.Module, device: torch.device) -> Forward:
         return _vmapped(model)
     enter = _users_first if device.type == "cuda" else _users_in_channels
 
+    counts = [len(list(layer.parameters())) for layer in layers]
+
     def forward(weights: Weights, inputs: Tensor) -> Tensor:
         users = inputs.shape[0]
         hidden, start = (enter(inputs) if inputs.dim() == 5 else inputs), 0
-        for layer in layers:
-            count = len(list(layer.parameters()))
+        for layer, count in zip(layers, counts, strict=True):
             hidden = tables[type(layer)](layer, weights[start : start + count], hidden, users)
             start += count
         return hidden

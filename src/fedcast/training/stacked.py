@@ -15,14 +15,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fedcast.training.algorithm import Tensors, local_step
+from fedcast.training.algorithm import LocalRule, Tensors, local_step
 from fedcast.training.batches import Batches, batches_of, steps_of
 from fedcast.training.engine import BlockResult, Ints, Round, Task
-from fedcast.training.stack import stacked_forward
+from fedcast.training.stack import Forward, stacked_forward
 
 _CPU_CACHE_BYTES = 4 * 2**20
 _GPU_BYTES = 24 * 2**30
 _MAX_BLOCK = 512
+_PICKED_AT_ONCE = 16  # steps whose samples are gathered together on a CPU
+
+Step = Callable[..., None]
 
 
 class StackedEngine:
@@ -30,10 +33,11 @@ class StackedEngine:
 
     def __init__(self, task: Task, block: int | None = None) -> None:
         self.task = task
-        num_users = int(np.count_nonzero(task.users.sizes))
-        self.block = max(1, min(block or block_size(task), num_users))
-        self.forward = stacked_forward(task.model, task.device)
-        self.gradients = _compiled(self._gradients) if task.compiled else self._gradients
+        # Blocks of even size, so that the last one is not mostly padding.
+        blocks = -(-task.users_per_round // (block or block_size(task)))
+        self.block = -(-task.users_per_round // blocks)
+        step = stacked_step(stacked_forward(task.model, task.device), task.rule)
+        self.step = torch.compile(step, dynamic=False) if task.compiled else step
         self.buffers: _Buffers | None = None
 
     def local_training(self, users: Ints, current: Round) -> Iterator[BlockResult]:
@@ -47,70 +51,65 @@ class StackedEngine:
     def _train(self, users: Ints, current: Round) -> BlockResult:
         task = self.task
         plan = batches_of(task.users, users, task.batch_size, task.epochs, seed=task.seed, round_number=current.number)
-        buffers = self._filled(users, plan, current)
-        for step in range(len(plan.samples)):
-            buffers.advance(step)
-        present = len(users)
-        change = [weight[:present] - start for weight, start in zip(buffers.weights, current.weights, strict=True)]
-        return BlockResult(users, change, buffers.losses[:present].clone(), plan.steps)
-
-    def _filled(self, users: Ints, plan: Batches, current: Round) -> _Buffers:
-        """The block's tensors, set to the start of a round. Users missing in the last block have no batches."""
         if self.buffers is None:
-            self.buffers = _Buffers(self, current)
+            self.buffers = _Buffers(task, self.step, self.block, current)
         self.buffers.start(users, plan, current)
-        return self.buffers
+        self.buffers.run(len(plan.samples))
+        present = len(users)
+        change = [weight[:present] - start for weight, start in zip(self.buffers.weights, current.weights, strict=True)]
+        return BlockResult(users, change, self.buffers.losses[:present].clone(), plan.steps)
 
-    def step(self, buffers: _Buffers, samples: Tensor, shares: Tensor) -> None:
-        """One step of the block: samples and their shares of a batch, both [U, B]."""
-        inputs, labels = self.task.data.pick(samples)
-        losses, gradients = self.gradients(buffers.weights, inputs, labels, shares)
-        with torch.no_grad():
-            step_size = buffers.learning_rate * (shares[:, 0] > 0)
-            local_step(
-                self.task.rule,
-                buffers.weights,
-                buffers.momenta,
-                gradients,
-                buffers.anchor,
-                buffers.correction,
-                step_size,
-            )
-            buffers.losses += losses
 
-    def _gradients(self, weights: Tensors, inputs: Tensor, labels: Tensor, shares: Tensor) -> tuple[Tensor, Tensors]:
-        leaves = [weight.detach().requires_grad_() for weight in weights]
-        logits = self.forward(leaves, inputs)
-        each = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none").view_as(shares)
-        losses = (each * shares).sum(1)
-        gradients = torch.autograd.grad(losses.sum(), leaves)
-        return losses.detach(), list(gradients)
+def stacked_step(forward: Forward, rule: LocalRule) -> Step:
+    """One step of a block as a function of tensors alone, so that it can be compiled or recorded whole."""
+
+    def step(
+        weights: Tensors,
+        momenta: Tensors,
+        anchor: Tensors,
+        correction: Tensors | None,
+        learning_rate: Tensor,
+        losses: Tensor,
+        inputs: Tensor,
+        labels: Tensor,
+        shares: Tensor,
+    ) -> None:
+        def total_loss(at: Tensors) -> tuple[Tensor, Tensor]:
+            logits = forward(at, inputs)
+            each = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none").view_as(shares)
+            of_user = (each * shares).sum(1)
+            return of_user.sum(), of_user
+
+        # A user's loss depends on its own weights alone, so that the gradient of the sum is every user's own.
+        gradients, of_user = torch.func.grad(total_loss, has_aux=True)(weights)
+        step_size = learning_rate * (shares[:, 0] > 0)
+        local_step(rule, weights, momenta, gradients, anchor, correction, step_size)
+        losses.add_(of_user)
+
+    return step
 
 
 class _Buffers:
     """Tensors of one block, allocated once: CUDA graphs need fixed places, and a CPU likes warm ones."""
 
-    def __init__(self, engine: StackedEngine, current: Round) -> None:
-        task, users = engine.task, engine.block
-        self.engine = engine
-        self.weights = [
-            torch.empty(users, *weight.shape, dtype=weight.dtype, device=task.device) for weight in current.weights
-        ]
+    def __init__(self, task: Task, step: Step, users: int, current: Round) -> None:
+        device, dtype = task.device, task.data.dtype
+        self.task, self.step = task, step
+        self.weights = [torch.empty(users, *weight.shape, dtype=dtype, device=device) for weight in current.weights]
         self.momenta = [torch.zeros_like(weight) for weight in self.weights] if task.rule.momentum else []
         self.correction = [torch.zeros_like(weight) for weight in self.weights] if current.control else None
         self.anchor = [torch.empty_like(weight) for weight in current.weights]
-        self.losses = torch.zeros(users, dtype=torch.float64, device=task.device)
-        self.learning_rate = torch.zeros((), dtype=task.data.dtype, device=task.device)
+        self.losses = torch.zeros(users, dtype=torch.float64, device=device)
+        self.learning_rate = torch.zeros((), dtype=dtype, device=device)
         longest = int(steps_of(task.users.sizes, task.batch_size, task.epochs).max())
-        self.samples = torch.zeros(longest, users, task.batch_size, dtype=torch.int64, device=task.device)
-        self.shares = torch.zeros(longest, users, task.batch_size, dtype=task.data.dtype, device=task.device)
-        self.position = torch.zeros(1, dtype=torch.int64, device=task.device)
+        self.samples = torch.zeros(longest, users, task.batch_size, dtype=torch.int64, device=device)
+        self.shares = torch.zeros(longest, users, task.batch_size, dtype=dtype, device=device)
+        self.position = torch.zeros(1, dtype=torch.int64, device=device)
         self.graph: torch.cuda.CUDAGraph | None = None
-        self.on_gpu = task.device.type == "cuda"
 
     def start(self, users: Ints, plan: Batches, current: Round) -> None:
         """Set everything to the start of a round."""
-        if self.on_gpu and self.graph is None:
+        if self.task.device.type == "cuda" and self.graph is None:
             self._record()
         for index, start in enumerate(current.weights):
             self.anchor[index].copy_(start)
@@ -129,17 +128,26 @@ class _Buffers:
         self.shares[:length, :present] = torch.from_numpy(plan.weights).to(self.shares)
         self.position.zero_()
 
-    def advance(self, step: int) -> None:
-        """Take one step."""
+    def run(self, steps: int) -> None:
+        """Take that many steps."""
         if self.graph is not None:
-            self.graph.replay()
-        else:
-            self.engine.step(self, self.samples[step], self.shares[step])
+            for _ in range(steps):
+                self.graph.replay()
+            return
+        for start in range(0, steps, _PICKED_AT_ONCE):
+            chunk = slice(start, min(start + _PICKED_AT_ONCE, steps))
+            inputs, labels = self.task.data.pick(self.samples[chunk])
+            for batch in zip(inputs, labels, self.shares[chunk], strict=True):
+                self._step(*batch)
+
+    def _step(self, inputs: Tensor, labels: Tensor, shares: Tensor) -> None:
+        fixed = (self.weights, self.momenta, self.anchor, self.correction, self.learning_rate, self.losses)
+        self.step(*fixed, inputs, labels, shares)
 
     def _step_at_position(self) -> None:
-        samples = self.samples.index_select(0, self.position)[0]
-        shares = self.shares.index_select(0, self.position)[0]
-        self.engine.step(self, samples, shares)
+        """A step whose batch is looked up on the device, which counts along."""
+        inputs, labels = self.task.data.pick(self.samples.index_select(0, self.position)[0])
+        self._step(inputs, labels, self.shares.index_select(0, self.position)[0])
         self.position += 1
 
     def _record(self) -> None:
@@ -190,8 +198,3 @@ def activation_bytes(task: Task) -> int:
         for hook in hooks:
             hook.remove()
     return max(total, 1)
-
-
-def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    compiled: Callable[..., Any] = torch.compile(function, dynamic=False)
-    return compiled
