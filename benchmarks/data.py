@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from harness import Figure, peak_extra_mib, run, seconds
-
 from fedcast.data import describe, make_population, populate
 from fedcast.data.files import data_folders, find_source
 from fedcast.data.mnist import SOURCES
 from fedcast.heterogeneity import average_emd, skew_of
 from fedcast.scenario import Data
+from harness import Figure, peak_extra_mib, run, seconds
 
 
 def measured(data: Data) -> float:

@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from harness import Figure, run
 from torch import nn
 
 from fedcast.data.assignment import Assignment
 from fedcast.data.dataset import dataset_from_arrays
 from fedcast.training import Federation, build_model
 from fedcast.training.run import _Run
+from harness import Figure, run
 
 
 @dataclass(frozen=True)

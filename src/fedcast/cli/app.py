@@ -10,9 +10,12 @@ from typing import Annotated
 import typer
 
 from fedcast import __version__
+from fedcast.cli.cluster import cluster
 from fedcast.cli.datasets import datasets
 from fedcast.cli.init import init
 from fedcast.cli.inspect import inspect
+from fedcast.cli.network import network
+from fedcast.cli.train import train
 from fedcast.cli.validate import validate
 from fedcast.errors import FedcastError
 
@@ -31,6 +34,9 @@ app.command()(init)
 app.command()(validate)
 app.command()(datasets)
 app.command()(inspect)
+app.command()(network)
+app.command()(cluster)
+app.command()(train)
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,0 +1,128 @@
+"""fedcast cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fedcast.cli.options import DataDir, Overrides, Preset, ScenarioFile, read_scenario
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from fedcast.clustering import Clustering, Comparison
+
+_LISTED = 8
+
+
+def cluster(
+    path: ScenarioFile = None,
+    preset: Preset = "default",
+    overrides: Overrides = None,
+    data_dir: DataDir = None,
+    rules: Annotated[str | None, typer.Option(help="Rules to compare, separated by commas; default: all.")] = None,
+    exact: Annotated[bool, typer.Option(help="Prove the optimum and show each rule's gap to it.")] = True,
+    explain: Annotated[str | None, typer.Option(metavar="RULE", help="Say why this rule chose as it did.")] = None,
+    json: Annotated[Path | None, typer.Option(help="Write the comparison and the explanation as JSON.")] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="Draw the clusters of the scenario's rule, or --explain's.")
+    ] = None,
+) -> None:
+    """Compare clustering rules: who would share with whom, and what it brings."""
+    from rich.console import Console
+
+    from fedcast.clustering import compare
+    from fedcast.figures.cluster_map import cluster_map, draw_cluster_map
+    from fedcast.figures.output import check_figure_path, save_figure
+    from fedcast.world import make_world
+
+    if picture is not None:
+        check_figure_path(picture)
+    scenario = read_scenario(path, preset, overrides)
+    names = _names(rules, explain, scenario.clustering.rule)
+    world = make_world(scenario, data_dir)
+    limit_s = scenario.clustering.time_limit_s if exact else None
+    rows = compare(world.problem(), names, exact_limit_s=limit_s)
+    shown = next(row.clustering for row in rows if row.rule == (explain or scenario.clustering.rule))
+    console = Console()
+    console.print(_table(rows))
+    if explain is not None:
+        _print_explanation(console, shown)
+    if json is not None:
+        _write(json, rows, shown)
+    if picture is not None:
+        drawn = draw_cluster_map(cluster_map(world.layout, shown), f"Clusters of rule {shown.rule}")
+        console.print(f"\ndrew {save_figure(drawn, picture)}")
+
+
+def _names(rules: str | None, explain: str | None, own: str) -> list[str]:
+    from fedcast.clustering import RULES
+    from fedcast.clustering.rules import find_rule
+
+    names = [name for name in RULES if name != "exact"]
+    if rules is not None:
+        names = [name.strip() for name in rules.split(",")]
+    for name in (explain, own if rules is None else names[0]):
+        if name is not None and name not in names:
+            names.append(name)
+    for name in names:
+        find_rule(name)
+    return names
+
+
+def _table(rows: list[Comparison]) -> Table:
+    from rich.table import Table
+
+    table = Table(
+        "rule", "heads", "members", "A", "B", "C", "JS", "shift", "gap", "Mbit/s", "ASR", "ms",
+        box=None, header_style="dim", padding=(0, 1, 0, 0), title_justify="left", title_style="bold",
+        caption_justify="left",
+        title=f"average EMD before sharing {rows[0].emd_before:.4f}, JS {rows[0].js_before:.4f}",
+        caption="A, B, C: average EMD after sharing under each weighting; gap: above the optimum (≤: above a proven "
+        "bound); Mbit/s: slowest multicast; *: heads send as equal over classes as they can",
+    )  # fmt: skip
+    for column in table.columns:
+        column.no_wrap = True
+        column.justify = "left" if column is table.columns[0] else "right"
+    for row in rows:
+        gap = "" if row.gap is None else f"{'' if row.gap_exact else '≤'}{100 * row.gap:.2f}%"
+        rate = "" if row.worst_rate_bps is None else f"{row.worst_rate_bps / 1e6:.2f}"
+        table.add_row(
+            row.rule + ("*" if row.composition == "balanced" else ""), f"{row.heads:,}", f"{row.members:,}",
+            f"{row.emd_after_a:.3f}", f"{row.emd_after_b:.3f}", f"{row.emd_after_c:.3f}", f"{row.js_after:.3f}",
+            f"{row.shift:.3f}", gap, rate, f"{row.average_sharing_ratio:.3f}", f"{1e3 * row.seconds:,.0f}",
+        )  # fmt: skip
+    return table
+
+
+def _print_explanation(console: Console, clustering: Clustering) -> None:
+    from fedcast.clustering import explain
+
+    explanation = explain(clustering)
+    heads = explanation.heads
+    if heads:
+        console.print(f"\nheads of {clustering.rule}: {heads[0].why}", style="bold")
+    for row in heads[:_LISTED]:
+        console.print(
+            f"  user {row.head}: EMD {row.emd:.3f} (rank {row.emd_rank}), reaches {row.reaches}, leads {row.members}, "
+            f"sends {row.shared:.0f} samples; its members' EMD {row.mean_emd_before:.3f} → {row.mean_emd_after:.3f}",
+            highlight=False,
+        )
+    if len(heads) > _LISTED:
+        console.print(f"  … and {len(heads) - _LISTED} more (--json FILE has them all)")
+    left = {status: count for status, count in explanation.counts().items() if count}
+    console.print("users: " + ", ".join(f"{count} {status}" for status, count in left.items()), highlight=False)
+    for user in explanation.left_out[:_LISTED]:
+        console.print(f"  user {user.user} is left out: {user.reason}", highlight=False)
+
+
+def _write(path: Path, rows: list[Comparison], shown: Clustering) -> None:
+    import json
+
+    from fedcast.clustering import explain
+
+    content = {"comparison": [row.as_dict() for row in rows], "explanation": explain(shown).as_dict()}
+    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

@@ -1,0 +1,98 @@
+"""fedcast train."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fedcast.cli.options import DataDir, Overrides, Preset, ScenarioFile, read_scenario
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rich.console import Console
+
+    from fedcast.training import Record
+
+
+def train(
+    path: ScenarioFile = None,
+    preset: Preset = "default",
+    overrides: Overrides = None,
+    data_dir: DataDir = None,
+    out: Annotated[Path, typer.Option(help="Folder for history, ledger and checkpoint.")] = Path("out/train"),
+    resume: Annotated[bool, typer.Option(help="Go on from the folder's checkpoint, if there is one.")] = True,
+) -> None:
+    """Train once: cluster, share, then federated learning. Ctrl-C stops after a checkpoint."""
+    from rich.console import Console
+
+    from fedcast.study.single import save_run, train_scenario
+
+    scenario = read_scenario(path, preset, overrides)
+    checkpoint = out / "checkpoint.pt"
+    if not resume:
+        checkpoint.unlink(missing_ok=True)
+    console = Console(stderr=True)
+    with _Bar(console, scenario.training.rounds) as show, _interrupts() as asked:
+        run = train_scenario(scenario, data_dir=data_dir, checkpoint=checkpoint, progress=show, should_stop=asked)
+    save_run(run, out)
+    last, target = run.history.records[-1], scenario.rounds.target_accuracy
+    reached = run.history.rounds_to(target)
+    answer = f"reached in round {reached}" if reached is not None else "not reached"
+    typer.echo(
+        f"{run.clustering.rule}: accuracy {last.accuracy:.4f} after round {last.round} (worst tenth of users "
+        f"{last.worst_accuracy:.4f}), simulated {last.seconds:,.1f} s and {last.energy_j:,.3g} J; "
+        f"target {target} {answer}\n{len(run.ledger):,} samples were shared; everything is in {out}"
+    )
+    if run.outcome.stopped:
+        typer.echo(f"{run.outcome.stopped}; the same command goes on from there")
+
+
+class _Bar:
+    """A progress bar with accuracy, simulated time and time to go."""
+
+    def __init__(self, console: Console, rounds: int) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self.progress = Progress(
+            TextColumn("training"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[state]}"),
+            TimeRemainingColumn(), console=console, transient=True,
+        )  # fmt: skip
+        self.task = self.progress.add_task("training", total=rounds, state="")
+
+    def __enter__(self) -> Callable[[Record], None]:
+        self.progress.start()
+        return self.show
+
+    def __exit__(self, *_: object) -> None:
+        self.progress.stop()
+
+    def show(self, record: Record) -> None:
+        """After a round."""
+        state = f"accuracy {record.accuracy:.3f}, {record.seconds:,.0f} simulated s"
+        self.progress.update(self.task, completed=record.round, state=state)
+
+
+class _interrupts:  # noqa: N801 — reads as a statement: with _interrupts() as asked
+    """The first Ctrl-C asks training to stop after its round and a checkpoint; the second one ends at once."""
+
+    def __enter__(self) -> Callable[[], bool]:
+        import signal
+
+        self.asked = False
+        self.before = signal.getsignal(signal.SIGINT)
+
+        def ask(*_: object) -> None:
+            if self.asked:
+                raise KeyboardInterrupt
+            self.asked = True
+
+        signal.signal(signal.SIGINT, ask)
+        return lambda: self.asked
+
+    def __exit__(self, *_: object) -> None:
+        import signal
+
+        signal.signal(signal.SIGINT, self.before)

@@ -1,0 +1,1 @@
+"""Studies: whole runs from a scenario, and comparisons of them."""

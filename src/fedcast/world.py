@@ -1,0 +1,132 @@
+"""A world: everything a plan starts from, made of one scenario. Who holds what, who reaches and trusts whom."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedcast.clustering import Clustering, Problem, make_problem
+from fedcast.cost import Fleet, RoundCost, SharingCost, fleet_of, round_cost, sharing_cost
+from fedcast.data import Population, describe, make_population
+from fedcast.graph import Graph, build_graph, graph_from_links
+from fedcast.heterogeneity import Skew, skew_of
+from fedcast.scenario import Clustering as ClusteringSettings
+from fedcast.scenario import Scenario
+from fedcast.wireless.geometry import Layout, place_users
+
+_SYNTHETIC_BITS_PER_SAMPLE = 6272.0  # as an MNIST image
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """What planning starts from.
+
+    Attributes:
+        scenario: all parameters.
+        population: who holds which samples.
+        skew: what the planner sees of it.
+        layout: where users and base stations stand.
+        graph: who may share with whom.
+        fleet: what devices and their links to base stations can do.
+        bits_per_sample: bits that one shared sample takes.
+    """
+
+    scenario: Scenario
+    population: Population
+    skew: Skew
+    layout: Layout
+    graph: Graph
+    fleet: Fleet
+    bits_per_sample: float
+
+    def problem(self, settings: ClusteringSettings | None = None) -> Problem:
+        """The clustering problem, in whole samples; nobody shares more than it consents to."""
+        scenario = self.scenario
+        return make_problem(
+            self.skew,
+            self.graph,
+            settings or scenario.clustering,
+            max_ratios=self.fleet.devices.consent,
+            whole=True,
+            seed=scenario.seed,
+            one_hot=scenario.data.descriptor == "classes",
+        )
+
+
+def make_world(scenario: Scenario, data_dir: str | Path | None = None) -> World:
+    """Load and spread the data, place users, link those who may share, and equip them.
+
+    Example:
+        >>> world = make_world(Scenario())
+        >>> world.graph.num_users, world.bits_per_sample
+        (100, 256.0)
+    """
+    data = scenario.data
+    population = make_population(data, scenario.seed, data_dir)
+    layout = place_users(data.num_users, scenario.geometry, scenario.seed)
+    own_bits = population.dataset.bits_per_sample if population.dataset else _SYNTHETIC_BITS_PER_SAMPLE
+    return World(
+        scenario,
+        population,
+        skew_of(describe(population, data, scenario.seed)),
+        layout,
+        network_of(scenario, layout),
+        fleet_of(scenario, layout),
+        data.bits_per_sample or float(own_bits),
+    )
+
+
+def network_of(scenario: Scenario, layout: Layout) -> Graph:
+    """The links of a person's own file, or those that radio and trust of the scenario give."""
+    if scenario.trust.links_file is not None:
+        return graph_from_links(scenario.trust.links_file, scenario.data.num_users, scenario.sidelink, scenario.trust)
+    return build_graph(layout, scenario.sidelink, scenario.trust, scenario.geometry, scenario.seed)
+
+
+@dataclass(frozen=True)
+class TaskCost:
+    """What a clustering costs: sharing once, then every round.
+
+    Attributes:
+        sharing_s: delay before the first round.
+        sharing_j: energy of all heads that send.
+        sharing_bytes: bytes on the air while sharing.
+        round: one round of all users.
+    """
+
+    sharing_s: float
+    sharing_j: float
+    sharing_bytes: float
+    round: RoundCost
+
+    @property
+    def round_j(self) -> float:
+        """Energy of all users in a round."""
+        return float(self.round.energy_j.sum())
+
+    @property
+    def round_bytes(self) -> float:
+        """Bytes sent in a round, both ways."""
+        return self.round.uploaded_bytes + self.round.broadcast_bytes
+
+
+def task_cost(world: World, clustering: Clustering) -> TaskCost:
+    """Delay, energy and bytes of a clustering in its world.
+
+    What the server broadcasts goes over the downlink at the worst user's rate; its energy is not a user's.
+    """
+    cost = round_cost(world.fleet, clustering.after.sizes)
+    if clustering.broadcast is not None:
+        bits = world.bits_per_sample * clustering.broadcast.volume
+        delay = float(bits * world.fleet.links.down_s_per_bit.max())
+        return TaskCost(delay, 0.0, bits / 8 * len(world.layout.base_stations_m), cost)
+    sharing = multicasts(world, clustering)
+    return TaskCost(sharing.sharing_s, float(sharing.energy_j.sum()), sharing.sent_bytes, cost)
+
+
+def multicasts(world: World, clustering: Clustering) -> SharingCost:
+    """Each head's multicast."""
+    rates = world.graph.rate_bps[clustering.links] if world.graph.num_links else clustering.received * 0.0
+    return sharing_cost(
+        clustering.head_of, clustering.shared, rates, world.bits_per_sample, world.scenario.sidelink.power_w
+    )

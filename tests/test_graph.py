@@ -1,0 +1,357 @@
+"""The constrained graph against a plain double loop, and its two ways of building against each other."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.spatial.distance import cdist
+
+from fedcast import trust as closeness_laws
+from fedcast.errors import ScenarioError
+from fedcast.graph import Graph, build, build_graph, check, csr, graph_from_edges
+from fedcast.graph.lookup import tabulate
+from fedcast.scenario import Geometry, Sidelink, Trust
+from fedcast.wireless import sidelink as radio
+from fedcast.wireless.geometry import Layout, place_users
+
+GEOMETRY = Geometry()
+GENERATORS = ("uniform", "community", "contact", "distance")
+MODELS = ("four_state", "los_only", "umi", "uma", "v2x_urban", "macro")
+DRAWN = {"shadowing": "drawn"}
+SAMPLED = {"state_mode": "sampled"}
+ONE_FLOAT32_STEP = 2.0**-23
+
+
+def layout_of(positions: object) -> Layout:
+    places = np.asarray(positions, dtype=np.float64).reshape(-1, 2)
+    return Layout(places, np.zeros((1, 2)), np.zeros(len(places), dtype=np.int64))
+
+
+def built(way: str, layout: Layout, sidelink: Sidelink, trust: Trust, seed: int = 0, block: int = 1 << 16) -> Graph:
+    """The graph by the k-d tree and NumPy, or by the compiled sweep, whatever the number of users."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(build, "COMPILED_FROM_USERS", {"tree": 2**40, "sweep": 0}[way])
+        patch.setattr(build, "_BLOCK_PAIRS", block)
+        return build_graph(layout, sidelink, trust, GEOMETRY, seed)
+
+
+def by_double_loop(layout: Layout, sidelink: Sidelink, trust: Trust, seed: int) -> dict[tuple[int, int], tuple]:
+    """Every ordered pair, one after the other, by the public laws of radio and trust."""
+    places = layout.positions_m
+    drawn = sidelink.shadowing == "drawn" or sidelink.state_mode == "sampled"
+    reach_m = radio.reach_m(sidelink, GEOMETRY)
+    links = {}
+    for user in range(len(places)):
+        for other in range(len(places)):
+            if user == other:
+                continue
+            distance = float(np.hypot(*(places[user] - places[other])))
+            if drawn and distance > reach_m:
+                continue
+            rate = float(
+                radio.pair_rate_bps(distance, user, other, sidelink, GEOMETRY, seed)
+                if drawn
+                else radio.rate_bps(distance, sidelink, GEOMETRY)
+            )
+            close = float(closeness_laws.closeness(user, other, trust, seed, distance))
+            if rate >= sidelink.min_rate_bps and close >= trust.min_closeness:
+                links[user, other] = (rate, close)
+    return links
+
+
+def as_links(graph: Graph) -> dict[tuple[int, int], tuple]:
+    rows = np.repeat(np.arange(graph.num_users), graph.degrees)
+    values = zip(graph.rate_bps.tolist(), graph.closeness.tolist(), strict=True)
+    return dict(zip(zip(rows.tolist(), graph.neighbours.tolist(), strict=True), values, strict=True))
+
+
+def assert_same_links(graph: Graph, expected: dict[tuple[int, int], tuple]) -> None:
+    found = as_links(graph)
+    assert found.keys() == expected.keys()
+    assert len(expected) > 0
+    for pair, values in expected.items():
+        assert found[pair] == pytest.approx(values, rel=ONE_FLOAT32_STEP), pair
+
+
+def assert_same_graph(one: Graph, other: Graph) -> None:
+    """Edge for edge; values to one step of float32."""
+    np.testing.assert_array_equal(one.offsets, other.offsets)
+    np.testing.assert_array_equal(one.neighbours, other.neighbours)
+    np.testing.assert_allclose(one.rate_bps, other.rate_bps, rtol=ONE_FLOAT32_STEP)
+    np.testing.assert_allclose(one.closeness, other.closeness, rtol=ONE_FLOAT32_STEP)
+    for name in ("offsets", "neighbours", "rate_bps", "closeness"):
+        assert getattr(one, name).dtype == getattr(other, name).dtype
+
+
+@pytest.mark.parametrize("way", ["tree", "sweep"])
+@pytest.mark.parametrize("generator", GENERATORS)
+@pytest.mark.parametrize("radio_options", [{}, DRAWN, SAMPLED, {"state_mode": "mean_rate"}], ids=str)
+def test_a_plain_double_loop_gives_the_same_links(way, generator, radio_options):
+    layout = place_users(30, GEOMETRY, seed=2)
+    sidelink, trust = Sidelink(**radio_options), Trust(generator=generator, min_closeness=0.4)
+    graph = built(way, layout, sidelink, trust, seed=2)
+    assert_same_links(graph, by_double_loop(layout, sidelink, trust, 2))
+    check(graph, sidelink.min_rate_bps, trust.min_closeness)
+
+
+@pytest.mark.parametrize("generator", GENERATORS)
+@pytest.mark.parametrize("radio_options", [{}, DRAWN, SAMPLED], ids=str)
+@pytest.mark.parametrize("layout", ["cell", "density"])
+def test_both_ways_give_the_same_graph_edge_for_edge(generator, radio_options, layout):
+    places = place_users(900 if layout == "cell" else 2_000, Geometry(layout=layout), seed=5)
+    sidelink, trust = Sidelink(**radio_options), Trust(generator=generator)
+    one, other = (built(way, places, sidelink, trust, seed=9) for way in ("tree", "sweep"))
+    assert one.num_links > 1_000
+    assert_same_graph(one, other)
+
+
+def test_blocks_of_pairs_leave_no_trace():
+    layout = place_users(3_000, GEOMETRY, seed=1)
+    whole = built("sweep", layout, Sidelink(), Trust())
+    parts = built("sweep", layout, Sidelink(), Trust(), block=100)
+    assert_same_graph(whole, parts)
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("radio_options", [{}, {"fading": "ergodic"}, {"state_mode": "mean_rate"}], ids=str)
+def test_rates_are_those_of_the_radio_to_float32(model, radio_options):
+    """Also by lookup, and also where a law has a kink: near `min_distance_m`, at 18 m, at a breakpoint."""
+    sidelink = Sidelink(model=model, min_distance_m=2.7, min_rate_bps=1e6, **radio_options)
+    layout = place_users(3_000, Geometry(layout="cell", cell_radius_m=600.0), seed=3)
+    graph = built("sweep", layout, sidelink, Trust(min_closeness=0.9), seed=3)
+    rows = np.repeat(np.arange(graph.num_users), graph.degrees)
+    offsets = layout.positions_m[rows] - layout.positions_m[graph.neighbours]
+    distance = np.hypot(*offsets.T)
+    assert distance.min() < 2.7
+    expected = radio.rate_bps(distance, sidelink, GEOMETRY)
+    np.testing.assert_allclose(graph.rate_bps, expected, rtol=ONE_FLOAT32_STEP / 2 + 1e-11)
+
+
+def test_closeness_is_that_of_trust_to_float32():
+    layout = place_users(3_000, GEOMETRY, seed=3)
+    for generator in GENERATORS:
+        trust = Trust(generator=generator, min_closeness=0.0)
+        graph = built("sweep", layout, Sidelink(), trust, seed=4)
+        rows = np.repeat(np.arange(graph.num_users), graph.degrees)
+        distance = np.hypot(*(layout.positions_m[rows] - layout.positions_m[graph.neighbours]).T)
+        expected = closeness_laws.closeness(rows, graph.neighbours, trust, 4, distance)
+        np.testing.assert_allclose(graph.closeness, expected, rtol=ONE_FLOAT32_STEP / 2 + 1e-11)
+
+
+@given(
+    places=st.lists(
+        st.tuples(st.sampled_from([0.0, 1.0, 1e-9, 632.5, 1e6]), st.floats(-2000, 2000)), min_size=1, max_size=40
+    ),
+    scale=st.sampled_from([0.0, 1e-6, 0.3, 1.0, 10.0]),
+    moved=st.sampled_from([0.0, 5e6, -1e9]),
+    min_rate=st.sampled_from([0.0, 1e3, 3.5e5, 1e9, 1e14]),
+    min_closeness=st.sampled_from([0.0, 0.5, 1.0]),
+    generator=st.sampled_from(GENERATORS),
+    seed=st.integers(0, 100),
+)
+@settings(max_examples=120)
+def test_any_places_give_a_sound_graph_both_ways(places, scale, moved, min_rate, min_closeness, generator, seed):
+    """Users in one place, on a line, far apart, far from the origin; links of any length or none."""
+    layout = layout_of(np.array(places) * scale + moved)
+    sidelink, trust = Sidelink(min_rate_bps=min_rate), Trust(generator=generator, min_closeness=min_closeness)
+    one, other = (built(way, layout, sidelink, trust, seed, block=16) for way in ("tree", "sweep"))
+    check(one, min_rate, min_closeness)
+    assert_same_graph(one, other)
+    distance = cdist(layout.positions_m, layout.positions_m)
+    users = np.arange(len(distance))
+    close = closeness_laws.closeness(users[:, None], users[None, :], trust, seed, distance)
+    fast = radio.rate_bps(distance, sidelink, GEOMETRY) >= min_rate
+    expected = fast & (close >= min_closeness) & (users[:, None] != users[None, :])
+    # SciPy rounds a distance otherwise than we do: leave out pairs whose rate is within that of the threshold
+    sure = np.abs(radio.rate_bps(distance, sidelink, GEOMETRY) / (min_rate or 1.0) - 1) > 1e-6
+    sure |= min_rate == 0
+    found = np.zeros_like(expected)
+    found[np.repeat(users, one.degrees), one.neighbours] = True
+    if generator != "distance":
+        assert (found == expected)[sure].all()
+
+
+@pytest.mark.parametrize("way", ["tree", "sweep"])
+def test_the_rate_itself_decides_at_the_edge_of_reach(way):
+    """Two users exactly as far apart as their threshold allows, and one float further."""
+    threshold = float(radio.rate_bps(500.0, Sidelink(), GEOMETRY))
+    for distance, linked in ((500.0, True), (np.nextafter(500.0, 501.0), None), (500.001, False)):
+        sidelink = Sidelink(min_rate_bps=threshold)
+        expected = bool(radio.rate_bps(distance, sidelink, GEOMETRY) >= threshold)
+        graph = built(way, layout_of([[0, 0], [distance, 0]]), sidelink, Trust(min_closeness=0.0))
+        assert (graph.num_links == 1) is expected
+        assert linked is None or expected is linked
+
+
+@pytest.mark.parametrize("way", ["tree", "sweep"])
+def test_added_users_change_no_link_between_the_others(way):
+    many = place_users(500, Geometry(layout="cell"), seed=1)
+    few = layout_of(many.positions_m[:200])
+    small, large = (built(way, layout, Sidelink(), Trust(generator="community"), 3) for layout in (few, many))
+    among = {pair: value for pair, value in as_links(large).items() if max(pair) < 200}
+    assert among == as_links(small)
+    assert among
+
+
+def test_the_seed_decides_who_trusts_whom():
+    layout = place_users(100, GEOMETRY, seed=0)
+    one, again, other = (build_graph(layout, Sidelink(), Trust(), GEOMETRY, seed) for seed in (0, 0, 1))
+    assert as_links(one) == as_links(again)
+    assert as_links(one).keys() != as_links(other).keys()
+
+
+def test_default_scenario_has_the_degrees_it_promises():
+    degrees = []
+    for seed in range(100):
+        layout = place_users(100, GEOMETRY, seed)
+        degrees.append(build_graph(layout, Sidelink(), Trust(), GEOMETRY, seed).degrees)
+    assert 8 < np.mean(degrees) < 16
+    assert np.mean(np.asarray(degrees) == 0) < 0.01
+
+
+def test_one_user_and_nobody_in_reach():
+    for way in ("tree", "sweep"):
+        assert built(way, layout_of([[5.0, 5.0]]), Sidelink(), Trust()).offsets.tolist() == [0, 0]
+        alone = built(way, layout_of([[0, 0], [1e7, 0]]), Sidelink(), Trust(min_closeness=0.0))
+        assert alone.degrees.tolist() == [0, 0]
+
+
+def test_memory_grows_with_links_not_with_pairs():
+    """30,000 users: a table of all pairs would take 0.9 GB even at one byte each, all pairs in reach 15 MB."""
+    layout = place_users(30_000, GEOMETRY, seed=0)
+    built("sweep", layout, Sidelink(), Trust())
+    tracemalloc.start()
+    graph = built("sweep", layout, Sidelink(), Trust())
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 3 * 40 * graph.num_links + 2**23
+
+
+def test_a_graph_beyond_memory_is_refused(monkeypatch):
+    monkeypatch.setattr(build, "_memory_bytes", lambda: 10_000)
+    layout = place_users(500, Geometry(layout="cell"), seed=0)
+    with pytest.raises(ScenarioError, match=r"500 users would have about .* links .*layout = density"):
+        build_graph(layout, Sidelink(), Trust(), GEOMETRY, 0)
+
+
+def test_importing_is_light_and_small_graphs_are_not_compiled():
+    code = """
+import sys
+import fedcast.graph
+heavy = {"numba", "scipy", "pyarrow", "matplotlib", "pydantic", "torch"}
+assert not heavy & set(sys.modules), heavy & set(sys.modules)
+from fedcast.scenario import Geometry, Sidelink, Trust
+from fedcast.wireless.geometry import place_users
+layout = place_users(2000, Geometry(), 0)
+fedcast.graph.build_graph(layout, Sidelink(), Trust(), Geometry(), 0)
+assert "numba" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# Rows
+
+
+@given(
+    links=st.sets(st.tuples(st.integers(0, 30), st.integers(0, 30)).filter(lambda pair: pair[0] < pair[1])),
+    blocks=st.integers(1, 4),
+)
+def test_both_ways_to_make_rows_agree(links, blocks):
+    first, second = np.array(sorted(links), dtype=np.int32).reshape(-1, 2).T
+    order = np.random.default_rng(0).permutation(len(first))
+    values = np.arange(len(first), dtype=np.float32)
+    all_links = csr.Links(first[order], second[order], values, values / 1000)
+    parts = [csr.Links(*(array[part::blocks] for array in all_links)) for part in range(blocks)]
+    parts = [csr.Links(*map(np.ascontiguousarray, part)) for part in parts]
+    one, other = (csr.assemble(parts, 31, compiled=compiled) for compiled in (False, True))
+    assert_same_graph(one, other)
+    check(one)
+    assert one.num_links == len(links)
+
+
+def test_rows_longer_than_a_thousand_are_sorted():
+    others = np.random.default_rng(0).permutation(np.arange(1, 4_001)).astype(np.int32)
+    values = others.astype(np.float32)
+    links = csr.Links(np.zeros(4_000, np.int32), others, values, values / 4_000)
+    graph = csr.assemble([links], 4_001, compiled=True)
+    assert graph.neighbours[graph.links_of(0)].tolist() == list(range(1, 4_001))
+    assert graph.rate_bps[graph.links_of(0)].tolist() == list(range(1, 4_001))
+    check(graph)
+
+
+def test_no_blocks_give_no_links():
+    for compiled in (False, True):
+        assert csr.assemble([], 3, compiled=compiled).offsets.tolist() == [0, 0, 0, 0]
+
+
+def broken(**changes: object) -> Graph:
+    sound = graph_from_edges([0, 1, 0], [1, 2, 2], [5.0, 6.0, 7.0], [0.1, 0.2, 0.3], 3)
+    arrays = {name: getattr(sound, name).copy() for name in ("offsets", "neighbours", "rate_bps", "closeness")}
+    for name, change in changes.items():
+        change(arrays[name])
+    return Graph(**arrays)
+
+
+def setter(place: int, value: float):
+    return lambda array: array.__setitem__(place, value)
+
+
+@pytest.mark.parametrize(
+    ("graph", "fault"),
+    [
+        (
+            broken(neighbours=lambda row: row[:2].sort() or row.__setitem__(slice(0, 2), row[1::-1].copy())),
+            "not sorted",
+        ),
+        (broken(neighbours=setter(0, 0)), "itself"),
+        (broken(neighbours=setter(1, 9)), "no user"),
+        (broken(rate_bps=setter(0, 9.0)), "rate that differs"),
+        (broken(closeness=setter(0, 0.9)), "closeness that differs"),
+        (broken(offsets=setter(-1, 7)), "different length"),
+        (Graph(np.array([0, 1, 1]), np.array([1], np.int32), np.ones(1, np.float32), np.ones(1, np.float32)), "other"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_check_finds_every_fault(graph, fault):
+    check(broken())
+    with pytest.raises(ValueError, match=fault):
+        check(graph)
+
+
+def test_check_finds_links_below_a_threshold():
+    with pytest.raises(ValueError, match="rate below 5.5"):
+        check(broken(), min_rate_bps=5.5)
+    with pytest.raises(ValueError, match="closeness outside"):
+        check(broken(), min_closeness=0.15)
+
+
+# Lookup
+
+
+def test_lookup_is_exact_to_float32_on_a_kink_and_outside_its_range():
+    def kinked(values):
+        return 2.0 * (np.maximum(values, 3.3) / 3.3) ** -1.7
+
+    table = tabulate(kinked, highest=1e5)
+    values = np.concatenate([np.geomspace(1e-9, 1e5, 200_001), [3.3, np.nextafter(3.3, 0), 0.0]])
+    np.testing.assert_allclose(table(values), kinked(values), rtol=1e-11)
+
+
+def test_lookup_asks_the_function_seldom():
+    asked = []
+    layout_radius = radio.reach_m(Sidelink(), GEOMETRY)
+
+    def rate(squared):
+        asked.append(len(squared))
+        return radio.rate_bps(np.sqrt(squared), Sidelink(), GEOMETRY)
+
+    table = tabulate(rate, layout_radius**2)
+    asked.clear()
+    table(np.random.default_rng(0).uniform(0, layout_radius**2, 100_000))
+    assert sum(asked) < 1_000
