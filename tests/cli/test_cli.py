@@ -21,12 +21,12 @@ def fedcast(capsys):
 def test_help_names_every_command(fedcast):
     code, out, _ = fedcast("--help")
     assert code == 0
-    for command in ("init", "validate", "datasets", "inspect"):
+    for command in ("init", "validate", "datasets", "inspect", "network", "cluster", "train"):
         assert command in out
     assert max(len(out.splitlines()), 0) <= 40
 
 
-@pytest.mark.parametrize("command", ["init", "validate", "datasets", "inspect"])
+@pytest.mark.parametrize("command", ["init", "validate", "datasets", "inspect", "network", "cluster", "train"])
 def test_help_of_a_command_fits_a_screen(fedcast, command):
     code, out, _ = fedcast(command, "--help")
     assert code == 0
@@ -165,3 +165,110 @@ def test_a_real_process_and_a_closed_pipe():
 def test_torch_is_not_imported(code):
     done = real(code=code + "; import sys; sys.exit('torch' in sys.modules)")
     assert done.returncode == 0, done.stderr
+
+
+def test_network_summary_and_map(fedcast, tmp_path):
+    code, out, _ = fedcast("network", "--picture", tmp_path / "map.svg")
+    assert code == 0
+    flat = " ".join(out.split())
+    for part in (
+        "100 users, 1 base station",
+        "mean degree 11.1, 0 isolated users",
+        "rate of a link",
+        "every user can take part",
+    ):
+        assert part in flat
+    assert (tmp_path / "map.svg").stat().st_size > 10_000
+
+
+def test_network_lists_infeasible_users_with_a_workable_budget(fedcast):
+    code, out, _ = fedcast("network", "--preset", "paper", "--set", "training.model=cnn")
+    flat = " ".join(out.split())
+    assert code == 0
+    assert "76 users cannot take part within their energy budget" in flat
+    assert "of a budget of 0.005 J per round;" in flat
+    assert "would do for all" in flat
+    budget = flat.split("devices.energy_budget_j = ")[1].split(" ")[0]
+    code, out, _ = fedcast(
+        "network",
+        "--preset",
+        "paper",
+        "--set",
+        "training.model=cnn",
+        "--set",
+        f"devices.energy_budget_j={float(budget) * 1.01}",
+    )
+    assert "every user can take part" in " ".join(out.split())
+
+
+def test_cluster_compares_explains_and_draws(fedcast, tmp_path):
+    import json
+
+    code, out, _ = fedcast(
+        "cluster", "--set", "data.num_users=30", "--rules", "none,daca,gain", "--explain", "daca",
+        "--json", tmp_path / "c.json", "--picture", tmp_path / "c.png",
+    )  # fmt: skip
+    assert code == 0
+    assert "heads of daca" in out
+    content = json.loads((tmp_path / "c.json").read_text())
+    rows = {row["rule"]: row for row in content["comparison"]}
+    assert list(rows) == ["none", "daca", "gain"]
+    assert 0 <= rows["gain"]["gap"] <= rows["daca"]["gap"] <= rows["none"]["gap"]
+    assert rows["none"]["emd_after_b"] == rows["none"]["emd_before"] > rows["daca"]["emd_after_b"]
+    assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_unknown_rule(fedcast):
+    code, _, err = fedcast("cluster", "--rules", "daca,gian")
+    assert code == 2
+    assert "no rule 'gian'" in err
+
+
+def test_train_writes_history_and_resumes(fedcast, tmp_path):
+    words = ["train", "--set", "data.num_users=10", "--set", "training.device=cpu", "--out", tmp_path / "run"]
+    code, out, _ = fedcast(*words, "--set", "training.rounds=3")
+    assert code == 0
+    assert "after round 3" in out
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
+        "checkpoint.pt", "history.csv", "history.json", "ledger.csv",
+    ]  # fmt: skip
+    code, out, _ = fedcast(*words, "--set", "training.rounds=5")
+    assert code == 0
+    assert "after round 5" in out
+    code, _, err = fedcast(*words, "--set", "training.rounds=5", "--set", "training.batch_size=7")
+    assert code == 2
+    assert "belongs to a run with other data, settings or weights" in err
+    code, out, _ = fedcast(*words, "--set", "training.rounds=2", "--set", "training.batch_size=7", "--no-resume")
+    assert code == 0
+
+
+def test_ctrl_c_stops_after_a_checkpoint(tmp_path):
+    import signal
+    import time
+
+    words = ["train", "--set", "training.rounds=100000", "--set", "data.num_users=10", "--out", str(tmp_path / "run")]
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from fedcast.cli import main; main()", *words],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    deadline = time.time() + 60
+    while not (tmp_path / "run" / "checkpoint.pt").exists() and time.time() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert "the same command goes on from there" in out
+    assert (tmp_path / "run" / "history.json").exists()
+
+
+def test_training_needs_samples(fedcast, tmp_path):
+    code, _, err = fedcast("train", "--set", "data.dataset=synthetic", "--out", tmp_path)
+    assert code == 2
+    assert "synthetic data have no samples to train on" in err
+
+
+def test_a_dropout_file_is_checked(fedcast, tmp_path):
+    (tmp_path / "drop.csv").write_text("round,user\n1,3\n0,3\n")
+    code, _, err = fedcast("train", "--set", f"training.dropout_file={tmp_path / 'drop.csv'}", "--out", tmp_path)
+    assert code == 2
+    assert "line 3" in err

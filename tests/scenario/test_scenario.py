@@ -69,7 +69,7 @@ def test_overrides(override, path, value):
 def test_an_override_can_unset(tmp_path):
     path = tmp_path / "s.toml"
     path.write_text("[cellular]\nsnr_db = 15\n")
-    assert load_scenario(path, overrides=["cellular.snr_db=none"]).cellular.snr_db is None
+    assert load_scenario(path, overrides=["cellular.snr_db=unset"]).cellular.snr_db is None
 
 
 def faults_of(text="", overrides=(), tmp_path=None):

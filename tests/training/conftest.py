@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -42,14 +44,13 @@ def federation_of(dataset, sizes, rng):
     order = rng.permutation(len(dataset))[: sum(sizes)]
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     counts = np.stack(
-        [
-            np.bincount(dataset.labels[order[a:b]], minlength=dataset.num_classes)
-            for a, b in zip(offsets, offsets[1:], strict=False)
-        ]
+        [np.bincount(dataset.labels[order[a:b]], minlength=dataset.num_classes) for a, b in itertools.pairwise(offsets)]
     )
     mixes = counts / np.maximum(counts.sum(1, keepdims=True), 1)
     received = [order[offsets[1] : offsets[1] + 5] if user == 3 else order[:0] for user in range(len(sizes))]
-    parts = [np.concatenate([order[a:b], extra]) for a, b, extra in zip(offsets, offsets[1:], received, strict=False)]
+    parts = [
+        np.concatenate([order[a:b], extra]) for (a, b), extra in zip(itertools.pairwise(offsets), received, strict=True)
+    ]
     users = Assignment(np.concatenate(parts), np.concatenate([[0], np.cumsum([len(part) for part in parts])]))
     return Federation(dataset, users, np.array(sizes), mixes)
 

@@ -6,6 +6,7 @@ import sys
 import textwrap
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -248,7 +249,7 @@ def test_kill_9_and_resume(tmp_path):
             """
         )
     )
-    root = os.getcwd()
+    root = str(Path(__file__).parents[2])
 
     def start(folder):
         folder.mkdir(exist_ok=True)

@@ -122,8 +122,8 @@ def _apply(tree: Tree, override: str) -> tuple[Tree, Fault | None]:
 
 
 def _value(text: str) -> Any:
-    """The value of an override: TOML where it is TOML, else the text itself, so that strings need no quotes."""
-    if text.lower() == "none":
+    """The value of an override: TOML where it is TOML, `unset` for none, else the text itself: strings need no quotes."""
+    if text == "unset":
         return None
     try:
         return tomllib.loads(f"value = {text}")["value"]
