@@ -122,7 +122,7 @@ def _apply(tree: Tree, override: str) -> tuple[Tree, Fault | None]:
 
 
 def _value(text: str) -> Any:
-    """The value of an override: TOML where it is TOML, `unset` for none, else the text itself: strings need no quotes."""
+    """The value of an override: TOML where it is TOML, `unset` for none, else the text itself, without quotes."""
     if text == "unset":
         return None
     try:
