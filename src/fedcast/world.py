@@ -53,8 +53,13 @@ class World:
         )
 
 
-def make_world(scenario: Scenario, data_dir: str | Path | None = None) -> World:
+def make_world(scenario: Scenario, data_dir: str | Path | None = None, population: Population | None = None) -> World:
     """Load and spread the data, place users, link those who may share, and equip them.
+
+    Args:
+        scenario: all parameters.
+        data_dir: where dataset files are looked for first.
+        population: who holds what, if it does not come from the scenario's dataset.
 
     Example:
         >>> world = make_world(Scenario())
@@ -62,8 +67,9 @@ def make_world(scenario: Scenario, data_dir: str | Path | None = None) -> World:
         (100, 256.0)
     """
     data = scenario.data
-    population = make_population(data, scenario.seed, data_dir)
-    layout = place_users(data.num_users, scenario.geometry, scenario.seed)
+    if population is None:
+        population = make_population(data, scenario.seed, data_dir)
+    layout = place_users(population.num_users, scenario.geometry, scenario.seed)
     own_bits = population.dataset.bits_per_sample if population.dataset else _SYNTHETIC_BITS_PER_SAMPLE
     return World(
         scenario,
@@ -79,7 +85,7 @@ def make_world(scenario: Scenario, data_dir: str | Path | None = None) -> World:
 def network_of(scenario: Scenario, layout: Layout) -> Graph:
     """The links of a person's own file, or those that radio and trust of the scenario give."""
     if scenario.trust.links_file is not None:
-        return graph_from_links(scenario.trust.links_file, scenario.data.num_users, scenario.sidelink, scenario.trust)
+        return graph_from_links(scenario.trust.links_file, layout.num_users, scenario.sidelink, scenario.trust)
     return build_graph(layout, scenario.sidelink, scenario.trust, scenario.geometry, scenario.seed)
 
 

@@ -15,6 +15,7 @@ from fedcast.cli.datasets import datasets
 from fedcast.cli.init import init
 from fedcast.cli.inspect import inspect
 from fedcast.cli.network import network
+from fedcast.cli.plan import plan
 from fedcast.cli.train import train
 from fedcast.cli.validate import validate
 from fedcast.errors import FedcastError
@@ -36,6 +37,7 @@ app.command()(datasets)
 app.command()(inspect)
 app.command()(network)
 app.command()(cluster)
+app.command()(plan)
 app.command()(train)
 
 

@@ -1,0 +1,102 @@
+r"""JFVO as printed: frequencies and volumes in turns (Algorithm 2), for comparison.
+
+With f on its energy bound the constraint on the volumes is :math:`N_m \le` the present :math:`N_m`: the alternation can
+only lower volumes wherever energy binds. This is what the paper describes, and why fedcast eliminates f instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fedcast.allocation.engine import Excess, Found, Step, kinks, one_at_a_time, rounds_and_gradient, search
+from fedcast.allocation.problem import AllocationProblem, Point
+from fedcast.allocation.rounds import BetaSet
+from fedcast.allocation.schedules import ssca_schedule
+from fedcast.allocation.surrogate import Surrogate, tangent
+from fedcast.cost import best_frequency_hz
+from fedcast.heterogeneity import Floats
+
+# The paper does not say how many outer iterations it makes; its figure shows six.
+OUTER = 6
+
+
+@dataclass(frozen=True, eq=False)
+class Linearised:
+    """Rounds times delay made linear as a whole (Eq. 34), at fixed frequencies.
+
+    Attributes:
+        problem: to be solved.
+        seconds: float64[B], seconds per sample of the members that can decide a round.
+    """
+
+    problem: AllocationProblem
+    seconds: Floats
+
+    def surrogate(self, point: Point, betas: BetaSet, curvature: Floats, kept: float = 1.0) -> Surrogate:
+        """See the class."""
+        return tangent(point.x, kept * self._gradient(point, betas), curvature, round_weight=0.0)
+
+    def excess(self, point: Point, betas: BetaSet, new: Point) -> Excess:
+        """How far rounds times delay at `new` are above their linear part."""
+        gain = self._product(new, betas) - self._product(point, betas)
+        total = gain - float(self._gradient(point, betas) @ (new.x - point.x))
+        return Excess(total, kinks(self.problem, point, betas, new))
+
+    def _round(self, point: Point) -> tuple[float, Floats]:
+        sizes = self.problem.feasible.sizes
+        round_s, by_volume = self.problem.feasible.delay.steepest(point.x * sizes, self.seconds)
+        return round_s, by_volume * sizes
+
+    def _product(self, point: Point, betas: BetaSet) -> float:
+        rounds = betas.expected(point.skewness.skew, point.skewness.shift)[0]
+        return rounds * self._round(point)[0]
+
+    def _gradient(self, point: Point, betas: BetaSet) -> Floats:
+        rounds, by_ratio = rounds_and_gradient(self.problem, point, betas)
+        round_s, round_gradient = self._round(point)
+        return round_s * by_ratio + rounds * round_gradient
+
+
+def jfvo_literal(problem: AllocationProblem) -> Found:
+    """Alternate: best frequencies for the volumes (Eq. 29), then volumes for the frequencies (Eq. 30, 33 to 36)."""
+    settings = problem.settings
+    inner = max(1, settings.steps // OUTER)
+    schedule, draw = ssca_schedule(settings.surrogate_exponent, settings.iterate_exponent), one_at_a_time(problem)
+    x = problem.start()
+    trace: list[Step] = []
+    for outer in range(min(OUTER, settings.steps)):
+        bound, seconds = _at_frequencies_of(problem, x)
+        narrowed = replace(problem, feasible=replace(problem.feasible, upper=bound))
+        # Step sizes start anew in every outer iteration, as printed.
+        shift = outer * inner
+        found = search(
+            narrowed,
+            schedule,
+            lambda step, shift=shift: draw(min(shift + step, settings.steps)),  # type: ignore[misc]
+            start=np.minimum(x, bound),
+            approximation=Linearised(problem, seconds),
+            steps=inner,
+        )
+        x = found.last
+        trace += found.trace[:-1]
+    trace.append(found.trace[-1])
+    return Found(x, tuple(trace), x)
+
+
+def _at_frequencies_of(problem: AllocationProblem, x: Floats) -> tuple[Floats, Floats]:
+    """With frequencies that are best at x: the largest ratios within the energy, and seconds per sample that decide."""
+    fleet, averages, feasible = problem.fleet, problem.averages, problem.feasible
+    members, cluster = problem.members, averages.cluster
+    per_sample = fleet.cycles(np.ones(len(fleet.devices.consent)))[members]
+    samples = averages.sizes + (x * feasible.sizes)[cluster]
+    left = fleet.energy_left_j[members]
+    limits = fleet.devices.max_frequency_hz[members], fleet.energy_coefficient
+    frequency = best_frequency_hz(per_sample * samples, left, *limits)
+    with np.errstate(divide="ignore"):
+        affordable = left / (fleet.energy_coefficient * per_sample * frequency**2)
+    room = np.full(problem.num_clusters, np.inf)
+    np.minimum.at(room, cluster, affordable - averages.sizes)
+    bound = np.clip(room / feasible.sizes, 0.0, feasible.upper)
+    return bound, (per_sample / frequency)[feasible.delay.places]

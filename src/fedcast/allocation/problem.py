@@ -1,0 +1,272 @@
+r"""The allocation problem: what the methods see of a clustering, a fleet and a rounds model.
+
+.. math:: \min_{N}\; \mathbb{E}_\beta\big[\tau^s(N) + T(\tilde D(N); \beta)\, \tau(N)\big] \quad \text{s.t.} \quad
+    0 \le N_m \le \alpha_m n_m, \quad \sum_m \frac{|C_m|}{K} \frac{N_m}{n_m} \le \text{max\_asr}
+
+Problem P3' (Eq. 32) with the frequencies eliminated: Eq. 29 gives the best one for any volumes, so that the energy
+constraint is met by construction and no longer couples with N.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedcast.allocation.averages import MEASURES, Averages, Skewness
+from fedcast.allocation.delay import round_delay
+from fedcast.allocation.minimise import Feasible
+from fedcast.allocation.offers import Offer, OwnOffer, balanced_offer
+from fedcast.allocation.rounds import BetaSet, RoundsModel
+from fedcast.clustering import Clustering
+from fedcast.cost import Feasibility, Fleet, feasibility
+from fedcast.errors import FedcastError
+from fedcast.heterogeneity import Floats, Ints, Skew, Weighting, average_emd, average_js
+from fedcast.scenario import Allocation
+
+_NAMED = 10
+
+
+class Point(NamedTuple):
+    """What there is to know at some ratios.
+
+    Attributes:
+        x: float64[M], share of its samples that each head sends.
+        sharing_s: sharing delay.
+        round_s: delay of one round.
+        skewness: average skew and shift, with gradients by volume.
+    """
+
+    x: Floats
+    sharing_s: float
+    round_s: float
+    skewness: Skewness
+
+
+@dataclass(frozen=True, eq=False)
+class AllocationProblem:
+    """Everything the methods need, and the means to evaluate any ratios.
+
+    Attributes:
+        clustering: who shares with whom, without users that are left out.
+        fleet: the users that train.
+        trained: bool[K], which they are.
+        members: int64[C], members as indices into `fleet`, by cluster.
+        rate_bps: float64[K], rate of the link from each member's head.
+        bits_per_sample: bits of one sample.
+        averages: average skew against volumes.
+        feasible: where ratios may lie.
+        betas: over which the expectation is taken; the one fixed evaluation set.
+        model: that they were drawn from.
+        settings: of the allocation.
+        seed: of the draws.
+    """
+
+    clustering: Clustering
+    fleet: Fleet
+    trained: NDArray[np.bool_]
+    members: Ints
+    rate_bps: Floats
+    bits_per_sample: float
+    averages: Averages
+    feasible: Feasible
+    betas: BetaSet
+    model: RoundsModel
+    settings: Allocation
+    seed: int
+
+    @property
+    def num_clusters(self) -> int:
+        """Clusters M."""
+        return len(self.feasible.upper)
+
+    def at(self, x: Floats) -> Point:
+        """Delays and skew at ratios float64[M]."""
+        volumes = x * self.feasible.sizes
+        sharing_s = float((x / self.feasible.rate).max(initial=0.0))
+        return Point(x, sharing_s, self.feasible.delay.at(volumes), self.averages.at(volumes))
+
+    def objective_s(self, point: Point, betas: BetaSet | None = None) -> float:
+        """Expected delay of the whole task, s; by default over the evaluation set."""
+        rounds = (self.betas if betas is None else betas).expected(point.skewness.skew, point.skewness.shift)[0]
+        return point.sharing_s + rounds * point.round_s
+
+    def start(self) -> Floats:
+        """Where the searches start: `initial_ratio`, as far as it is allowed."""
+        return self.feasible.shrunk(np.minimum(self.settings.initial_ratio, self.feasible.upper))
+
+    def volumes_of_users(self, x: Floats) -> Floats:
+        """Volumes of all users, float64[K], from the ratios of heads."""
+        volumes = np.zeros(self.clustering.problem.num_users)
+        volumes[self.clustering.heads] = x * self.feasible.sizes
+        return volumes
+
+    def part(self, skew: Skew) -> Skew:
+        """A skew of all users reduced to those that train."""
+        return Skew(skew.sizes[self.trained], skew.distributions[self.trained], skew.global_distribution)
+
+
+def make_allocation_problem(
+    clustering: Clustering,
+    fleet: Fleet,
+    model: RoundsModel,
+    settings: Allocation | None = None,
+    *,
+    bits_per_sample: float,
+    rate_bps: ArrayLike | None = None,
+    beta_samples: int = 200,
+    seed: int = 0,
+) -> AllocationProblem:
+    """Prepare an allocation.
+
+    Args:
+        clustering: who shares with whom; its volumes are not looked at.
+        fleet: devices and links of all K users.
+        model: rounds against skew.
+        settings: caps, steps, what to do with infeasible users.
+        bits_per_sample: bits of one sample.
+        rate_bps: float[K], rate of the link from each member's head; None: the graph's.
+        beta_samples: parameter vectors in the evaluation set.
+        seed: of every draw.
+    """
+    settings = Allocation() if settings is None else settings
+    if not bits_per_sample > 0:
+        raise FedcastError(f"data.bits_per_sample: {bits_per_sample}, expected above 0")
+    trained = _who_trains(clustering, fleet, settings)
+    clustering = _without(clustering, trained)
+    index = np.cumsum(trained) - 1
+    by_cluster = clustering.members[np.argsort(clustering.head_of[clustering.members], kind="stable")]
+    cluster = np.searchsorted(clustering.heads, clustering.head_of[by_cluster])
+    rates = _checked_rates(clustering, rate_bps)
+    worst = np.full(len(clustering.heads), np.inf)
+    np.minimum.at(worst, cluster, rates[by_cluster])
+    reduced = fleet.of(trained)
+    members = index[by_cluster]
+    base = clustering.with_volumes(np.zeros(len(trained))).after
+    sizes = clustering.problem.skew.sizes[clustering.heads]
+    upper = np.minimum(settings.max_sharing_ratio, fleet.devices.consent[clustering.heads])
+    averages = _averages(clustering, trained, members, cluster, base, model)
+    if averages.convex and model.form != "extended":
+        upper = averages.worthwhile(upper * sizes) / sizes
+    delay = round_delay(reduced, base.sizes[trained], members, cluster, upper * sizes)
+    leak = clustering.cluster_sizes[clustering.heads] / len(trained)
+    limit = np.inf if settings.max_asr is None else settings.max_asr
+    feasible = Feasible(worst / (bits_per_sample * sizes), upper, sizes, delay, leak, limit)
+    up_to = (
+        averages.at(np.zeros(len(sizes))).skew if clustering.broadcast is None else _before(clustering, trained, model)
+    )
+    betas = model.draw(beta_samples, up_to, seed)
+    return AllocationProblem(
+        clustering, reduced, trained, members, rates, bits_per_sample, averages, feasible, betas, model, settings, seed
+    )
+
+
+def _who_trains(clustering: Clustering, fleet: Fleet, settings: Allocation) -> NDArray[np.bool_]:
+    """Users with a frequency that meets their budget; refuse or leave out the others."""
+    sizes = clustering.problem.skew.sizes
+    if len(fleet.devices.consent) != len(sizes):
+        raise FedcastError(
+            f"fleet: it has {len(fleet.devices.consent)} users, the clustering has {len(sizes)}; both must agree"
+        )
+    # A member will have work even if it holds nothing now.
+    report = feasibility(fleet, np.maximum(sizes, (clustering.head_of >= 0).astype(float)))
+    if report.feasible.all():
+        return report.feasible
+    if settings.infeasible_users == "refuse":
+        raise FedcastError(_refusal(report))
+    if not report.feasible.any():
+        raise FedcastError(f"{_refusal(report)}; nobody would be left to train")
+    return report.feasible
+
+
+def _refusal(report: Feasibility) -> str:
+    users = report.infeasible_users
+    lines = [report.explain(int(user)) for user in users[:_NAMED]]
+    more = [f"and {len(users) - _NAMED} more"] if len(users) > _NAMED else []
+    enough = float(report.smallest_budget_j[users].max())
+    return (
+        f"devices.energy_budget_j: {len(users)} of {len(report.feasible)} users cannot upload within their budget:\n  "
+        + "\n  ".join(lines + more)
+        + f"\na budget of {enough:.3g} J would do for all of them; raise it, shrink the model, or train without them "
+        f"(allocation.infeasible_users = 'exclude')"
+    )
+
+
+def _without(clustering: Clustering, trained: NDArray[np.bool_]) -> Clustering:
+    """Nobody sends to a user that is left out; it may still lead, since sharing is not part of a round's budget."""
+    if trained.all():
+        return clustering
+    return replace(clustering, head_of=np.where(trained, clustering.head_of, -1), proof=None)
+
+
+def _checked_rates(clustering: Clustering, rate_bps: ArrayLike | None) -> Floats:
+    graph = clustering.problem.graph
+    rates = clustering.of_links(graph.rate_bps) if rate_bps is None else np.asarray(rate_bps, dtype=np.float64)
+    if rates.shape != (clustering.problem.num_users,):
+        raise FedcastError(
+            f"rate_bps: shape {rates.shape}, expected one rate for each of {clustering.problem.num_users} users"
+        )
+    members = clustering.members
+    mute = members[~(rates[members] > 0)]
+    if len(mute):
+        user = int(mute[0])
+        raise FedcastError(
+            f"rate_bps of user {user}: {rates[user]} bit/s from its head {clustering.head_of[user]}; give the rates of "
+            f"pairs that the graph does not link, or let the rule respect the graph"
+        )
+    return rates
+
+
+def _offer(clustering: Clustering) -> Offer:
+    skew, heads = clustering.problem.skew, clustering.heads
+    whole = skew.global_distribution
+    if len(heads) and clustering.problem.settings.composition == "balanced":
+        return balanced_offer(skew.sizes[heads, None] * skew.distributions[heads], whole)
+    if len(heads) and clustering.problem.settings.composition == "auto":
+        raise FedcastError(
+            "clustering.composition is 'auto', which each rule settles for itself: cluster with `cluster`, or choose "
+            "own or balanced"
+        )
+    return OwnOffer(skew.distributions[heads] - whole)
+
+
+def _averages(
+    clustering: Clustering, trained: NDArray[np.bool_], members: Ints, cluster: Ints, base: Skew, model: RoundsModel
+) -> Averages:
+    before = clustering.problem.skew
+    weighting, whole = clustering.problem.weighting, before.global_distribution
+    held, own = base.sizes[trained], before.sizes[trained]
+    deviation = held[:, None] * (base.distributions[trained] - whole)
+    measure = MEASURES[model.measure]
+    others = np.ones(len(held), dtype=bool)
+    others[members] = False
+    each = measure(deviation[others], np.zeros_like(deviation[others]), held[others], whole).value
+    rest = float((own if weighting == "C" else held)[others] @ each)
+    return Averages(
+        _offer(clustering),
+        cluster,
+        deviation[members],
+        held[members],
+        whole,
+        np.bincount(cluster, minlength=len(clustering.heads)).astype(float),
+        rest,
+        float(own.sum()),
+        float(held.sum()),
+        deviation.sum(axis=0),
+        measure,
+        weighting,
+    )
+
+
+def _before(clustering: Clustering, trained: NDArray[np.bool_], model: RoundsModel) -> float:
+    skew = clustering.problem.skew
+    part = Skew(skew.sizes[trained], skew.distributions[trained], skew.global_distribution)
+    return skew_of_users(part, part, model, "B")
+
+
+def skew_of_users(before: Skew, after: Skew, model: RoundsModel, weighting: Weighting) -> float:
+    """The average that a rounds model is a function of, by `fedcast.heterogeneity`."""
+    average = {"emd": average_emd, "js": average_js}[model.measure]
+    return average(before, after, weighting)

@@ -1,0 +1,24 @@
+"""Communication-efficient clustering: heads with fast links."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedcast.clustering.order import ascending, sum_of_links
+from fedcast.clustering.problem import Problem
+from fedcast.clustering.result import Clustering
+from fedcast.clustering.scan import cover, join_best
+
+
+def cec(problem: Problem) -> Clustering:
+    """Cover the graph by heads of high mean rate to their neighbours; members join the head of their fastest link.
+
+    Example:
+        >>> from fedcast.clustering.worlds import path_problem
+        >>> cec(path_problem([[9, 1], [5, 5], [1, 9]])).head_of.tolist()
+        [-1, 0, -1]
+    """
+    graph = problem.graph
+    mean_rates = sum_of_links(graph, graph.rate_bps) / np.maximum(graph.degrees, 1)
+    heads, _ = cover(problem, ascending(-mean_rates))
+    return Clustering(problem, join_best(problem, heads, -graph.rate_bps))

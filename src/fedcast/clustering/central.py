@@ -1,0 +1,39 @@
+"""Central sharing, the paper's baseline without clusters: the server sends one set of samples to everybody."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedcast.clustering.composition import water_fill
+from fedcast.clustering.daca import daca
+from fedcast.clustering.problem import Problem
+from fedcast.clustering.result import Broadcast, Clustering
+
+
+def central(problem: Problem) -> Clustering:
+    """Nobody has a head; all users receive the same class-balanced set, drawn from all data before it is spread.
+
+    The set has `server_volume` samples; by default as many as a member receives under DACA on average, so that both
+    cost a member the same. Where samples have no class of their own (`one_hot` is false) it is drawn at random.
+
+    Example:
+        >>> from fedcast.clustering.worlds import path_problem
+        >>> clustering = central(path_problem([[80, 20], [50, 50]]))
+        >>> clustering.broadcast.volume, clustering.broadcast.mix.tolist(), clustering.received.tolist()
+        (10.0, [0.5, 0.5], [10.0, 10.0])
+    """
+    skew = problem.skew
+    volume = _usual_volume(problem) if problem.server_volume is None else problem.server_volume
+    mix = skew.global_distribution
+    if problem.one_hot and volume > 0:
+        taken = water_fill(skew.sizes.sum() * mix, volume)
+        mix = taken / taken.sum()
+    return Clustering(problem, np.full(problem.num_users, -1), broadcast=Broadcast(volume, mix))
+
+
+def _usual_volume(problem: Problem) -> float:
+    compared = daca(problem)
+    if len(compared.members):
+        return compared.mean_received
+    able = problem.volumes[problem.volumes > 0]
+    return float(able.mean()) if len(able) else 0.0

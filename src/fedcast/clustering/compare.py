@@ -1,0 +1,150 @@
+"""Several rules on one problem, side by side."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from fedcast.clustering.problem import Problem
+from fedcast.clustering.result import Clustering
+from fedcast.clustering.rules import RULES, cluster, find_rule, settled
+from fedcast.heterogeneity import average_emd, average_js, mixture_shift
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One rule on the problem.
+
+    Attributes:
+        rule: its name.
+        composition: what its heads sent, own or balanced.
+        heads: clusters with at least one member.
+        members: users with a head; with a broadcast, all users that receive it.
+        emd_before: average EMD before sharing.
+        emd_after_a: average EMD after sharing, weights as printed in the paper.
+        emd_after_b: the same, weights by sizes after sharing.
+        emd_after_c: the same, weights by sizes before sharing.
+        js_before: mean JS divergence before sharing, nats.
+        js_after: the same after sharing, in the weighting of the problem.
+        shift: how far the overall mixture moved.
+        gap: how far the average EMD, in the weighting of the problem, is above a proven lower bound for this
+            composition, as a share of the bound; None: not asked for, or no clustering on this graph.
+        gap_exact: whether that bound is the optimum; None where `gap` is.
+        worst_rate_bps: the slowest multicast, bit/s; None: nobody multicasts, or over pairs without a link.
+        average_sharing_ratio: the paper's measure of leakage.
+        seconds: what the rule took.
+        clustering: the result itself.
+    """
+
+    rule: str
+    composition: str
+    heads: int
+    members: int
+    emd_before: float
+    emd_after_a: float
+    emd_after_b: float
+    emd_after_c: float
+    js_before: float
+    js_after: float
+    shift: float
+    gap: float | None
+    gap_exact: bool | None
+    worst_rate_bps: float | None
+    average_sharing_ratio: float
+    seconds: float
+    clustering: Clustering
+
+    def as_dict(self) -> dict[str, Any]:
+        """All but the clustering as plain values, ready for JSON."""
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "clustering"}
+
+
+def compare(
+    problem: Problem, rules: Sequence[str] | None = None, *, exact_limit_s: float | None = None
+) -> list[Comparison]:
+    """Solve the problem with each rule.
+
+    Args:
+        problem: its own rule does not matter, its other options do.
+        rules: names; None: all but ``exact``.
+        exact_limit_s: time for proving the optimum, once for each composition that occurs; None: no gaps, unless
+            ``exact`` is among the rules.
+
+    Example:
+        >>> from fedcast.clustering.worlds import path_problem
+        >>> rows = compare(path_problem([[9, 1], [5, 5], [1, 9]]), ["none", "gain", "exact"])
+        >>> [(row.rule, row.heads, row.members, round(row.emd_after_b, 4)) for row in rows]
+        [('none', 0, 0, 0.5333), ('gain', 1, 2, 0.5), ('exact', 1, 2, 0.5)]
+        >>> [round(row.gap, 4) if row.gap is not None else None for row in rows]
+        [None, 0.0, 0.0]
+    """
+    names = [name for name in RULES if name != "exact"] if rules is None else list(rules)
+    for name in names:
+        find_rule(name)
+    solved = [_timed(problem, name) for name in names]
+    bounds = {_composition(found): found for found, _ in solved if found.proof is not None}
+    if exact_limit_s is not None:
+        for composition in sorted({_composition(found) for found, _ in solved if _comparable(found)} - set(bounds)):
+            bounds[composition] = _exact(problem, composition, exact_limit_s)
+    return [_row(found, seconds, bounds) for found, seconds in solved]
+
+
+def _timed(problem: Problem, rule: str) -> tuple[Clustering, float]:
+    asked = settled(problem, rule)
+    start = time.perf_counter()
+    return cluster(asked), time.perf_counter() - start
+
+
+def _exact(problem: Problem, composition: str, limit_s: float) -> Clustering:
+    from dataclasses import replace
+
+    changes = {"composition": composition, "time_limit_s": float(limit_s), "rule": "exact"}
+    return cluster(replace(problem, settings=problem.settings.model_copy(update=changes)))
+
+
+def _composition(clustering: Clustering) -> str:
+    return clustering.problem.settings.composition
+
+
+def _comparable(clustering: Clustering) -> bool:
+    return clustering.broadcast is None and not clustering.ignores_graph
+
+
+def _row(clustering: Clustering, seconds: float, bounds: dict[str, Clustering]) -> Comparison:
+    skew, after, weighting = clustering.problem.skew, clustering.after, clustering.problem.weighting
+    gap, gap_exact = _gap(clustering, bounds.get(_composition(clustering)))
+    rates = clustering.worst_rates_bps
+    known = len(rates) > 0 and not np.isnan(rates).any()
+    return Comparison(
+        clustering.rule,
+        _composition(clustering),
+        len(clustering.heads),
+        int(np.count_nonzero(clustering.received)) if clustering.broadcast else len(clustering.members),
+        average_emd(skew),
+        average_emd(skew, after, "A"),
+        average_emd(skew, after, "B"),
+        average_emd(skew, after, "C"),
+        average_js(skew),
+        average_js(skew, after, weighting),
+        mixture_shift(after),
+        gap,
+        gap_exact,
+        float(rates.min()) if known else None,
+        clustering.average_sharing_ratio,
+        seconds,
+        clustering,
+    )
+
+
+def _gap(clustering: Clustering, best: Clustering | None) -> tuple[float | None, bool | None]:
+    if best is None or best.proof is None or not _comparable(clustering):
+        return None, None
+    value = average_emd(clustering.problem.skew, clustering.after, clustering.problem.weighting)
+    bound = best.proof.bound
+    if value <= bound:
+        return 0.0, best.proof.optimal
+    return ((value - bound) / bound if bound > 0 else float("inf")), best.proof.optimal

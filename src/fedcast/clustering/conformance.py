@@ -1,0 +1,177 @@
+"""What every clustering rule must do, as checks to run on a new one.
+
+Each check takes the name of a rule in the table and raises `AssertionError` with what is wrong:
+
+    @pytest.mark.parametrize("check", CHECKS)
+    def test_my_rule(check):
+        check("mine")
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, get_args
+
+import numpy as np
+
+from fedcast.clustering.compare import compare
+from fedcast.clustering.conditions import check_conditions
+from fedcast.clustering.explain import explain
+from fedcast.clustering.problem import Problem
+from fedcast.clustering.result import Clustering
+from fedcast.clustering.rules import cluster
+from fedcast.clustering.worlds import DataKind, disc_problem, table_problem
+from fedcast.errors import FedcastError
+from fedcast.heterogeneity import skew_of
+
+SEEDS = range(3)
+
+
+def obeys_constraints(rule: str) -> None:
+    """Heads, members and links are as problem P1' asks, counted by plain loops."""
+    for problem in _worlds(rule):
+        clustering = cluster(problem)
+        links = _linked_pairs(problem)
+        for user, head in enumerate(clustering.head_of.tolist()):
+            if head < 0:
+                continue
+            assert clustering.head_of[head] == -1, f"user {head} leads {user} and is led itself"
+            assert problem.volumes[head] > 0, f"user {head} leads {user} and has nothing to send"
+            assert clustering.ignores_graph or (user, head) in links, f"no link joins {user} and its head {head}"
+
+
+def repeats_itself(rule: str) -> None:
+    """The same problem gives the same clustering."""
+    for problem in _worlds(rule):
+        first, second = cluster(problem), cluster(replace(problem))
+        assert first.head_of.tolist() == second.head_of.tolist(), "two runs on one problem differ"
+
+
+def leaves_the_problem_alone(rule: str) -> None:
+    """No array of the problem is written to."""
+    for problem in _worlds(rule):
+        arrays = [*vars(problem.skew).values(), *vars(problem.graph).values(), problem.volumes]
+        copies = [array.copy() for array in arrays]
+        cluster(problem)
+        same = all(np.array_equal(array, copy) for array, copy in zip(arrays, copies, strict=True))
+        assert same, "an array of the problem has changed"
+
+
+def can_be_explained(rule: str) -> None:
+    """Every report on the clustering works and survives JSON."""
+    for problem in _worlds(rule):
+        clustering = cluster(problem)
+        story = explain(clustering)
+        assert sum(story.counts().values()) == problem.num_users, "not every user has a status"
+        reports = [story.as_dict(), *(report.as_dict() for report in check_conditions(clustering))]
+        reports += [row.as_dict() for row in compare(problem, [rule])]
+        json.dumps(reports, allow_nan=False)
+
+
+def survives_worlds_without_links(rule: str) -> None:
+    """Nobody has a head where nobody is linked."""
+    clustering = _answer(table_problem([[9, 1], [5, 5], [1, 9]], [], **_options(rule)))
+    assert clustering is None or clustering.ignores_graph or len(clustering.members) == 0
+
+
+def survives_a_single_user(rule: str) -> None:
+    """One user has nobody to share with."""
+    clustering = _answer(table_problem([[9, 1]], [], **_options(rule)))
+    assert clustering is None or clustering.head_of.tolist() == [-1]
+
+
+def survives_complete_graphs(rule: str) -> None:
+    """Everybody linked to everybody: clusters as ever, and the averages are numbers."""
+    counts = np.random.default_rng(0).integers(0, 20, (12, 4))
+    pairs = [(a, b) for a in range(12) for b in range(a)]
+    _assert_sound(_answer(table_problem(counts, pairs, **_options(rule))))
+
+
+def survives_empty_users(rule: str) -> None:
+    """A user without data never leads; it may be a member."""
+    counts = [[0, 0], [9, 1], [0, 0], [1, 9], [5, 5], [0, 0]]
+    pairs = [(a, b) for a in range(6) for b in range(a)]
+    clustering = _answer(table_problem(counts, pairs, **_options(rule)))
+    _assert_sound(clustering)
+    assert clustering is None or not set(clustering.heads.tolist()) & {0, 2, 5}, "an empty user leads"
+
+
+def survives_identical_users(rule: str) -> None:
+    """Where all users hold the same, sharing changes nothing."""
+    clustering = _answer(table_problem([[5, 5]] * 6, [(a, b) for a in range(6) for b in range(a)], **_options(rule)))
+    _assert_sound(clustering)
+    assert clustering is None or clustering.after.emd.max() < 1e-9, "equal users became unequal"
+
+
+def survives_pairs(rule: str) -> None:
+    """Two linked users: at most one leads the other."""
+    clustering = _answer(table_problem([[9, 1], [5, 5]], [(0, 1)], **_options(rule)))
+    _assert_sound(clustering)
+    assert clustering is None or len(clustering.members) <= 1
+
+
+def survives_nothing_to_share(rule: str) -> None:
+    """A sharing ratio of 0 leaves everybody alone."""
+    problem = disc_problem(12, 700, seed=0, sharing_ratio=0.0, **_options(rule))
+    clustering = _answer(problem)
+    assert clustering is None or (len(clustering.members) == 0 and not clustering.received.any())
+
+
+CHECKS = (
+    obeys_constraints,
+    repeats_itself,
+    leaves_the_problem_alone,
+    can_be_explained,
+    survives_worlds_without_links,
+    survives_a_single_user,
+    survives_complete_graphs,
+    survives_empty_users,
+    survives_identical_users,
+    survives_pairs,
+    survives_nothing_to_share,
+)
+
+
+def _options(rule: str) -> dict[str, Any]:
+    return {"rule": rule, "num_clusters": 1}
+
+
+def _worlds(rule: str) -> Iterator[Problem]:
+    """Random worlds of all kinds of data, weightings and compositions, with unequal sizes and empty users."""
+    for seed in SEEDS:
+        for number, data in enumerate(get_args(DataKind)):
+            options: dict[str, Any] = {
+                "weighting": "ABC"[(seed + number) % 3],
+                "composition": ("auto", "own", "balanced")[seed % 3],
+            }
+            problem = disc_problem(24, 500, seed=seed, data=data, rule=rule, num_clusters=4, **options)
+            yield problem
+            draw = np.random.default_rng(seed)
+            counts = problem.skew.sizes[:, None] * problem.skew.distributions * draw.integers(0, 4, (24, 1))
+            counts[0, 0] += 1
+            skew = skew_of(counts)
+            yield replace(problem, skew=skew, volumes=0.1 * skew.sizes)
+
+
+def _linked_pairs(problem: Problem) -> set[tuple[int, int]]:
+    graph = problem.graph
+    return {(user, int(other)) for user in range(problem.num_users) for other in graph.neighbours[graph.links_of(user)]}
+
+
+def _answer(problem: Problem) -> Clustering | None:
+    """The clustering, or None where the rule refuses the world with an error that names what to change."""
+    try:
+        return cluster(problem)
+    except FedcastError as error:
+        refusal = str(error)
+    assert "clustering." in refusal, f"the error does not name a setting: {refusal}"
+    return None
+
+
+def _assert_sound(clustering: Clustering | None) -> None:
+    if clustering is not None:
+        assert np.isfinite(clustering.after.distributions).all(), "a distribution after sharing is not finite"
+        assert abs(clustering.after.distributions.sum(axis=1) - 1).max() < 1e-9, "a distribution does not sum to 1"
+        assert 0 <= clustering.average_sharing_ratio <= 1 + 1e-9, "the average sharing ratio leaves [0, 1]"

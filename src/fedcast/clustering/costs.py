@@ -1,0 +1,210 @@
+r"""What a user costs the average, and by how much that falls when a neighbour leads it.
+
+With :math:`D` a divergence from :math:`P_g` (EMD or JS), a user c costs :math:`n_c D(P_c)` alone. Led by m it has
+:math:`\tilde n_c = n_c + n^s_m` samples of distribution :math:`\tilde P_c` and costs :math:`\tilde n_c D(\tilde P_c)`
+under weightings A and B, :math:`n_c D(\tilde P_c)` under C. The average is then the sum of costs over :math:`n`
+(A, C) or over :math:`\sum \tilde n` (B). Costs are in samples times the unit of the divergence.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import numpy as np
+
+from fedcast.clustering import kernels
+from fedcast.clustering.order import Ids
+from fedcast.clustering.problem import Problem
+from fedcast.graph import Graph
+from fedcast.heterogeneity import Floats, Ints, emd, js_divergence
+
+Measure = Literal["emd", "js"]
+
+# Links handled at once by the NumPy path: its temporaries stay in the processor's cache.
+BLOCK = 4096
+# Users whose ids lie further apart than this share of all ids share no cache lines.
+FAR = 1 / 32
+SAMPLE = 10_007
+
+
+def costs_alone(problem: Problem, measure: Measure) -> Floats:
+    """Cost of each user without a head, float64[K].
+
+    Example:
+        >>> from fedcast.clustering.worlds import path_problem
+        >>> costs_alone(path_problem([[9, 1], [5, 5], [1, 9]]), "emd").round(9).tolist()
+        [8.0, 0.0, 8.0]
+    """
+    skew = problem.skew
+    divergence = emd if measure == "emd" else js_divergence
+    return skew.sizes * divergence(skew.distributions, skew.global_distribution)
+
+
+def cost_drops(problem: Problem, measure: Measure) -> Floats:
+    """By how much the cost of the neighbour at the end of each link falls if the user of the row leads it, float64[E].
+
+    Example:
+        >>> from fedcast.clustering.worlds import path_problem
+        >>> problem = path_problem([[9, 1], [5, 5], [1, 9]], composition="own", weighting="C", sharing_ratio=1.0)
+        >>> cost_drops(problem, "emd").round(9).tolist()  # 0 leads 1, 1 leads 0, 1 leads 2, 2 leads 1
+        [-4.0, 4.0, 4.0, -4.0]
+    """
+    alone = costs_alone(problem, measure)
+    if len(problem.graph.neighbours) > kernels.INTERPRETED_STEPS:
+        return _drops_compiled(problem, measure, alone)
+    return _drops_plain(problem, measure, alone)
+
+
+def emd_if_led(problem: Problem, members: Ints, leaders: Ints) -> Floats:
+    """EMD after sharing of each member if that leader led it, float64[P].
+
+    Example:
+        >>> from fedcast.clustering.worlds import path_problem
+        >>> problem = path_problem([[9, 1], [5, 5], [1, 9]], composition="own", sharing_ratio=1.0)
+        >>> emd_if_led(problem, np.array([0, 1]), np.array([1, 0])).round(9).tolist()
+        [0.4, 0.4]
+    """
+    divergences = np.empty(len(members))
+    for start in range(0, len(members), BLOCK):
+        block = slice(start, start + BLOCK)
+        divergences[block] = emd(_mixed(problem, members[block], leaders[block]), problem.skew.global_distribution)
+    return divergences
+
+
+def _mixed(problem: Problem, members: Ids, leaders: Ids) -> Floats:
+    """Distribution of each member's data if that leader led it, float64[P, Y]."""
+    skew = problem.skew
+    own, sent = skew.sizes[members, None], problem.volumes[leaders, None]
+    total = own * skew.distributions[members] + sent * problem.mixes[leaders]
+    mixed: Floats = np.divide(total, own + sent, out=skew.distributions[members], where=own + sent > 0)
+    return mixed
+
+
+def _drops_plain(problem: Problem, measure: Measure, alone: Floats) -> Floats:
+    skew = problem.skew
+    divergence = emd if measure == "emd" else js_divergence
+    leaders = np.repeat(np.arange(problem.num_users), problem.graph.degrees)
+    drops = np.empty(len(leaders))
+    for start in range(0, len(leaders), BLOCK):
+        leader, member = leaders[start : start + BLOCK], problem.graph.neighbours[start : start + BLOCK]
+        after = divergence(_mixed(problem, member, leader), skew.global_distribution)
+        weight = skew.sizes[member]
+        if problem.weighting != "C":
+            weight = weight + problem.volumes[leader]
+        drops[start : start + BLOCK] = alone[member] - weight * after
+    return drops
+
+
+def _drops_compiled(problem: Problem, measure: Measure, alone: Floats) -> Floats:
+    skew, graph = problem.skew, problem.graph
+    drops = np.empty(len(graph.neighbours))
+    kernels.compiled(_fill_emd_drops if measure == "emd" else _fill_js_drops)(
+        _visiting_order(graph),
+        graph.offsets,
+        graph.neighbours,
+        skew.sizes,
+        skew.distributions,
+        skew.global_distribution,
+        problem.volumes,
+        problem.mixes,
+        problem.weighting == "C",
+        alone,
+        drops,
+    )
+    return drops
+
+
+def _visiting_order(graph: Graph) -> Ids:
+    """Users in an order in which those close to each other come close after each other.
+
+    Where ids tell nothing about places, every neighbour's row is a miss of the cache; breadth first, rows are still
+    there from the user before. At 10⁶ users that halves the time, and costs a tenth of it.
+    """
+    order = np.arange(graph.num_users, dtype=np.int32)
+    links = np.arange(0, len(graph.neighbours), max(1, len(graph.neighbours) // SAMPLE))
+    users = np.searchsorted(graph.offsets, links, side="right") - 1
+    if np.median(np.abs(graph.neighbours[links] - users)) > FAR * graph.num_users:
+        kernels.compiled(_breadth_first)(
+            graph.offsets, graph.neighbours, np.zeros(graph.num_users, dtype=np.int8), order
+        )
+    return order
+
+
+def _breadth_first(offsets: Ints, neighbours: Ids, seen: Ints, order: Ids) -> None:
+    found, done = 0, 0
+    for start in range(len(seen)):
+        if seen[start]:
+            continue
+        seen[start] = 1
+        order[found] = start
+        found += 1
+        while done < found:
+            user = order[done]
+            done += 1
+            for link in range(offsets[user], offsets[user + 1]):
+                neighbour = neighbours[link]
+                if not seen[neighbour]:
+                    seen[neighbour] = 1
+                    order[found] = neighbour
+                    found += 1
+
+
+def _fill_emd_drops(
+    order: Ids,
+    offsets: Ints,
+    neighbours: Ids,
+    sizes: Floats,
+    distributions: Floats,
+    whole: Floats,
+    volumes: Floats,
+    mixes: Floats,
+    by_own_size: bool,
+    alone: Floats,
+    drops: Floats,
+) -> None:
+    columns = len(whole)
+    for leader in order:
+        sent = volumes[leader]
+        for link in range(offsets[leader], offsets[leader + 1]):
+            member = neighbours[link]
+            own = sizes[member]
+            cost = 0.0
+            for y in range(columns):
+                cost += abs(own * (distributions[member, y] - whole[y]) + sent * (mixes[leader, y] - whole[y]))
+            if by_own_size and own + sent > 0:
+                cost *= own / (own + sent)
+            drops[link] = alone[member] - cost
+
+
+def _fill_js_drops(
+    order: Ids,
+    offsets: Ints,
+    neighbours: Ids,
+    sizes: Floats,
+    distributions: Floats,
+    whole: Floats,
+    volumes: Floats,
+    mixes: Floats,
+    by_own_size: bool,
+    alone: Floats,
+    drops: Floats,
+) -> None:
+    columns = len(whole)
+    for leader in order:
+        sent = volumes[leader]
+        for link in range(offsets[leader], offsets[leader + 1]):
+            member = neighbours[link]
+            own = sizes[member]
+            both = own + sent
+            divergence = 0.0
+            if both > 0:
+                for y in range(columns):
+                    p = (own * distributions[member, y] + sent * mixes[leader, y]) / both
+                    q = whole[y]
+                    middle = (p + q) / 2
+                    if p > 0:
+                        divergence += p * math.log(p / middle)
+                    if q > 0:
+                        divergence += q * math.log(q / middle)
+            drops[link] = alone[member] - (own if by_own_size else both) * divergence / 2

@@ -1,0 +1,180 @@
+r"""Lazy greedy choice of heads by what they really gain.
+
+With :math:`g_{mc}` what the total cost falls by when m leads c, the worth of a head set H is
+
+.. math:: f(H) = \sum_{c \notin H} \max_{m \in H} g_{mc}^+
+
+Its marginals only fall as H grows: f is submodular (not monotone: a head gives up its own gain). So a marginal
+computed earlier is an upper bound of today's, and the greedy choice needs to look again only at the user on top of
+a queue sorted by old marginals.
+
+Gains are whole numbers of 1e-12 mean sizes: sums are exact, whatever their order, and ties are ties.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedcast.clustering.costs import Measure
+from fedcast.clustering.kernels import run
+from fedcast.clustering.order import Ids
+from fedcast.clustering.problem import Problem
+from fedcast.heterogeneity import Floats, Ints, average_emd, average_js, share
+
+TICKS = 1e12
+MAX_PASSES = 6
+# Stands for the gain of a head: above every other, so that it joins nobody.
+HEAD = 1 << 62
+SETTLED = 1e-9
+
+
+def greedy_heads(problem: Problem, measure: Measure, drops: Floats) -> Ints:
+    r"""The head of each user, int64[K], by greedy on the drop of the average `measure`.
+
+    `drops` are what `costs.cost_drops` says of each link, float64[E].
+
+    Under A and C the average is a sum over users and one pass does. Under B it is a ratio
+    :math:`\sum cost / \sum \tilde n`; as Dinkelbach (1967) does for the optimum, minimise
+    :math:`\sum cost - \lambda \sum \tilde n` at fixed :math:`\lambda`, that is, add :math:`\lambda n^s_m` to every
+    gain, set :math:`\lambda` to the ratio found and repeat until it settles. The best pass counts.
+
+    Example:
+        >>> from fedcast.clustering.costs import cost_drops
+        >>> from fedcast.clustering.worlds import path_problem
+        >>> problem = path_problem([[9, 1], [5, 5], [1, 9]], composition="own")
+        >>> greedy_heads(problem, "emd", cost_drops(problem, "emd")).tolist()
+        [1, -1, 1]
+    """
+    if problem.weighting != "B":
+        return one_pass(problem, drops)
+    best = np.full(problem.num_users, -1)
+    best_value = average_after(problem, best, measure)
+    price = best_value
+    for _ in range(MAX_PASSES):
+        head_of = one_pass(problem, drops, price)
+        value = average_after(problem, head_of, measure)
+        if value < best_value:
+            best, best_value = head_of, value
+        if abs(value - price) <= SETTLED:
+            break
+        price = value
+    return best
+
+
+def average_after(problem: Problem, head_of: Ints, measure: Measure) -> float:
+    """Average EMD or JS divergence after sharing, in the weighting of the problem."""
+    after = share(problem.skew, head_of, problem.volumes, problem.mixes)
+    average = average_emd if measure == "emd" else average_js
+    return average(problem.skew, after, problem.weighting)
+
+
+def one_pass(problem: Problem, drops: Floats, price: float = 0.0) -> Ints:
+    """One greedy choice, int64[K]; `price` is what every received sample is worth on top of the drop in cost."""
+    users = problem.num_users
+    starts, members, gains, sums = positive_gains(problem, drops, price)
+    queue = np.argsort(-sums, kind="stable")[: np.count_nonzero(sums)]
+    best_gain, head_of = np.zeros(users, dtype=np.int64), np.full(users, -1, dtype=np.int64)
+    run(
+        _lazy_greedy,
+        [starts, members, gains],
+        [queue, sums[queue], best_gain, head_of],
+        steps=4 * len(members) + 40 * users,
+    )
+    sizes = np.bincount(head_of[head_of >= 0], minlength=users)
+    if ((best_gain == HEAD) & (sizes == 0)).any():
+        run(_release, [starts, members, gains, sizes], [best_gain, head_of], steps=len(members))
+    return head_of
+
+
+def positive_gains(problem: Problem, drops: Floats, price: float) -> tuple[Ints, Ids, Ints, Ints]:
+    """The links that gain something: rows int64[K + 1], members int32[P], gains int64[P] and their sums int64[K]."""
+    graph, users = problem.graph, problem.num_users
+    bonus = price * problem.volumes
+    total = problem.skew.sizes.sum()
+    # The gains of one row sum to at most 2 n + degree · bonus; that must stay below 2^61.
+    ticks = min(TICKS * users / total, 2.0**61 / (2 * total + float(np.max(graph.degrees * bonus))))
+    starts, sums = np.zeros(users + 1, dtype=np.int64), np.zeros(users, dtype=np.int64)
+    members, gains = np.empty(len(drops), dtype=np.int32), np.empty(len(drops), dtype=np.int64)
+    run(
+        _keep_positive,
+        [graph.offsets, graph.neighbours, drops, bonus, ticks],
+        [starts, members, gains, sums],
+        steps=2 * len(drops),
+    )
+    kept = int(starts[-1])
+    return starts, members[:kept], gains[:kept], sums
+
+
+def _keep_positive(
+    offsets: Ints,
+    neighbours: Ids,
+    drops: Floats,
+    bonus: Floats,
+    ticks: float,
+    starts: Ints,
+    members: Ids,
+    gains: Ints,
+    sums: Ints,
+) -> None:
+    kept = 0
+    for leader in range(len(bonus)):
+        for link in range(offsets[leader], offsets[leader + 1]):
+            gain = round((drops[link] + bonus[leader]) * ticks)
+            if gain > 0:
+                members[kept] = neighbours[link]
+                gains[kept] = gain
+                sums[leader] += gain
+                kept += 1
+        starts[leader + 1] = kept
+
+
+def _lazy_greedy(
+    starts: Ints, members: Ids, gains: Ints, queue: Ints, bounds: Ints, best_gain: Ints, head_of: Ints
+) -> None:
+    """Take the user of largest marginal until none gains; `queue` is a heap by (bound down, user up)."""
+    size = len(queue)
+    while size > 0:
+        user, bound = queue[0], bounds[0]
+        marginal = -best_gain[user]
+        for link in range(starts[user], starts[user + 1]):
+            marginal += max(gains[link] - best_gain[members[link]], 0)
+        if marginal == bound:
+            marginal = 0
+            best_gain[user] = HEAD
+            head_of[user] = -1
+            for link in range(starts[user], starts[user + 1]):
+                member, gain = members[link], gains[link]
+                if gain > best_gain[member] or (gain == best_gain[member] and user < head_of[member]):
+                    best_gain[member] = gain
+                    head_of[member] = user
+        if marginal <= 0:
+            size -= 1
+            user, marginal = queue[size], bounds[size]
+        # Let (user, marginal) sink from the root to its place.
+        place, child = 0, 1
+        while child < size:
+            right = child + 1
+            if right < size and (
+                bounds[right] > bounds[child] or (bounds[right] == bounds[child] and queue[right] < queue[child])
+            ):
+                child = right
+            if bounds[child] < marginal or (bounds[child] == marginal and queue[child] > user):
+                break
+            queue[place], bounds[place] = queue[child], bounds[child]
+            place, child = child, 2 * child + 1
+        if size > 0:
+            queue[place], bounds[place] = user, marginal
+
+
+def _release(starts: Ints, members: Ids, gains: Ints, sizes: Ints, best_gain: Ints, head_of: Ints) -> None:
+    """Let heads whose members have all found a better one join the best head themselves."""
+    for user in range(len(sizes)):
+        if best_gain[user] == HEAD and sizes[user] == 0:
+            best_gain[user] = 0
+    for leader in range(len(sizes)):
+        if sizes[leader] > 0:
+            for link in range(starts[leader], starts[leader + 1]):
+                member = members[link]
+                if gains[link] > best_gain[member]:
+                    best_gain[member] = gains[link]
+                    head_of[member] = leader

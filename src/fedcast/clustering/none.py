@@ -1,0 +1,19 @@
+"""No sharing: plain federated averaging."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedcast.clustering.problem import Problem
+from fedcast.clustering.result import Clustering
+
+
+def none(problem: Problem) -> Clustering:
+    """Nobody has a head.
+
+    Example:
+        >>> from fedcast.clustering.worlds import path_problem
+        >>> none(path_problem([[9, 1], [5, 5]])).head_of.tolist()
+        [-1, -1]
+    """
+    return Clustering(problem, np.full(problem.num_users, -1))

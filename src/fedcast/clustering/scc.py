@@ -1,0 +1,21 @@
+"""Social closeness clustering: heads whom many trust."""
+
+from __future__ import annotations
+
+from fedcast.clustering.order import ascending, sum_of_links
+from fedcast.clustering.problem import Problem
+from fedcast.clustering.result import Clustering
+from fedcast.clustering.scan import cover, join_best
+
+
+def scc(problem: Problem) -> Clustering:
+    """Cover the graph by heads of large summed closeness to their neighbours; members join the head closest to them.
+
+    Example:
+        >>> from fedcast.clustering.worlds import path_problem
+        >>> scc(path_problem([[9, 1], [5, 5], [1, 9]])).head_of.tolist()
+        [1, -1, 1]
+    """
+    graph = problem.graph
+    heads, _ = cover(problem, ascending(-sum_of_links(graph, graph.closeness)))
+    return Clustering(problem, join_best(problem, heads, -graph.closeness))

@@ -1,0 +1,19 @@
+"""Plans: made from a scenario, kept as JSON, compared with each other."""
+
+from fedcast.plan.diff import PlanDiff, diff_plans
+from fedcast.plan.document import load_plan, plan_from_json, plan_schema, plan_to_json, save_plan
+from fedcast.plan.make import Delay, LeakagePoint, SharingPlan, make_plan
+
+__all__ = [
+    "Delay",
+    "LeakagePoint",
+    "PlanDiff",
+    "SharingPlan",
+    "diff_plans",
+    "load_plan",
+    "make_plan",
+    "plan_from_json",
+    "plan_schema",
+    "plan_to_json",
+    "save_plan",
+]

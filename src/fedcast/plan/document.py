@@ -1,0 +1,144 @@
+"""Plans as JSON, with a version and a schema, so that other programs can carry them out."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from fedcast.errors import FedcastError
+from fedcast.plan.make import Delay, LeakagePoint, SharingPlan
+from fedcast.scenario import Scenario
+
+VERSION: Literal[1] = 1
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class _Delay(_Part):
+    sharing_s: float = Field(ge=0)
+    download_s: float = Field(ge=0)
+    compute_s: float = Field(ge=0)
+    upload_s: float = Field(ge=0)
+
+
+class _LeakagePoint(_Part):
+    average_sharing_ratio: float = Field(ge=0, le=1)
+    delay_s: float = Field(ge=0)
+
+
+class PlanDocument(_Part):
+    """The JSON form of a plan; lists have one entry per user, in order of ids."""
+
+    version: Literal[1] = VERSION
+    scenario: Scenario
+    head_of: list[int] = Field(description="head of each user; -1: none")
+    shared: list[int] = Field(description="samples that each head sends to each of its members")
+    frequency_hz: list[float] = Field(description="CPU frequency; 0: the user does not train")
+    energy_j: list[float] = Field(description="energy of each user per round")
+    composition: Literal["own", "balanced"]
+    emd_before: float
+    emd_after: float
+    js_before: float
+    js_after: float
+    shift: float
+    rounds: float
+    rounds_without: float
+    delay: _Delay
+    delay_without_s: float
+    sharing_j: float
+    sharing_bytes: float
+    round_bytes: float
+    average_sharing_ratio: float = Field(ge=0, le=1)
+    leakage: list[_LeakagePoint]
+    passes: int
+    fit: str
+
+    @model_validator(mode="after")
+    def _one_entry_per_user(self) -> PlanDocument:
+        users = len(self.head_of)
+        for name in ("shared", "frequency_hz", "energy_j"):
+            if len(getattr(self, name)) != users:
+                raise ValueError(f"{name} has {len(getattr(self, name))} entries, head_of has {users}")
+        for user, head in enumerate(self.head_of):
+            if not -1 <= head < users or head == user or (head >= 0 and self.head_of[head] >= 0):
+                raise ValueError(f"head_of: user {user} has head {head}, which is no user that leads")
+        return self
+
+
+_ARRAYS = ("head_of", "shared", "frequency_hz", "energy_j")
+_SCALARS = tuple(
+    name for name in PlanDocument.model_fields if name not in (*_ARRAYS, "version", "scenario", "delay", "leakage")
+)
+
+
+def plan_to_json(plan: SharingPlan) -> str:
+    """A plan as JSON text."""
+    content: dict[str, Any] = {"version": VERSION, "scenario": plan.scenario.model_dump(mode="json")}
+    content |= {name: getattr(plan, name).tolist() for name in _ARRAYS}
+    content |= {name: getattr(plan, name) for name in _SCALARS}
+    content["delay"] = vars(plan.delay)
+    content["leakage"] = [vars(point) for point in plan.leakage]
+    return json.dumps(content, allow_nan=False) + "\n"
+
+
+def plan_from_json(text: str, where: str = "plan") -> SharingPlan:
+    """A plan from JSON text; what is wrong with it is said with the field's path."""
+    try:
+        content = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise FedcastError(f"{where}: not valid JSON: {error}") from None
+    if not isinstance(content, dict) or content.get("version") != VERSION:
+        found = content.get("version") if isinstance(content, dict) else None
+        raise FedcastError(f"{where}: plan of version {found}; this fedcast reads version {VERSION}")
+    try:
+        document = PlanDocument.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        path = ".".join(str(part) for part in first["loc"])
+        raise FedcastError(f"{where}: {path or 'plan'}: {first['msg']}") from None
+    return SharingPlan(
+        scenario=document.scenario,
+        head_of=np.array(document.head_of, dtype=np.int64),
+        shared=np.array(document.shared, dtype=np.int64),
+        frequency_hz=np.array(document.frequency_hz),
+        energy_j=np.array(document.energy_j),
+        delay=Delay(**document.delay.model_dump()),
+        leakage=tuple(LeakagePoint(**point.model_dump()) for point in document.leakage),
+        **{name: getattr(document, name) for name in _SCALARS},
+    )
+
+
+def save_plan(plan: SharingPlan, path: str | Path) -> Path:
+    """Write a plan; written aside and then renamed."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        aside.write_text(plan_to_json(plan), encoding="utf-8")
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
+    return path
+
+
+def load_plan(path: str | Path) -> SharingPlan:
+    """Read a plan."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise FedcastError(f"{path}: no such file; `fedcast plan --json {path}` writes one") from None
+    except UnicodeDecodeError:
+        raise FedcastError(f"{path}: not UTF-8 text") from None
+    return plan_from_json(text, str(path))
+
+
+def plan_schema() -> dict[str, Any]:
+    """The JSON schema of a plan."""
+    return PlanDocument.model_json_schema()

@@ -1,0 +1,304 @@
+"""The sharing plan: who shares how much with whom, how fast devices compute, and what it will cost.
+
+Clustering needs volumes before allocation knows them. It starts at `clustering.sharing_ratio`, and both are repeated
+with the volumes solved for, until the clusters stay as they are or `clustering.max_passes` is reached; the best plan is
+kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcast.allocation import AllocationResult, allocate, load_rounds
+from fedcast.clustering import Clustering, Problem, cluster
+from fedcast.errors import FedcastError
+from fedcast.heterogeneity import Floats, Ints, average_emd, average_js, mixture_shift
+from fedcast.scenario import Scenario
+from fedcast.world import World, make_world, multicasts
+
+_CURVE_SHARES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+
+
+@dataclass(frozen=True)
+class Delay:
+    """How the time of the whole task is spent, in seconds; rounds as the critical user sees them.
+
+    Attributes:
+        sharing_s: once.
+        download_s: over all rounds.
+        compute_s: over all rounds.
+        upload_s: over all rounds.
+    """
+
+    sharing_s: float
+    download_s: float
+    compute_s: float
+    upload_s: float
+
+    @property
+    def total_s(self) -> float:
+        """All of it."""
+        return self.sharing_s + self.download_s + self.compute_s + self.upload_s
+
+
+@dataclass(frozen=True)
+class LeakagePoint:
+    """What a limit on the average sharing ratio costs in time."""
+
+    average_sharing_ratio: float
+    delay_s: float
+
+
+@dataclass(frozen=True, eq=False)
+class SharingPlan:
+    """What every user is to do, and what comes of it.
+
+    Attributes:
+        scenario: that it was made for.
+        head_of: int64[K], the head of each user; -1: none.
+        shared: int64[K], samples that each head sends to each of its members.
+        frequency_hz: float64[K], CPU frequency of each user; 0: it does not train.
+        energy_j: float64[K], energy of each user per round.
+        composition: what heads send: own (a random part) or balanced (as equal over classes as they can).
+        emd_before: average EMD before sharing.
+        emd_after: the same after sharing, in the scenario's weighting.
+        js_before: mean JS divergence before, nats.
+        js_after: the same after.
+        shift: how far the overall mixture moved.
+        rounds: expected rounds to the target accuracy.
+        rounds_without: the same without sharing.
+        delay: of the whole task.
+        delay_without_s: of the whole task without sharing.
+        sharing_j: energy that heads spend on sharing.
+        sharing_bytes: bytes on the air while sharing.
+        round_bytes: bytes of one round, both ways.
+        average_sharing_ratio: the leakage.
+        leakage: delay against leakage.
+        passes: how often clustering and allocation were repeated.
+        fit: name of the rounds fit.
+    """
+
+    scenario: Scenario
+    head_of: Ints
+    shared: Ints
+    frequency_hz: Floats
+    energy_j: Floats
+    composition: str
+    emd_before: float
+    emd_after: float
+    js_before: float
+    js_after: float
+    shift: float
+    rounds: float
+    rounds_without: float
+    delay: Delay
+    delay_without_s: float
+    sharing_j: float
+    sharing_bytes: float
+    round_bytes: float
+    average_sharing_ratio: float
+    leakage: tuple[LeakagePoint, ...]
+    passes: int
+    fit: str
+
+    @property
+    def num_users(self) -> int:
+        """Users K."""
+        return len(self.head_of)
+
+    @property
+    def heads(self) -> Ints:
+        """Users that share, ascending."""
+        return np.unique(self.head_of[self.head_of >= 0])
+
+    @property
+    def trained(self) -> NDArray[np.bool_]:
+        """Who trains, bool[K]."""
+        return self.frequency_hz > 0
+
+    @property
+    def speed_up(self) -> float:
+        """How many times sooner the task ends than without sharing."""
+        return self.delay_without_s / self.delay.total_s
+
+
+def make_plan(
+    scenario: Scenario,
+    *,
+    data_dir: str | Path | None = None,
+    world: World | None = None,
+    previous: SharingPlan | None = None,
+    with_curve: bool = True,
+) -> SharingPlan:
+    """Plan a scenario, or a world already made for it.
+
+    Args:
+        scenario: all parameters.
+        data_dir: where dataset files are looked for first.
+        world: if it does not come from the scenario's dataset, or is at hand.
+        previous: a plan of the same users before some joined, left or moved: its volumes are the start, and its
+            clusters, as far as their links still hold, compete with new ones.
+        with_curve: also find delay against leakage.
+
+    Example:
+        >>> plan = make_plan(Scenario(), with_curve=False)
+        >>> plan.num_users, bool(plan.delay.total_s < plan.delay_without_s)
+        (100, True)
+    """
+    world = make_world(scenario, data_dir) if world is None else world
+    planner = _Planner(world)
+    if scenario.clustering.rule == "central":
+        raise FedcastError(
+            "clustering.rule = central: the server's broadcast has no volumes of heads to allocate; "
+            "plan another rule, or train with `fedcast train --set clustering.rule=central`"
+        )
+    start = _ratios(planner.problem) if previous is None else _carried_ratios(planner.problem, previous)
+    best, passes = planner.settle(start, _carried_clustering(planner.problem, previous))
+    without = planner.allocate(_without_sharing(planner.problem))
+    curve = planner.leakage_curve(best, without) if with_curve else ()
+    return _plan(world, best, without, curve, passes)
+
+
+class _Planner:
+    """Clustering and allocation of one world."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.rounds = load_rounds(world.scenario.rounds)
+        self.problem = world.problem()
+
+    def allocate(self, clustering: Clustering, max_asr: float | None = None) -> AllocationResult:
+        """Volumes and frequencies for given clusters, under the scenario's limits or a tighter one."""
+        scenario = self.world.scenario
+        settings = scenario.allocation
+        if max_asr is not None:
+            settings = settings.model_copy(update={"max_asr": max_asr})
+        return allocate(
+            clustering,
+            self.world.fleet,
+            self.rounds,
+            settings,
+            bits_per_sample=self.world.bits_per_sample,
+            beta_samples=scenario.rounds.beta_samples,
+            seed=scenario.seed,
+        )
+
+    def settle(self, ratios: Floats, carried: Clustering | None) -> tuple[AllocationResult, int]:
+        """Repeat clustering and allocation until clusters stay, and keep the best."""
+        found = [] if carried is None else [self.allocate(carried)]
+        seen: set[bytes] = set()
+        passes = 0
+        for _ in range(self.world.scenario.clustering.max_passes):
+            volumes = np.floor(ratios * self.problem.skew.sizes)
+            clustering = cluster(replace(self.problem, volumes=volumes))
+            key = clustering.head_of.tobytes()
+            if key in seen:
+                break
+            seen.add(key)
+            passes += 1
+            found.append(self.allocate(clustering))
+            ratios = self._solved_ratios(found[-1], ratios)
+        return min(found, key=lambda result: result.objective_s), passes
+
+    def _solved_ratios(self, result: AllocationResult, before: Floats) -> Floats:
+        """Ratios solved for; users that are no heads take the heads' mean, as far as they consent."""
+        heads = result.clustering.heads
+        sizes = self.problem.skew.sizes
+        if not len(heads):
+            return before
+        solved = result.shared[heads] / sizes[heads]
+        ratios: Floats = np.minimum(solved.mean(), self.world.fleet.devices.consent)
+        ratios[heads] = solved
+        return ratios
+
+    def leakage_curve(self, best: AllocationResult, without: AllocationResult) -> tuple[LeakagePoint, ...]:
+        """Delay when the average sharing ratio is limited to parts of what the plan uses, clusters as they are."""
+        points = []
+        for share in _CURVE_SHARES:
+            limit = share * best.average_sharing_ratio
+            if share == 0.0 or not len(best.clustering.heads):
+                result = without
+            else:
+                result = best if share == 1.0 else self.allocate(best.clustering, max_asr=limit)
+            points.append(LeakagePoint(result.average_sharing_ratio, result.objective_s))
+        return tuple(points)
+
+
+def _ratios(problem: Problem) -> Floats:
+    sizes = problem.skew.sizes
+    ratios: Floats = np.divide(problem.volumes, sizes, out=np.zeros(len(sizes)), where=sizes > 0)
+    return ratios
+
+
+def _carried_ratios(problem: Problem, previous: SharingPlan) -> Floats:
+    """Start where the old plan ended: its heads' ratios for users that were heads, as far as they are allowed."""
+    ratios, sizes = _ratios(problem), problem.skew.sizes
+    known = previous.heads[previous.heads < problem.num_users]
+    known = known[sizes[known] > 0]
+    ratios[known] = np.minimum(previous.shared[known] / sizes[known], 1.0)
+    carried: Floats = np.where(problem.volumes > 0, ratios, 0.0)
+    return carried
+
+
+def _carried_clustering(problem: Problem, previous: SharingPlan | None) -> Clustering | None:
+    """The old clusters in the new world: users that are gone and links that no longer hold are dropped."""
+    if previous is None:
+        return None
+    settings = problem.settings.model_copy(update={"composition": previous.composition})
+    problem = replace(problem, settings=settings)
+    head_of = np.full(problem.num_users, -1)
+    kept = min(problem.num_users, previous.num_users)
+    head_of[:kept] = previous.head_of[:kept]
+    head_of[head_of >= problem.num_users] = -1
+    able = (head_of >= 0) & (problem.volumes[head_of] > 0)
+    linked = Clustering(problem, np.where(able, head_of, -1), ignores_graph=True).links >= 0
+    return Clustering(problem, np.where(able & linked, head_of, -1))
+
+
+def _without_sharing(problem: Problem) -> Clustering:
+    settings = problem.settings.model_copy(update={"rule": "none", "composition": "own"})
+    return cluster(replace(problem, settings=settings))
+
+
+def _plan(
+    world: World,
+    best: AllocationResult,
+    without: AllocationResult,
+    curve: Sequence[LeakagePoint],
+    passes: int,
+) -> SharingPlan:
+    clustering, cost = best.clustering, best.round
+    sharing = multicasts(world, clustering)
+    down, compute, up = cost.phases_s
+    weighting = world.scenario.clustering.weighting
+    energy = np.zeros(world.skew.num_users)
+    energy[best.trained] = cost.energy_j
+    return SharingPlan(
+        scenario=world.scenario,
+        head_of=clustering.head_of,
+        shared=np.where(clustering.cluster_sizes > 0, best.shared, 0),
+        frequency_hz=best.frequency_hz,
+        energy_j=energy,
+        composition=clustering.problem.settings.composition,
+        emd_before=average_emd(world.skew),
+        emd_after=average_emd(world.skew, clustering.after, weighting),
+        js_before=average_js(world.skew),
+        js_after=average_js(world.skew, clustering.after, weighting),
+        shift=mixture_shift(clustering.after),
+        rounds=best.rounds,
+        rounds_without=without.rounds,
+        delay=Delay(best.sharing_s, best.rounds * down, best.rounds * compute, best.rounds * up),
+        delay_without_s=without.objective_s,
+        sharing_j=float(sharing.energy_j.sum()),
+        sharing_bytes=sharing.sent_bytes,
+        round_bytes=cost.uploaded_bytes + cost.broadcast_bytes,
+        average_sharing_ratio=best.average_sharing_ratio,
+        leakage=tuple(curve),
+        passes=passes,
+        fit=world.scenario.rounds.fit,
+    )

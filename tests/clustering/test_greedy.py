@@ -1,0 +1,160 @@
+"""Lazy greedy against greedy that looks at everything again in every step, and what makes it valid."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from fedcast.clustering import Problem, cluster
+from fedcast.clustering.costs import cost_drops, costs_alone
+from fedcast.clustering.greedy import average_after, greedy_heads, one_pass
+from fedcast.clustering.rules import settled
+from fedcast.clustering.worlds import disc_problem, table_problem
+from fedcast.heterogeneity import average_emd, js_divergence
+from tests.clustering.naive import after_sharing, average_emd_of, emd_of, neighbours_of, problems
+
+
+def cost_of(problem: Problem, user: int, head: int, divergence) -> float:
+    """What a user costs with that head (-1: none), from its samples."""
+    head_of = [head if other == user else -1 for other in range(problem.num_users)]
+    sizes, distributions = after_sharing(problem, head_of)
+    weight = problem.skew.sizes[user] if problem.weighting == "C" else sizes[user]
+    return float(weight * divergence(distributions[user], problem.skew.global_distribution))
+
+
+def all_gains(problem: Problem, price: float = 0.0, divergence=emd_of) -> dict[tuple[int, int], float]:
+    """(head, member) -> what the total cost falls by, plus the price of the samples received; only what gains."""
+    gains = {}
+    for member in range(problem.num_users):
+        alone = cost_of(problem, member, -1, divergence)
+        for head in neighbours_of(problem, member):
+            gain = alone - cost_of(problem, member, head, divergence) + price * problem.volumes[head]
+            if gain > 1e-9:
+                gains[head, member] = gain
+    return gains
+
+
+def worth(gains: dict[tuple[int, int], float], heads: set[int], users: int) -> float:
+    """f(H): every user that is no head takes its best head, if any gains."""
+    return sum(max((gains.get((head, user), 0.0) for head in heads), default=0.0) for user in set(range(users)) - heads)
+
+
+def eager_greedy(problem: Problem, price: float = 0.0) -> list[int]:
+    """Try every user as the next head, take the best, until none gains."""
+    users, gains, heads = range(problem.num_users), all_gains(problem, price), set()
+    while True:
+        now = worth(gains, heads, len(users))
+        marginals = {user: worth(gains, heads | {user}, len(users)) - now for user in users if user not in heads}
+        best = max(marginals, key=lambda user: (round(marginals[user], 8), -user), default=None)
+        if best is None or marginals[best] <= 1e-8:
+            break
+        heads.add(best)
+    joined = best_heads(gains, heads, users)
+    # Whom all have left for better heads is none any more, and may join one.
+    return best_heads(gains, set(joined) - {-1}, users)
+
+
+def best_heads(gains: dict[tuple[int, int], float], heads: set[int], users: range) -> list[int]:
+    head_of = []
+    for user in users:
+        options = {head: round(gains[head, user], 8) for head in sorted(heads) if (head, user) in gains}
+        head_of.append(max(options, key=lambda head: options[head]) if options and user not in heads else -1)
+    return head_of
+
+
+@settings(max_examples=60)
+@given(problems(max_users=8))
+def test_lazy_greedy_is_greedy(problem):
+    problem = settled(problem, "gain")
+    drops = cost_drops(problem, "emd")
+    for price in (0.0, 0.7):
+        assert one_pass(problem, drops, price).tolist() == eager_greedy(problem, price)
+
+
+@pytest.mark.parametrize("weighting", ["A", "C"])
+@pytest.mark.parametrize("data", ["paper", "mixed", "dirichlet"])
+def test_gain_is_greedy_on_the_average_emd(weighting, data):
+    problem = disc_problem(24, 600, seed=5, data=data, rule="gain", weighting=weighting, composition="own")
+    assert cluster(problem).head_of.tolist() == eager_greedy(problem)
+
+
+@pytest.mark.parametrize("data", ["paper", "mixed", "dirichlet"])
+def test_under_b_the_price_of_a_sample_settles_at_the_average(data):
+    problem = disc_problem(24, 600, seed=6, data=data, rule="gain", weighting="B", composition="own")
+    best, price = [-1] * 24, average_emd_of(problem, [-1] * 24, "B")
+    for _ in range(6):
+        found = eager_greedy(problem, price)
+        price = average_emd_of(problem, found, "B")
+        if price < average_emd_of(problem, best, "B"):
+            best = found
+    ours = average_emd_of(problem, cluster(problem).head_of, "B")
+    assert ours == pytest.approx(average_emd_of(problem, best, "B"), abs=1e-12)
+
+
+@pytest.mark.parametrize("weighting", ["A", "B", "C"])
+def test_f_is_submodular(weighting):
+    """Marginals only fall: f(S + v) - f(S) >= f(T + v) - f(T) for S within T, on random triples; not monotone."""
+    draw, falls = np.random.default_rng(0), 0
+    for seed in range(10):
+        problem = disc_problem(12, 800, seed=seed, data="mixed", weighting=weighting, composition="own")
+        gains = all_gains(problem, price=0.5 if weighting == "B" else 0.0)
+        for _ in range(100):
+            order = draw.permutation(12).tolist()
+            small, large = sorted(draw.integers(0, 12, 2))
+            inner, outer, new = set(order[:small]), set(order[:large]), order[-1]
+            first = worth(gains, inner | {new}, 12) - worth(gains, inner, 12)
+            second = worth(gains, outer | {new}, 12) - worth(gains, outer, 12)
+            assert first >= second - 1e-9
+            falls += second < -1e-9
+    assert falls > 0
+
+
+@given(problems())
+def test_the_drop_of_each_link_is_what_sharing_over_it_changes(problem):
+    problem = settled(problem, "gain")
+    whole = problem.skew.global_distribution
+    for measure, divergence in (("emd", emd_of), ("js", lambda p, q: float(js_divergence(p, q)))):
+        drops, alone = cost_drops(problem, measure), costs_alone(problem, measure)
+        np.testing.assert_allclose(
+            alone,
+            [n * divergence(p, whole) for n, p in zip(problem.skew.sizes, problem.skew.distributions, strict=True)],
+        )
+        place = 0
+        for leader in range(problem.num_users):
+            for member in neighbours_of(problem, leader):
+                expected = cost_of(problem, member, -1, divergence) - cost_of(problem, member, leader, divergence)
+                assert drops[place] == pytest.approx(expected, abs=1e-9)
+                place += 1
+
+
+def test_the_sum_of_gains_is_the_fall_of_the_average():
+    problem = settled(disc_problem(30, 600, seed=3, data="mixed", weighting="C"), "gain")
+    clustering = cluster(problem)
+    heads = set(clustering.heads.tolist())
+    fall = worth(all_gains(problem), heads, 30) / problem.skew.sizes.sum()
+    assert average_emd(problem.skew) - average_emd(problem.skew, clustering.after, "C") == pytest.approx(fall)
+    assert average_after(problem, clustering.head_of, "emd") == pytest.approx(
+        average_emd_of(problem, clustering.head_of, "C")
+    )
+
+
+def test_greedy_by_js_lowers_mean_js():
+    for weighting in "ABC":
+        problem = settled(disc_problem(60, 500, seed=2, data="mixed", weighting=weighting), "gain")
+        found = greedy_heads(problem, "js", cost_drops(problem, "js"))
+        alone = np.full(60, -1)
+        assert average_after(problem, found, "js") < average_after(problem, alone, "js")
+
+
+def test_a_head_that_holds_nearly_everything_does_not_overflow():
+    users = 300
+    counts = np.ones((users, 2))
+    counts[0] = [1e9, 1e9]
+    counts[1:, 1] = 0
+    problem = table_problem(counts, [(0, user) for user in range(1, users)], rule="gain", sharing_ratio=1.0)
+    assert cluster(problem).head_of.tolist() == [-1] + [0] * (users - 1)
+    under_c = problem.settings.model_copy(update={"weighting": "C"})
+    assert cluster(replace(problem, settings=under_c)).head_of.tolist() == [-1] + [0] * (users - 1)

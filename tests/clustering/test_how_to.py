@@ -1,0 +1,44 @@
+"""The how-to page does what it says."""
+
+from __future__ import annotations
+
+import doctest
+import re
+from pathlib import Path
+
+import pytest
+
+from fedcast.clustering import RULES, Rule
+from fedcast.clustering.conformance import CHECKS
+
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "add-a-clustering-rule.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def blocks(monkeypatch):
+    """The page's Python blocks, with its rule added by its line."""
+    function, line, comparison = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    names: dict = {"Rule": Rule}
+    exec(compile(function, "richest.py", "exec"), names)
+    for name, rule in eval("{" + line + "}", names).items():
+        monkeypatch.setitem(RULES, name, rule)
+    return names, comparison
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_its_rule_passes_the_kit(blocks, check):
+    check("richest")
+
+
+def test_its_docstring_is_true(blocks):
+    names, _ = blocks
+    finder = doctest.DocTestFinder().find(names["richest"], "richest", globs=names)
+    assert [doctest.DocTestRunner().run(test).failed for test in finder] == [0]
+
+
+def test_its_comparison_runs(blocks, capsys):
+    _, comparison = blocks
+    exec(compile(comparison, "comparison.py", "exec"), {})
+    rows = capsys.readouterr().out.splitlines()
+    assert [row.split()[0] for row in rows] == ["daca", "gain", "richest"]
+    assert all(float(row.split()[-1]) < float(row.split()[-3]) for row in rows)

@@ -1,0 +1,233 @@
+import itertools
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from fedcast.clustering import cluster
+from fedcast.cost import round_cost
+from fedcast.data.counts import read_counts
+from fedcast.errors import DataError, FedcastError
+from fedcast.heterogeneity import average_emd, share, skew_of
+from fedcast.plan import diff_plans, load_plan, make_plan, plan_from_json, plan_schema, plan_to_json, save_plan
+from fedcast.scenario import load_scenario
+from fedcast.world import make_world
+
+
+def scenario(*overrides):
+    return load_scenario(overrides=["data.dataset=synthetic", "data.num_users=40", "training.model=cnn", *overrides])
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return make_plan(scenario("clustering.rule=daca"))
+
+
+def test_a_plan_keeps_every_limit(plan):
+    here = plan.scenario
+    world = make_world(here)
+    sizes = world.skew.sizes
+    assert (plan.shared <= here.allocation.max_sharing_ratio * sizes + 1e-9).all()
+    assert (plan.energy_j <= here.devices.energy_budget_j * (1 + 1e-9)).all()
+    assert (plan.frequency_hz <= here.devices.max_frequency_hz).all()
+    for user in np.flatnonzero(plan.head_of >= 0):
+        row = world.graph.links_of(int(user))
+        assert plan.head_of[user] in world.graph.neighbours[row], "a member and its head are linked"
+    assert (plan.head_of[plan.heads] == -1).all()
+    assert plan.delay.total_s < plan.delay_without_s
+
+
+def test_predictions_are_those_of_the_other_rooms(plan):
+    """Every figure again, from head_of and shared alone."""
+    here = plan.scenario
+    world = make_world(here)
+    after = share(world.skew, plan.head_of, plan.shared)
+    assert plan.emd_after == pytest.approx(average_emd(world.skew, after, "B"))
+    assert plan.emd_before == pytest.approx(average_emd(world.skew))
+    cost = round_cost(world.fleet, after.sizes)
+    assert plan.frequency_hz == pytest.approx(cost.frequency_hz)
+    assert plan.delay.total_s == pytest.approx(plan.delay.sharing_s + plan.rounds * cost.round_s)
+    slowest = 0.0
+    for head in plan.heads:
+        rates = []
+        for member in np.flatnonzero(plan.head_of == head):
+            row = world.graph.links_of(int(member))
+            rates.append(world.graph.rate_bps[row][world.graph.neighbours[row] == head][0])
+        slowest = max(slowest, 6272 * plan.shared[head] / min(rates))
+    assert plan.delay.sharing_s == pytest.approx(slowest, rel=1e-5)
+    ratio = sum((plan.head_of == head).sum() / 40 * plan.shared[head] / world.skew.sizes[head] for head in plan.heads)
+    assert plan.average_sharing_ratio == pytest.approx(ratio)
+
+
+def test_the_curve_of_delay_against_leakage_falls(plan):
+    ratios = [point.average_sharing_ratio for point in plan.leakage]
+    delays = [point.delay_s for point in plan.leakage]
+    assert ratios[0] == 0
+    assert delays[0] == pytest.approx(plan.delay_without_s)
+    assert delays[-1] == pytest.approx(plan.delay.total_s)
+    assert ratios == sorted(ratios)
+    assert all(later <= earlier * 1.001 for earlier, later in itertools.pairwise(delays))
+
+
+def test_a_limit_on_leakage_is_kept():
+    limited = make_plan(scenario("allocation.max_asr=0.03"), with_curve=False)
+    assert 0 < limited.average_sharing_ratio <= 0.03
+
+
+def test_repeating_clustering_never_makes_it_worse():
+    for rule in ("daca", "gain", "blend"):
+        once = make_plan(scenario(f"clustering.rule={rule}", "clustering.max_passes=1"), with_curve=False)
+        often = make_plan(scenario(f"clustering.rule={rule}", "clustering.max_passes=5"), with_curve=False)
+        assert often.delay.total_s <= once.delay.total_s * (1 + 1e-9)
+        assert often.passes <= 5
+
+
+def test_no_sharing_is_a_plan_too():
+    none = make_plan(scenario("clustering.rule=none"))
+    assert none.speed_up == pytest.approx(1)
+    assert len(none.heads) == 0
+    assert none.average_sharing_ratio == 0
+
+
+def test_json_out_and_in_is_the_same(plan, tmp_path):
+    path = save_plan(plan, tmp_path / "new" / "plan.json")
+    again = load_plan(path)
+    assert plan_to_json(again) == plan_to_json(plan)
+    assert again.scenario == plan.scenario
+    assert diff_plans(plan, again).same
+    assert [file.name for file in path.parent.iterdir()] == ["plan.json"]
+
+
+def test_json_meets_its_schema(plan):
+    jsonschema = pytest.importorskip("jsonschema", reason="needs jsonschema")
+    jsonschema.validate(json.loads(plan_to_json(plan)), plan_schema())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda content: content.update(version=9), "plan of version 9"),
+        (lambda content: content.update(head_of=[0, 0]), "shared has 40 entries, head_of has 2"),
+        (lambda content: content["head_of"].__setitem__(0, 99), "user 0 has head 99"),
+        (lambda content: content.update(rounds="many"), "rounds"),
+        (lambda content: content.update(extra=1), "extra"),
+        (lambda content: content["delay"].update(sharing_s=-1), "delay.sharing_s"),
+        (lambda content: content["scenario"]["data"].update(alhpa=1), "scenario.data.alhpa"),
+    ],
+)
+def test_bad_plans_are_refused(plan, change, message):
+    content = json.loads(plan_to_json(plan))
+    change(content)
+    with pytest.raises(FedcastError, match=message):
+        plan_from_json(json.dumps(content))
+
+
+def test_unreadable_plans(tmp_path):
+    with pytest.raises(FedcastError, match="no such file"):
+        load_plan(tmp_path / "none.json")
+    (tmp_path / "p.json").write_text("{")
+    with pytest.raises(FedcastError, match="not valid JSON"):
+        load_plan(tmp_path / "p.json")
+
+
+def test_replanning_after_users_joined_and_left(plan):
+    more = scenario("clustering.rule=daca", "data.num_users=45")
+    new = make_plan(more, previous=plan, with_curve=False)
+    fresh = make_plan(more, with_curve=False)
+    assert new.delay.total_s <= fresh.delay.total_s * 1.02
+    difference = diff_plans(plan, new)
+    assert difference.joined.tolist() == [40, 41, 42, 43, 44]
+    assert any("5 users joined: 40, 41, 42, 43, 44" in line for line in difference.lines())
+    fewer = make_plan(scenario("clustering.rule=daca", "data.num_users=30"), previous=plan, with_curve=False)
+    assert diff_plans(plan, fewer).left.tolist() == list(range(30, 40))
+    assert (fewer.head_of < 30).all()
+
+
+def test_the_same_world_gives_the_same_plan(plan):
+    again = make_plan(plan.scenario, previous=plan)
+    assert diff_plans(plan, again).same
+
+
+def test_infeasible_users_are_refused_or_left_out():
+    poor = ("devices.energy_budget_j=0.01",)
+    with pytest.raises(FedcastError, match=r"users cannot upload within their budget"):
+        make_plan(scenario(*poor))
+    plan = make_plan(scenario(*poor, "allocation.infeasible_users=exclude"), with_curve=False)
+    assert 0 < plan.trained.sum() < 40
+    assert (plan.head_of[~plan.trained] == -1).all()
+    assert (plan.energy_j[~plan.trained] == 0).all()
+    assert np.isfinite(plan.delay.total_s)
+
+
+def test_central_has_no_heads_to_plan():
+    with pytest.raises(FedcastError, match="central"):
+        make_plan(scenario("clustering.rule=central"))
+
+
+WIDE = "user,cat,dog\n0,5,1\n1,0,7\n2,3,3\n"
+LONG = "user,class,count\n1,dog,7\n0,cat,5\n2,cat,3\n0,dog,1\n2,dog,3\n"
+
+
+@pytest.mark.parametrize("content", [WIDE, LONG])
+def test_counts_wide_and_long(tmp_path, content):
+    path = tmp_path / "counts.csv"
+    path.write_text(content)
+    people = read_counts(path)
+    assert people.counts.tolist() == [[5, 1], [0, 7], [3, 3]]
+    assert people.class_names == ("cat", "dog")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("user,cat\n0,5\n0,3\n", "line 3"),
+        ("user,cat\n0,-5\n", "line 2"),
+        ("user,cat\n0,nan\n", "line 2"),
+        ("user\n0\n", "no class columns"),
+        ("user,class,count\n0,a,1\n0,a,2\n", "line 3.*second count of class a"),
+        ("", "empty"),
+    ],
+)
+def test_bad_counts(tmp_path, content, message):
+    path = tmp_path / "counts.csv"
+    path.write_text(content)
+    with pytest.raises(DataError, match=message):
+        read_counts(path)
+
+
+def test_plan_from_tables_alone_needs_no_torch(tmp_path):
+    """Counts, links and devices as a network engineer has them, on the command line, in a process of its own."""
+    rng = np.random.default_rng(0)
+    counts = rng.integers(0, 100, (12, 3)) * rng.integers(0, 2, (12, 3)) + [50, 0, 0]
+    (tmp_path / "counts.csv").write_text(
+        "user,a,b,c\n" + "".join(f"{user},{','.join(map(str, row))}\n" for user, row in enumerate(counts))
+    )
+    (tmp_path / "links.csv").write_text(
+        "user_a,user_b,rate_bps,closeness\n" + "".join(f"{a},{b},2e6,0.8\n" for a in range(12) for b in range(a))
+    )
+    (tmp_path / "devices.csv").write_text(
+        "user,energy_budget_j,up_rate_bps,down_rate_bps\n" + "".join(f"{user},0.2,1e6,5e6\n" for user in range(12))
+    )
+    code = (
+        "import sys\nfrom fedcast.cli.app import run\n"
+        "files = ['--counts', 'counts.csv', '--links', 'links.csv', '--devices', 'devices.csv']\n"
+        "code = run(['plan', *files, '--json', 'p.json'])\n"
+        "sys.exit(code or ('torch' in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    plan = load_plan(tmp_path / "p.json")
+    assert plan.num_users == 12
+    assert plan.emd_before == pytest.approx(average_emd(skew_of(counts)))
+    assert plan.delay.total_s < plan.delay_without_s
+
+
+def test_the_plan_uses_the_scenarios_rule():
+    here = scenario(
+        "clustering.rule=scc", "clustering.max_passes=1", "allocation.method=fixed", "allocation.fixed_ratio=0.1"
+    )
+    plan = make_plan(here, with_curve=False)
+    assert np.array_equal(plan.head_of, cluster(make_world(here).problem()).head_of)
+    assert (plan.shared[plan.heads] == 60).all()
