@@ -10,7 +10,7 @@ run: $(VENV)/.run
 	$(BIN)/fedcast inspect --picture out/skew.png
 
 test: lint types docs
-	$(BIN)/python -m pytest -m "not slow" --cov --cov-report=term:skip-covered
+	$(BIN)/python -m pytest -m "not slow" --cov --cov-report=term:skip-covered --durations=15
 
 test-all: lint types docs
 	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered
@@ -27,7 +27,7 @@ docs: $(VENV)/.dev
 	$(BIN)/python -m sphinx --fail-on-warning --quiet docs site
 
 bench: $(VENV)/.dev
-	for script in benchmarks/[a-z]*.py; do $(BIN)/python $$script --quick || exit 1; done
+	for subject in cli data network clustering allocation training; do $(BIN)/python benchmarks/$$subject.py --quick || exit 1; done
 
 clean:
 	rm -rf $(VENV) site out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -27,7 +27,13 @@ class Figure:
     how: str
 
 
-def run(subject: str, measure: Callable[[bool], Mapping[str, Figure]], *, pinned: bool = True) -> None:
+def run(
+    subject: str,
+    measure: Callable[[bool], Mapping[str, Figure]],
+    *,
+    pinned: bool = True,
+    extra: argparse.ArgumentParser | None = None,
+) -> None:
     """Parse the command line, measure, print a table, write the JSON.
 
     Args:
@@ -35,8 +41,10 @@ def run(subject: str, measure: Callable[[bool], Mapping[str, Figure]], *, pinned
         measure: takes whether to be quick (all under 60 s), returns the figures by name. A figure that cannot be
             measured here is left out.
         pinned: keep the process and its children on one core.
+        extra: options of this benchmark alone, to be shown and accepted; it reads them itself.
     """
-    parser = argparse.ArgumentParser(description=f"Benchmark of {subject}.")
+    parents = [extra] if extra else []
+    parser = argparse.ArgumentParser(description=f"Benchmark of {subject}.", parents=parents)
     parser.add_argument("--quick", action="store_true", help="fewer repetitions, under 60 s")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to this file")
     options = parser.parse_args()

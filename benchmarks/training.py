@@ -1,200 +1,212 @@
 """Federated training: seconds per round of our engines against a plain PyTorch loop, and against other frameworks.
 
-W1: MNIST CNN, batch 10, 10 of 100 users a round.  W2: MNIST CNN, batch 32, all 100 users.  W3: digits MLP, batch 10, all
-100 users, 5 epochs.  W4: VGG-16, batch 32, 50 users (GPU only).  Inputs are random where no dataset is at hand: the work
-is the same. Other frameworks are measured where they are installed, each in its own environment, by
-`benchmarks/others.py`; pass its JSON files with --others.
+W1: MNIST CNN, batch 10, 10 of 100 users a round.  W2: MNIST CNN, batch 32, all 100 users.  W3: digits MLP, batch 10,
+all 100 users, 5 epochs.  W4: VGG-16, batch 32, 50 users (GPU only).  Inputs are made up: the work is the same. Each way
+trains in a process of its own (`benchmarks/others/`), from the same weights and samples, in turns.
+
+pfl-research and Flower are measured where they are installed, which need not be here: make a virtual environment for
+each, `pip install "pfl[pytorch]==0.6.*"` and `pip install "flwr[simulation]==1.41.*"`, and pass its interpreter. With
+--quick they train W3 alone, since Flower needs 20 s to begin.
 """
 
 from __future__ import annotations
 
-import copy
+import argparse
+import json
+import os
 import statistics
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from types import SimpleNamespace
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-import torch.nn.functional as F
-from torch import nn
 
-from fedcast.data.assignment import Assignment
-from fedcast.data.dataset import dataset_from_arrays
-from fedcast.training import Federation, build_model
-from fedcast.training.run import _Run
+from fedcast.training import build_model
 from harness import Figure, run
+from others.workloads import WORKLOADS, Workload
+
+# Ways differ in the order of batches, Flower also in the users it draws (W1): felt where the loss falls fastest.
+_LOSS_TOLERANCE = 0.1
+
+# Rounds of milliseconds are trained some at a time: after another way's turn the first finds the caches cold, which in
+# training, where round follows round, it would not. All ways get as many.
+_ROUNDS_PER_TURN = {"w3": 3}
+
+_HERE = Path(__file__).parent
+_OURS = ("stacked", "compiled")
 
 
-@dataclass(frozen=True)
-class Workload:
-    """One setting of BENCHMARKS."""
+@dataclass
+class Way:
+    """A process that trains one workload in one way, a round whenever it is asked to.
+
+    Attributes:
+        name: of the way.
+        process: which answers on standard output.
+        log: where its standard error goes.
+        seconds: of every round but the first.
+        first_s: the first, which may compile or start workers.
+        losses: of every round.
+        summary: what it said at the end.
+    """
 
     name: str
-    model: str
-    shape: tuple[int, ...]
-    num_users: int
-    samples_per_user: int
-    per_round: int
-    batch_size: int
-    epochs: int
-    learning_rate: float
+    process: subprocess.Popen[str]
+    log: Path
+    seconds: list[float] = field(default_factory=list)
+    first_s: float = 0.0
+    losses: list[float] = field(default_factory=list)
+    summary: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def samples(self) -> int:
-        """Samples stepped through in a round."""
-        return self.per_round * self.samples_per_user * self.epochs
+    def round_s(self) -> float:
+        """Median seconds of a round."""
+        return statistics.median(self.seconds)
+
+    def answer(self) -> dict[str, Any]:
+        """The next line of the process."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{self.name} ended early:\n" + self.log.read_text(encoding="utf-8")[-3000:])
+        return json.loads(line)  # type: ignore[no-any-return]
+
+    def train(self) -> None:
+        """One round."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        answer = self.answer()
+        if self.losses:
+            self.seconds.append(answer["seconds"])
+        else:
+            self.first_s = answer["seconds"]
+        self.losses.append(answer["loss"])
+
+    def finish(self) -> None:
+        """Wait for the end."""
+        self.summary = self.answer()
+        self.process.wait()
+
+    def end(self) -> None:
+        """Also after an error: with nobody to take turns with a process ends by itself, and takes its workers along."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        try:
+            self.process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+
+    def told(self, work: Workload) -> str:
+        """In one phrase."""
+        memory = [f"{self.summary['peak_mib']:.0f} MiB"] if self.summary["peak_mib"] else []
+        if "peak_gpu_mib" in self.summary:
+            memory.append(f"{self.summary['peak_gpu_mib']:.0f} MiB of the GPU")
+        peak = f", peak {' and '.join(memory)}" if memory else ""
+        return (
+            f"{self.name} {self.round_s:.4g} s ({min(self.seconds):.3g}–{max(self.seconds):.3g}), "
+            f"{work.samples / self.round_s:.4g} samples/s{peak}, first round {self.first_s:.3g} s"
+        )
 
 
-WORKLOADS = {
-    "w1": Workload("w1", "cnn", (1, 28, 28), 100, 600, 10, 10, 1, 0.05),
-    "w2": Workload("w2", "cnn", (1, 28, 28), 100, 600, 100, 32, 1, 0.05),
-    "w3": Workload("w3", "mlp", (1, 8, 8), 100, 14, 100, 10, 5, 0.05),
-    "gpu_w1": Workload("gpu_w1", "cnn", (1, 28, 28), 100, 600, 100, 10, 1, 0.05),
-    "gpu_w4": Workload("gpu_w4", "vgg16", (3, 32, 32), 50, 200, 50, 32, 1, 0.01),
-}
+def start_way(name: str, command: list[str], work: Workload, folder: Path, rounds: int, stack: ExitStack) -> Way:
+    """Start a process and let it train its first round, while no other trains."""
+    log = folder / f"{name}.log"
+    path = os.pathsep.join(filter(None, [str(_HERE), os.environ.get("PYTHONPATH")]))
+    process = subprocess.Popen(
+        [*command, work.name, str(folder / "model.pt"), "--rounds", str(rounds), "--in-turns"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stack.enter_context(log.open("w", encoding="utf-8")),
+        text=True, cwd=_HERE, env=os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    way = Way(name, process, log)
+    stack.callback(way.end)
+    way.answer()
+    way.train()
+    return way
 
 
-def federation_of(work: Workload) -> Federation:
-    """Random images that carry their label, so that losses can be compared."""
-    rng = np.random.default_rng(0)
-    total = work.num_users * work.samples_per_user
-    labels = rng.integers(0, 10, total)
-    patterns = rng.random((10, *work.shape))
-    images = (0.5 * patterns[labels] + 0.5 * rng.random((total, *work.shape))) * 255
-    dataset = dataset_from_arrays(images.astype(np.uint8), labels, images[:10].astype(np.uint8), labels[:10])
-    offsets = np.arange(work.num_users + 1) * work.samples_per_user
-    users = Assignment(np.arange(total), offsets)
-    return Federation(dataset, users, users.sizes, np.full((work.num_users, 10), 0.1))
+def in_turns(work: Workload, commands: dict[str, list[str]], repeats: int) -> dict[str, Way]:
+    """Train some rounds of each way after another until each has its repeats and a first one that is not counted."""
+    per_turn = _ROUNDS_PER_TURN.get(work.name, 1)
+    with tempfile.TemporaryDirectory() as place, ExitStack() as stack:
+        folder = Path(place)
+        torch.save(build_model(work.model, work.shape, 10, seed=0), folder / "model.pt")
+        ways = {name: start_way(name, command, work, folder, 1 + repeats, stack) for name, command in commands.items()}
+        for _ in range(repeats // per_turn):
+            for way in ways.values():
+                for _ in range(per_turn):
+                    way.train()
+        for way in ways.values():
+            way.finish()
+    return ways
 
 
-def settings(work: Workload, **changes: Any) -> Any:
-    """The training settings, as plain values: pydantic need not be there."""
-    base = {
-        "algorithm": "fedavg", "aggregation": "shared", "batch_size": work.batch_size, "local_epochs": work.epochs,
-        "learning_rate": work.learning_rate, "learning_rate_decay": 1.0, "momentum": 0.0, "weight_decay": 0.0,
-        "clip_norm": None, "prox_weight": 0.0, "server_optimizer": "none", "server_learning_rate": 1.0, "rounds": 100,
-        "participation": work.per_round / work.num_users, "device": "auto", "precision": "float32", "engine": "stacked", "compile": "never",
-    }  # fmt: skip
-    return _Settings(**(base | changes))
-
-
-class _Settings(SimpleNamespace):
-    def __iter__(self) -> Any:
-        return iter(vars(self).items())
-
-
-def plain_loop(
-    federation: Federation, model: nn.Module, work: Workload, device: torch.device
-) -> Callable[[int], float]:
-    """What a person writes first: a copy of the model per user, a data loader by hand, an average at the end."""
-    dataset = federation.dataset
-    inputs = torch.from_numpy(np.asarray(dataset.inputs)).to(device)
-    labels = torch.from_numpy(dataset.labels).to(device)
-    server = copy.deepcopy(model).to(device)
-
-    def one_round(number: int) -> float:
-        rng = np.random.default_rng(number)
-        total = [torch.zeros_like(weight) for weight in server.parameters()]
-        losses = []
-        for user in range(work.per_round):
-            local = copy.deepcopy(server)
-            optimizer = torch.optim.SGD(local.parameters(), work.learning_rate)
-            held = federation.users.of(user)
-            for _ in range(work.epochs):
-                order = torch.from_numpy(rng.permutation(held)).to(device)
-                for batch in order.split(work.batch_size):
-                    optimizer.zero_grad()
-                    loss = F.cross_entropy(local(inputs[batch].float() / 255), labels[batch])
-                    loss.backward()
-                    optimizer.step()
-                    losses.append(loss.detach())
-            with torch.no_grad():
-                for sum_of, weight in zip(total, local.parameters(), strict=True):
-                    sum_of += weight / work.per_round
-        with torch.no_grad():
-            for weight, mean in zip(server.parameters(), total, strict=True):
-                weight.copy_(mean)
-        return float(torch.stack(losses).mean())
-
-    return one_round
-
-
-def our_engine(federation: Federation, model: nn.Module, work: Workload, **changes: Any) -> Callable[[int], float]:
-    engine = _Run(federation, copy.deepcopy(model), settings(work, **changes), 0, _NO_CLOCK)
-    _, state, controls, _ = engine.start(None)
-    users = np.arange(work.per_round)
-
-    def one_round(number: int) -> float:
-        loss, _ = engine.round(number, users, state, controls)
-        assert loss is not None
-        return loss
-
-    return one_round
-
-
-_NO_CLOCK: Any = SimpleNamespace(sharing_s=0, round_s=0, sharing_j=0, round_j=0, sharing_bytes=0, round_bytes=0)
-
-
-def in_turns(ways: dict[str, Callable[[int], float]], repeats: int) -> tuple[dict[str, float], dict[str, float]]:
-    """Median seconds per round of each way, measured in turns after one warm-up round, and its last loss."""
-    times: dict[str, list[float]] = {name: [] for name in ways}
-    losses = {name: one_round(1) for name, one_round in ways.items()}
-    for number in range(2, 2 + repeats):
-        for name, one_round in ways.items():
-            _synchronise()
-            start = time.perf_counter()
-            losses[name] = one_round(number)
-            _synchronise()
-            times[name].append(time.perf_counter() - start)
-    return {name: statistics.median(values) for name, values in times.items()}, losses
-
-
-def _synchronise() -> None:
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
-
-
-def measure_workload(work: Workload, repeats: int, *, compiled: bool, precision: str = "float32") -> dict[str, Figure]:
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if device.type == "cuda":
-        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
-    federation = federation_of(work)
-    model = build_model(work.model, work.shape, 10, seed=0)
-    ways = {
-        "loop": plain_loop(federation, model, work, device),
-        "stacked": our_engine(federation, model, work, precision=precision),
+def check_same_training(work: Workload, ways: dict[str, Way]) -> float:
+    """Same data, and the same loss in every round but for the order of batches; the widest gap to the loop."""
+    data = {name: way.summary["data"] for name, way in ways.items()}
+    if len(set(data.values())) > 1:
+        raise AssertionError(f"{work.name}: the ways train on different data: {data}")
+    expected = ways["loop"].losses
+    gaps = {
+        name: max(abs(one - other) for one, other in zip(way.losses, expected, strict=True))
+        for name, way in ways.items()
     }
-    if compiled:
-        ways["compiled"] = our_engine(federation, model, work, precision=precision, compile="always")
-    times, losses = in_turns(ways, repeats)
-    spread = max(losses.values()) - min(losses.values())
-    if spread > 0.05 * max(losses.values()) + 0.02:
-        raise AssertionError(f"{work.name}: the ways end at different losses: {losses}")
-    best = min(times, key=lambda name: times[name] if name != "loop" else float("inf"))
-    shown = ", ".join(f"{name} {value:.4g} s" for name, value in times.items())
-    how = f"seconds per round, median of {repeats}, in turns: {shown}; best: {best}; losses within {spread:.2g}"
-    return {
-        f"training.{work.name}_ratio_loop": Figure(times["loop"] / times[best], "", how),
-        f"training.{work.name}_sps": Figure(work.samples / times[best], "samples/s", f"best engine, {device.type}"),
+    if max(gaps.values()) > _LOSS_TOLERANCE:
+        losses = {name: way.losses for name, way in ways.items()}
+        raise AssertionError(f"{work.name}: the ways do not reach the same loss: {losses}")
+    return max(gaps.values())
+
+
+def measure_workload(work: Workload, repeats: int, others: dict[str, str], *, compiled: bool) -> dict[str, Figure]:
+    own = [sys.executable, "-m", "others.own_rounds"]
+    commands = {name: [*own, name] for name in ("loop", *_OURS) if compiled or name != "compiled"}
+    commands |= {name: [python, "-m", f"others.{name}_rounds"] for name, python in others.items()}
+    ways = in_turns(work, commands, repeats)
+    gap = check_same_training(work, ways)
+    best = min((ways[name] for name in _OURS if name in ways), key=lambda way: way.round_s)
+    losses = ways["loop"].losses
+    how = (
+        f"seconds per round, median of {repeats} in turns after a first: "
+        + "; ".join(ways[name].told(work) for name in ("loop", *_OURS) if name in ways)
+        + f"; best: {best.name}; loss {losses[0]:.3f} to {losses[-1]:.3f}, "
+        + f"all ways within {gap:.2g} of the loop's in every round (allowed: {_LOSS_TOLERANCE})"
+    )
+    device = "one GPU" if torch.cuda.is_available() else "one core"
+    figures = {
+        f"training.{work.name}_ratio_loop": Figure(ways["loop"].round_s / best.round_s, "", how),
+        f"training.{work.name}_sps": Figure(work.samples / best.round_s, "samples/s", f"best engine, {device}"),
     }
-
-
-def measure(quick: bool) -> dict[str, Figure]:
-    figures: dict[str, Figure] = {}
-    if torch.cuda.is_available():
-        figures |= measure_workload(WORKLOADS["gpu_w1"], 2 if quick else 5, compiled=not quick)
-        figures |= measure_workload(WORKLOADS["gpu_w4"], 2 if quick else 5, compiled=False, precision="tf32")
-        return figures
-    torch.set_num_threads(1)
-    figures |= measure_workload(WORKLOADS["w3"], 5 if quick else 20, compiled=True)
-    figures |= measure_workload(WORKLOADS["w1"], 2 if quick else 7, compiled=not quick)
-    if not quick:
-        figures |= measure_workload(WORKLOADS["w2"], 3, compiled=True)
+    for name in others:
+        how = f"{ways[name].summary['version']}: {ways[name].told(work)}; ours ({best.told(work)})"
+        figures[f"training.{work.name}_ratio_{name}"] = Figure(ways[name].round_s / best.round_s, "", how)
     return figures
 
 
+def measure(quick: bool, others: dict[str, str]) -> dict[str, Figure]:
+    if torch.cuda.is_available():
+        repeats = 2 if quick else 5
+        figures = measure_workload(WORKLOADS["gpu_w1"], repeats, {}, compiled=not quick)
+        return figures | measure_workload(WORKLOADS["gpu_w4"], repeats, {}, compiled=False)
+    torch.set_num_threads(1)
+    figures = measure_workload(WORKLOADS["w3"], 9 if quick else 30, others, compiled=True)
+    figures |= measure_workload(WORKLOADS["w1"], 3 if quick else 7, {} if quick else others, compiled=not quick)
+    if not quick:
+        figures |= measure_workload(WORKLOADS["w2"], 3, others, compiled=True)
+    return figures
+
+
+def main() -> None:
+    extra = argparse.ArgumentParser(add_help=False)
+    for name, title in {"pfl": "pfl-research", "flower": "Flower"}.items():
+        extra.add_argument(f"--{name}", metavar="PYTHON", help=f"interpreter of an environment with {title}")
+    options, _ = extra.parse_known_args()
+    others = {name: python for name, python in vars(options).items() if python}
+    run("training", lambda quick: measure(quick, others), extra=extra)
+
+
 if __name__ == "__main__":
-    run("training", measure)
+    main()

@@ -152,7 +152,7 @@ def share(skew: Skew, head_of: ArrayLike, shared: ArrayLike, mixes: ArrayLike | 
 def weights(before: Skew, after: Skew, weighting: Weighting = "B") -> Floats:
     """Weight of each user in an average after sharing, float64[K].
 
-    `B` (default) ñ_k/Σñ, a proper average; `C` n_k/n; `A` ñ_k/n as the paper prints it (Eq. 13), which sums to more
+    `B` (default) ñ_k/Σñ, a proper average; `C` n_k/n; `A` ñ_k/n as the paper prints it, which sums to more
     than 1.
     """
     own, total = before.sizes, before.sizes.sum()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -81,17 +79,30 @@ def test_gain_is_greedy_on_the_average_emd(weighting, data):
     assert cluster(problem).head_of.tolist() == eager_greedy(problem)
 
 
-@pytest.mark.parametrize("data", ["paper", "mixed", "dirichlet"])
-def test_under_b_the_price_of_a_sample_settles_at_the_average(data):
-    problem = disc_problem(24, 600, seed=6, data=data, rule="gain", weighting="B", composition="own")
-    best, price = [-1] * 24, average_emd_of(problem, [-1] * 24, "B")
-    for _ in range(6):
-        found = eager_greedy(problem, price)
-        price = average_emd_of(problem, found, "B")
-        if price < average_emd_of(problem, best, "B"):
-            best = found
-    ours = average_emd_of(problem, cluster(problem).head_of, "B")
-    assert ours == pytest.approx(average_emd_of(problem, best, "B"), abs=1e-12)
+def test_under_b_the_price_of_a_sample_settles_at_the_average():
+    moved = 0
+    for seed in range(8):
+        problem = settled(disc_problem(24, 700, seed=seed, data="dirichlet", sharing_ratio=0.5), "gain")
+        price, values = average_emd_of(problem, [-1] * 24, "B"), []
+        for _ in range(6):
+            price = average_emd_of(problem, eager_greedy(problem, price), "B")
+            values.append(price)
+        assert average_emd_of(problem, cluster(problem).head_of, "B") == pytest.approx(min(values), abs=1e-12)
+        moved += min(values) < values[0] - 1e-9
+    assert moved > 0
+
+
+@pytest.mark.parametrize("shape", ["ring", "grid", "halves"])
+def test_among_many_equals_the_lower_id_is_taken(shape):
+    pairs = {
+        "ring": [(user, (user + 1) % 36) for user in range(36)],
+        "grid": [(u, u + 1) for u in range(36) if u % 6 < 5] + [(u, u + 6) for u in range(30)],
+        "halves": [(user, other) for user in range(18) for other in range(18, 36)],
+    }[shape]
+    for step in (1, 5, 7):
+        counts = [[100, 0] if user * step % 4 < 2 else [0, 100] for user in range(36)]
+        problem = settled(table_problem(counts, pairs, weighting="C"), "gain")
+        assert one_pass(problem, cost_drops(problem, "emd")).tolist() == eager_greedy(problem)
 
 
 @pytest.mark.parametrize("weighting", ["A", "B", "C"])
@@ -149,12 +160,11 @@ def test_greedy_by_js_lowers_mean_js():
         assert average_after(problem, found, "js") < average_after(problem, alone, "js")
 
 
-def test_a_head_that_holds_nearly_everything_does_not_overflow():
-    users = 300
-    counts = np.ones((users, 2))
-    counts[0] = [1e9, 1e9]
-    counts[1:, 1] = 0
+def test_a_rich_head_with_thousands_of_members_does_not_overflow():
+    """Half of all data at one balanced user: its gains sum to 1e19 ticks of 1e-12 mean sizes, over 2^63."""
+    users = 8000
+    counts = np.zeros((users, 2))
+    counts[0] = users / 2
+    counts[1::2, 0] = counts[2::2, 1] = 1
     problem = table_problem(counts, [(0, user) for user in range(1, users)], rule="gain", sharing_ratio=1.0)
     assert cluster(problem).head_of.tolist() == [-1] + [0] * (users - 1)
-    under_c = problem.settings.model_copy(update={"weighting": "C"})
-    assert cluster(replace(problem, settings=under_c)).head_of.tolist() == [-1] + [0] * (users - 1)

@@ -65,9 +65,9 @@ def fit_rounds(
 ) -> RoundsModel:
     r"""Fit one form to training runs.
 
-    The curve is kept positive and not falling on [0, largest skew seen] by its parametrisation. The bootstrap resamples
-    runs with replacement and refits; a resample whose runs do not determine the curve (fewer different skews than
-    parameters), or whose curve exceeds what the model believes, is rejected and counted.
+    The curve is kept positive and not falling on [0, largest skew seen] by its parametrisation: towards 0 it is tame,
+    beyond there may be a pole. The bootstrap refits runs drawn with replacement; a refit is rejected, and counted, if
+    they do not determine the curve (fewer different skews than parameters) or it exceeds what the model believes.
 
     Args:
         skew: float[R], average skew of each run.
@@ -76,8 +76,8 @@ def fit_rounds(
         shift: float[R], shift of the mixture; needed by ``extended``.
         form: which curve.
         measure: what `skew` is.
-        bootstrap: refits.
-        seed: of the bootstrap.
+        bootstrap: number of refits.
+        seed: of the refits.
         name: of the model.
         source: where the runs come from.
         accuracy: final accuracy against skew, see `fit_accuracy`.
@@ -91,8 +91,6 @@ def fit_rounds(
     runs = _checked_runs(skew, shift, rounds, form)
     reach = float(runs.skew.max())
     beta = _fit(runs, form, reach)
-    predicted = FORMS[form].curve
-    fitted = np.array([predicted(beta[None, :], d, h).rounds[0] for d, h in zip(runs.skew, runs.shift, strict=True)])
     max_rounds = _BELIEF * float(runs.rounds.max())
     samples, rejected = _bootstrap(runs, form, reach, max_rounds, bootstrap, seed)
     return RoundsModel(
@@ -100,9 +98,9 @@ def fit_rounds(
         form,
         beta,
         target_accuracy,
-        nmse(runs.rounds, fitted),
-        (0.0, reach),
-        max_rounds,
+        nmse(runs.rounds, np.exp(_log_rounds(form, beta, runs))),
+        skew_range=(0.0, reach),
+        max_rounds=max_rounds,
         shift_range=(0.0, float(runs.shift.max())),
         measure=measure,
         samples=samples,
@@ -134,7 +132,7 @@ def fit_accuracy(skew: ArrayLike, accuracy: ArrayLike) -> AccuracyFit:
 
     Example:
         >>> fit_accuracy([0.0, 0.5, 1.0, 1.5], [0.98, 0.97, 0.94, 0.89]).coefficients.round(3).tolist()
-        [0.98, -0.0, 0.04]
+        [0.98, 0.0, 0.04]
     """
     where, reached = np.asarray(skew, dtype=np.float64), np.asarray(accuracy, dtype=np.float64)
     if where.shape != reached.shape or where.ndim != 1 or len(np.unique(where)) < 3:
@@ -203,17 +201,22 @@ def _fit(runs: Runs, form: FormName, reach: float) -> Floats:
     wanted = np.log(runs.rounds)
 
     def residuals(x: Floats) -> Floats:
-        beta = shape.to_beta(x)
-        if form == "extended":
-            predicted = beta[0] + beta[1] * runs.skew + beta[2] * runs.shift
-        elif form == "theory":
-            predicted = np.log(beta[1]) - np.log(beta[0] - runs.skew**2)
-        else:
-            predicted = -np.log((beta[0] * runs.skew + beta[1]) * runs.skew + beta[2])
-        apart: Floats = (predicted - wanted) / _LOG_SCALE
-        return apart
+        return (_log_rounds(form, shape.to_beta(x), runs) - wanted) / _LOG_SCALE
 
     return shape.to_beta(_least_squares(residuals, shape))
+
+
+def _log_rounds(form: FormName, beta: Floats, runs: Runs) -> Floats:
+    """Logarithm of the rounds that a form predicts for each run."""
+    predicted: Floats
+    match form:
+        case "paper":
+            predicted = -np.log((beta[0] * runs.skew + beta[1]) * runs.skew + beta[2])
+        case "theory":
+            predicted = np.log(beta[1]) - np.log(beta[0] - runs.skew**2)
+        case "extended":
+            predicted = beta[0] + beta[1] * runs.skew + beta[2] * runs.shift
+    return predicted
 
 
 def _least_squares(residuals: Callable[[Floats], Floats], shape: _Shape) -> Floats:

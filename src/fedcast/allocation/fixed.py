@@ -10,5 +10,5 @@ from fedcast.allocation.problem import AllocationProblem
 
 def fixed(problem: AllocationProblem) -> Found:
     """`fixed_ratio` of its samples from each head, less where its cap, its consent or the limit on leakage says so."""
-    x = problem.feasible.shrunk(np.minimum(problem.settings.fixed_ratio, problem.feasible.upper))
+    x = problem.feasible.shrunk(np.minimum(problem.settings.fixed_ratio, problem.caps))
     return Found(x, (Step(problem.objective_s(problem.at(x)), 0.0),), x)

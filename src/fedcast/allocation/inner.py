@@ -18,8 +18,9 @@ from numpy.typing import ArrayLike
 from fedcast.errors import FedcastError
 from fedcast.heterogeneity import Floats
 
-# From this many clusters the compiled loop is used, which first has to be compiled or read from the cache.
-LARGE = 2_000
+# From this many clusters the compiled loop is used, which first has to be compiled or read from the cache. Every head
+# has a member, so there are 5,000 users then.
+LARGE = 2_500
 
 
 class BoxMinimum(NamedTuple):

@@ -11,23 +11,20 @@ def emd_rows(
     """EMD of each member and its derivative: one pass over the table, no temporaries."""
     for member in range(own.shape[0]):
         head = cluster[member]
-        total, rise, first = 0.0, 0.0, 0.0
+        total, rise = 0.0, 0.0
+        # No branch: signs are random to the processor, and a wrong guess costs more than the arithmetic.
         for column in range(own.shape[1]):
             mixed = own[member, column] + sent[head, column]
-            step = slope[head, column]
-            first += abs(step)
-            if mixed > 0:
-                total += mixed
-                rise += step
-            elif mixed < 0:
-                total -= mixed
-                rise -= step
+            total += abs(mixed)
+            rise += slope[head, column] * ((mixed > 0) - (mixed < 0))
         held = samples[member]
         if held > 0:
             value[member] = total / held
             change[member] = (rise - total / held) / held
         else:
-            value[member] = first
+            value[member] = 0.0
+            for column in range(own.shape[1]):
+                value[member] += abs(slope[head, column])
             change[member] = 0.0
 
 

@@ -60,15 +60,10 @@ def allocate(
     seed: int = 0,
     with_gap: bool = False,
 ) -> AllocationResult:
-    r"""Choose how much every head shares and how fast every device computes.
-
-    .. math:: \min_{N, F}\; \mathbb{E}_\beta[\tau^s + T(\tilde D)\, \tau] \quad \text{s.t.} \quad
-        0 \le N_m \le \alpha_m n_m, \quad 0 \le f_k \le f_{max}, \quad \gamma_k \le \gamma_{th}, \quad
-        \text{ASR} \le \text{max\_asr}
+    r"""Choose how much every head shares and how fast every device computes: least :math:`E_\beta[\tau^s + T \tau]`.
 
     Args:
-        clustering: who shares with whom, from `fedcast.clustering.cluster`; its volumes are not looked at. The average
-            skew is that of its weighting, and what heads send follows its composition.
+        clustering: who shares with whom; its weighting and composition count, its volumes are not looked at.
         fleet: devices, links and consent of all K users.
         rounds_model: rounds against skew.
         settings: method, caps, steps, what to do with users that cannot take part.
@@ -79,21 +74,17 @@ def allocate(
         with_gap: also find the global optimum and report the gap to it.
 
     Raises:
-        FedcastError: users without a feasible frequency (unless they are to be left out), a skew outside the fit, a
-            method or option that cannot be used.
+        FedcastError: users without a feasible frequency, a skew outside the fit, an option that cannot be used.
 
     Example:
-        >>> import numpy as np
         >>> from fedcast.allocation import load_rounds
-        >>> from fedcast.clustering import cluster
-        >>> from fedcast.clustering.worlds import path_problem
+        >>> from fedcast.clustering import cluster, worlds
         >>> from fedcast.cost import fleet_of
         >>> from fedcast.scenario import Rounds, Scenario
         >>> from fedcast.wireless.geometry import layout_from_positions
-        >>> clustering = cluster(path_problem([[90, 10], [50, 50], [10, 90]], rule="gain"))
-        >>> scenario = Scenario()
-        >>> layout = layout_from_positions(np.full((3, 2), 600.0), scenario.geometry)
-        >>> result = allocate(clustering, fleet_of(scenario, layout), load_rounds(Rounds()), bits_per_sample=256)
+        >>> clustering = cluster(worlds.path_problem([[90, 10], [50, 50], [10, 90]], rule="gain"))
+        >>> layout = layout_from_positions([[600.0, 600.0]] * 3, Scenario().geometry)
+        >>> result = allocate(clustering, fleet_of(Scenario(), layout), load_rounds(Rounds()), bits_per_sample=256)
         >>> result.shared.tolist(), round(result.skew, 3)
         ([0, 20, 0], 0.471)
     """
@@ -112,6 +103,7 @@ def allocate(
     found = method.find(problem)
     best_s = problem.objective_s(problem.at(oracle(problem).x)) if with_gap else None
     result = make_result(problem, settings.method, found, best_s, free_rounding=method.optimises)
+    rounds_model.check(result.skew, result.shift)
     rounds_model.check_target(result.skew)
     return result
 

@@ -80,7 +80,7 @@ Offer = OwnOffer | BalancedOffer
 
 
 def balanced_offer(counts: Floats, whole: Floats) -> BalancedOffer:
-    """The balanced offer of heads with counts[M, Y] in a population of mix `whole`[Y]."""
+    """The balanced offer of heads that hold counts, float64[M, Y], in a population of mix float64[Y]."""
     ascending = np.sort(counts, axis=1)
     below = np.cumsum(ascending, axis=1) - ascending
     filled = below + ascending * (counts.shape[1] - np.arange(counts.shape[1]))

@@ -19,8 +19,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedcast.allocation.engine import Found, Step, better_of
+from fedcast.allocation.engine import Found, Step, better_of, search
 from fedcast.allocation.problem import AllocationProblem
+from fedcast.allocation.schedules import Schedule, always
 from fedcast.allocation.tables import Table, cheapest_volumes, cluster_table
 from fedcast.errors import FedcastError
 from fedcast.heterogeneity import Floats
@@ -30,6 +31,7 @@ COARSE = 48
 FINE = 17
 ZOOMS = 12
 RATIOS = 9
+CLOSING_STEPS = 10
 # Refinement looks at so many cells of the grid on each side of the best one.
 _CELLS = 2
 # Numbers in the largest temporary array, 64 MiB.
@@ -45,7 +47,7 @@ class Window(NamedTuple):
 
 
 def oracle(problem: AllocationProblem) -> Found:
-    """The global optimum, to the resolution of the grids (about 1e-6 of the range of each delay).
+    """The global optimum: grids down to about 1e-6 of the range of each delay, then a descent.
 
     It takes no limit on the average sharing ratio and no rounds model that looks at the shift of the mixture: both
     couple the clusters.
@@ -66,7 +68,10 @@ def oracle(problem: AllocationProblem) -> Found:
         found, window = _look(problem, table, window, COARSE if zoom == 0 else FINE)
         best = better_of(problem, [best, found, np.zeros_like(best)])
         trace.append(Step(problem.objective_s(problem.at(best)), 0.0))
-    return Found(best, tuple(trace), best)
+    # Volumes between two rows of the tables are left to a descent from the best ones.
+    closed = search(problem, Schedule(always, always), lambda _: problem.betas, start=best, steps=CLOSING_STEPS).x
+    trace.append(Step(problem.objective_s(problem.at(closed)), 0.0))
+    return Found(closed, tuple(trace), closed)
 
 
 def _refuse_coupled(problem: AllocationProblem) -> None:

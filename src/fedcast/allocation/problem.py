@@ -57,7 +57,8 @@ class AllocationProblem:
         rate_bps: float64[K], rate of the link from each member's head.
         bits_per_sample: bits of one sample.
         averages: average skew against volumes.
-        feasible: where ratios may lie.
+        caps: float64[M], the largest ratio that each head may send.
+        feasible: where an optimum may lie: within the caps, without what cannot be worthwhile.
         betas: over which the expectation is taken; the one fixed evaluation set.
         model: that they were drawn from.
         settings: of the allocation.
@@ -71,6 +72,7 @@ class AllocationProblem:
     rate_bps: Floats
     bits_per_sample: float
     averages: Averages
+    caps: Floats
     feasible: Feasible
     betas: BetaSet
     model: RoundsModel
@@ -136,31 +138,24 @@ def make_allocation_problem(
         raise FedcastError(f"data.bits_per_sample: {bits_per_sample}, expected above 0")
     trained = _who_trains(clustering, fleet, settings)
     clustering = _without(clustering, trained)
-    index = np.cumsum(trained) - 1
-    by_cluster = clustering.members[np.argsort(clustering.head_of[clustering.members], kind="stable")]
-    cluster = np.searchsorted(clustering.heads, clustering.head_of[by_cluster])
     rates = _checked_rates(clustering, rate_bps)
+    users, cluster = _members_by_cluster(clustering)
+    members = (np.cumsum(trained) - 1)[users]
     worst = np.full(len(clustering.heads), np.inf)
-    np.minimum.at(worst, cluster, rates[by_cluster])
-    reduced = fleet.of(trained)
-    members = index[by_cluster]
+    np.minimum.at(worst, cluster, rates[users])
     base = clustering.with_volumes(np.zeros(len(trained))).after
     sizes = clustering.problem.skew.sizes[clustering.heads]
-    upper = np.minimum(settings.max_sharing_ratio, fleet.devices.consent[clustering.heads])
+    caps = np.minimum(settings.max_sharing_ratio, fleet.devices.consent[clustering.heads])
     averages = _averages(clustering, trained, members, cluster, base, model)
-    if averages.convex and model.form != "extended":
-        upper = averages.worthwhile(upper * sizes) / sizes
-    delay = round_delay(reduced, base.sizes[trained], members, cluster, upper * sizes)
+    cut = averages.convex and model.form != "extended"
+    upper = averages.worthwhile(caps * sizes) / sizes if cut else caps
+    delay = round_delay(fleet.of(trained), base.sizes[trained], members, cluster, caps * sizes)
     leak = clustering.cluster_sizes[clustering.heads] / len(trained)
     limit = np.inf if settings.max_asr is None else settings.max_asr
     feasible = Feasible(worst / (bits_per_sample * sizes), upper, sizes, delay, leak, limit)
-    up_to = (
-        averages.at(np.zeros(len(sizes))).skew if clustering.broadcast is None else _before(clustering, trained, model)
-    )
-    betas = model.draw(beta_samples, up_to, seed)
-    return AllocationProblem(
-        clustering, reduced, trained, members, rates, bits_per_sample, averages, feasible, betas, model, settings, seed
-    )
+    betas = model.draw(beta_samples, _skew_before(clustering, trained, model), seed)
+    who = (clustering, fleet.of(trained), trained, members)
+    return AllocationProblem(*who, rates, bits_per_sample, averages, caps, feasible, betas, model, settings, seed)
 
 
 def _who_trains(clustering: Clustering, fleet: Fleet, settings: Allocation) -> NDArray[np.bool_]:
@@ -192,6 +187,12 @@ def _refusal(report: Feasibility) -> str:
         + f"\na budget of {enough:.3g} J would do for all of them; raise it, shrink the model, or train without them "
         f"(allocation.infeasible_users = 'exclude')"
     )
+
+
+def _members_by_cluster(clustering: Clustering) -> tuple[Ints, Ints]:
+    """Members in the order of their heads, and the place of each one's head among the heads, int64[C] each."""
+    users = clustering.members[np.argsort(clustering.head_of[clustering.members], kind="stable")]
+    return users, np.searchsorted(clustering.heads, clustering.head_of[users])
 
 
 def _without(clustering: Clustering, trained: NDArray[np.bool_]) -> Clustering:
@@ -260,10 +261,10 @@ def _averages(
     )
 
 
-def _before(clustering: Clustering, trained: NDArray[np.bool_], model: RoundsModel) -> float:
+def _skew_before(clustering: Clustering, trained: NDArray[np.bool_], model: RoundsModel) -> float:
     skew = clustering.problem.skew
     part = Skew(skew.sizes[trained], skew.distributions[trained], skew.global_distribution)
-    return skew_of_users(part, part, model, "B")
+    return skew_of_users(part, part, model, clustering.problem.weighting)
 
 
 def skew_of_users(before: Skew, after: Skew, model: RoundsModel, weighting: Weighting) -> float:

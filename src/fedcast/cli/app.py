@@ -12,6 +12,7 @@ import typer
 from fedcast import __version__
 from fedcast.cli.cluster import cluster
 from fedcast.cli.datasets import datasets
+from fedcast.cli.fit_rounds import fit_rounds
 from fedcast.cli.init import init
 from fedcast.cli.inspect import inspect
 from fedcast.cli.network import network
@@ -38,6 +39,7 @@ app.command()(inspect)
 app.command()(network)
 app.command()(cluster)
 app.command()(plan)
+app.command()(fit_rounds)
 app.command()(train)
 
 

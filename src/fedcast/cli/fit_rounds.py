@@ -1,0 +1,73 @@
+"""fedcast fit-rounds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fedcast.cli.options import DataDir, Overrides, Preset, ScenarioFile, read_scenario
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from fedcast.allocation import RoundsFit
+
+
+def fit_rounds(
+    path: ScenarioFile = None,
+    preset: Preset = "default",
+    overrides: Overrides = None,
+    data_dir: DataDir = None,
+    out: Annotated[Path, typer.Option(help="Where the fit goes; name it as rounds.fit in a scenario.")] = Path(
+        "fit.json"
+    ),
+    shares: Annotated[
+        str, typer.Option(help="Shares of one-class users, separated by commas.")
+    ] = "0,0.3,0.5,0.7,0.8,0.9,1",
+    rules: Annotated[str, typer.Option(help="Clustering rules, separated by commas.")] = "none,daca",
+    seeds: Annotated[int, typer.Option(min=1, help="Runs of each setting.")] = 2,
+    runs: Annotated[Path | None, typer.Option(help="CSV of runs: read if it is there, else written.")] = None,
+) -> None:
+    """Train at several degrees of skew and fit how many rounds the target takes."""
+    from rich.console import Console
+
+    from fedcast.allocation import save_fit
+    from fedcast.errors import FedcastError
+    from fedcast.study.rounds import RoundsRun, fit_runs, load_runs, run_grid, save_runs
+
+    scenario = read_scenario(path, preset, overrides)
+    target = scenario.rounds.target_accuracy
+    console = Console()
+    try:
+        degrees = [float(share) for share in shares.split(",")]
+    except ValueError:
+        raise FedcastError(f"--shares {shares}: expected numbers from 0 to 1 separated by commas") from None
+    if not all(0 <= degree <= 1 for degree in degrees):
+        raise FedcastError(f"--shares {shares}: expected numbers from 0 to 1 separated by commas")
+
+    def show(run: RoundsRun) -> None:
+        met = f"round {run.rounds}" if run.rounds > 0 else "never"
+        console.print(
+            f"share {run.single_class_share:g}, {run.rule}, seed {run.seed}: EMD {run.emd:.3f}, shift {run.shift:.3f}, "
+            f"target {met}, accuracy {run.accuracy:.4f}",
+            highlight=False,
+        )
+
+    if runs is not None and runs.exists():
+        found = load_runs(runs)
+    else:
+        found = run_grid(scenario, degrees, rules.split(","), range(seeds), data_dir=data_dir, progress=show)
+        if runs is not None:
+            save_runs(found, runs)
+    fit = fit_runs(found, target, out.stem, source=f"{len(found)} runs of {scenario.data.dataset}")
+    save_fit(fit, out)
+    _show(console, fit)
+    console.print(f"wrote {out}; use it with --set rounds.fit={out} --set rounds.target_accuracy={target}")
+
+
+def _show(console: Console, fit: RoundsFit) -> None:
+    for form, model in fit.models.items():
+        values = ", ".join(f"{value:.4g}" for value in model.beta)
+        console.print(f"{form}: NMSE {model.nmse:.3f}, parameters {values}", highlight=False)

@@ -1,0 +1,151 @@
+"""Rounds against skew: train at several degrees of skew, with and without sharing, and fit what was found."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from fedcast.allocation import RoundsFit, fit_accuracy, fit_rounds
+from fedcast.allocation.forms import FormName
+from fedcast.errors import FedcastError
+from fedcast.heterogeneity import average_emd, average_js, mixture_shift
+from fedcast.scenario import Scenario
+from fedcast.study.single import train_scenario
+
+_FORMS: tuple[FormName, ...] = ("paper", "theory", "extended")
+
+
+@dataclass(frozen=True)
+class RoundsRun:
+    """One training run of the study.
+
+    Attributes:
+        single_class_share: of the users.
+        rule: clustering rule.
+        sharing_ratio: of each head's samples.
+        seed: of the run.
+        emd: average EMD after sharing, weighting B.
+        js: mean JS divergence after sharing, nats.
+        shift: of the overall mixture.
+        rounds: first round that met the target; -1: none did.
+        accuracy: at the end.
+    """
+
+    single_class_share: float
+    rule: str
+    sharing_ratio: float
+    seed: int
+    emd: float
+    js: float
+    shift: float
+    rounds: int
+    accuracy: float
+
+
+def run_grid(
+    scenario: Scenario,
+    shares: Sequence[float],
+    rules: Sequence[str],
+    seeds: Iterable[int],
+    *,
+    data_dir: Path | None = None,
+    progress: Callable[[RoundsRun], None] | None = None,
+) -> list[RoundsRun]:
+    """Train label-skewed populations of a scenario's dataset, one after another.
+
+    Args:
+        scenario: dataset, users, model, training and target.
+        shares: shares of one-class users.
+        rules: clustering rules; heads share `clustering.sharing_ratio`.
+        seeds: of each run.
+        data_dir: where dataset files are looked for first.
+        progress: called after every run.
+    """
+    runs = []
+    for share in shares:
+        for rule in rules:
+            for seed in seeds:
+                runs.append(_run(scenario, share, rule, seed, data_dir))
+                if progress is not None:
+                    progress(runs[-1])
+    return runs
+
+
+def _run(scenario: Scenario, share: float, rule: str, seed: int, data_dir: Path | None) -> RoundsRun:
+    data = scenario.data.model_copy(update={"partition": "label_skew", "single_class_share": share})
+    clustering = scenario.clustering.model_copy(update={"rule": rule})
+    changed = scenario.model_copy(update={"data": data, "clustering": clustering, "seed": seed})
+    trained = train_scenario(changed, data_dir=data_dir)
+    skew, after = trained.world.skew, trained.clustering.after
+    reached = trained.history.rounds_to(scenario.rounds.target_accuracy)
+    return RoundsRun(
+        share,
+        rule,
+        clustering.sharing_ratio if rule != "none" else 0.0,
+        seed,
+        average_emd(skew, after),
+        average_js(skew, after),
+        mixture_shift(after),
+        -1 if reached is None else reached,
+        trained.history.records[-1].accuracy,
+    )
+
+
+def fit_runs(
+    runs: Sequence[RoundsRun], target_accuracy: float, name: str, source: str = "", seed: int = 0
+) -> RoundsFit:
+    """Fit all three forms to runs that met the target, and final accuracy to all of them."""
+    met = [run for run in runs if run.rounds > 0]
+    if len(met) < 4:
+        best = max((run.accuracy for run in runs), default=0.0)
+        raise FedcastError(
+            f"rounds.target_accuracy = {target_accuracy}: {len(met)} of {len(runs)} runs met it (best {best:.3f}); "
+            "lower it, or raise training.rounds"
+        )
+    accuracy = fit_accuracy([run.emd for run in runs], [run.accuracy for run in runs])
+    models = {
+        form: fit_rounds(
+            [run.emd for run in met],
+            [run.rounds for run in met],
+            target_accuracy=target_accuracy,
+            shift=[run.shift for run in met],
+            form=form,
+            name=name,
+            source=source,
+            accuracy=accuracy,
+            seed=seed,
+        )
+        for form in _FORMS
+    }
+    columns = {
+        item.name: [getattr(run, item.name) for run in runs] for item in fields(RoundsRun) if item.name != "rule"
+    }
+    return RoundsFit(name, models, {key: [float(value) for value in values] for key, values in columns.items()})
+
+
+def save_runs(runs: Sequence[RoundsRun], path: Path) -> Path:
+    """Write the runs as CSV; written aside and then renamed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with aside.open("w", newline="", encoding="utf-8") as stream:
+            writer = csv.DictWriter(stream, [item.name for item in fields(RoundsRun)])
+            writer.writeheader()
+            writer.writerows(asdict(run) for run in runs)
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
+    return path
+
+
+def load_runs(path: Path) -> list[RoundsRun]:
+    """Read what `save_runs` wrote."""
+    from fedcast.tables import Column, read_table
+
+    kinds = {"rule": "text", "seed": "int", "rounds": "int"}
+    table = read_table(path, [Column(item.name, kinds.get(item.name, "float")) for item in fields(RoundsRun)])  # type: ignore[arg-type]
+    columns = [table[item.name].tolist() for item in fields(RoundsRun)]
+    return [RoundsRun(*values) for values in zip(*columns, strict=True)]

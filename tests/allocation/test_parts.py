@@ -1,0 +1,157 @@
+"""What the searches evaluate, against the rooms that define it, and derivatives against differences."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import minimize_scalar
+
+from fedcast.allocation import averages, evaluate
+from fedcast.allocation.averages import js_of_members
+from fedcast.allocation.offers import balanced_offer
+from fedcast.allocation.schedules import Power, ssca_schedule
+from fedcast.allocation.surrogate import Surrogate
+from fedcast.clustering.composition import water_fill
+from fedcast.cost import best_frequency_hz, compute_energy_j, compute_s, round_cost
+from fedcast.errors import FedcastError
+from fedcast.heterogeneity import average_emd, average_js, js_divergence, mixture_shift, share
+from fedcast.scenario import Allocation
+from tests.allocation.worlds import random_world
+
+FREE = Allocation(max_sharing_ratio=1.0)
+
+
+@pytest.mark.parametrize("weighting", ["A", "B", "C"])
+@pytest.mark.parametrize("composition", ["own", "balanced"])
+@pytest.mark.parametrize("measure", ["emd", "js"])
+def test_average_skew_and_shift_are_those_after_sharing(weighting, composition, measure):
+    world = random_world(3, weighting=weighting, composition=composition, data="dirichlet")
+    world = replace(world, model=replace(world.model, measure=measure))
+    problem = world.problem(FREE)
+    for seed in range(3):
+        x = np.random.default_rng(seed).uniform(0, 1, problem.num_clusters) * problem.feasible.upper
+        volumes = problem.volumes_of_users(x)
+        before = world.clustering.problem.skew
+        mixes = world.clustering.with_volumes(volumes).problem.mixes
+        after = share(before, world.clustering.head_of, volumes, mixes)
+        average = {"emd": average_emd, "js": average_js}[measure](before, after, weighting)
+        skewness = problem.at(x).skewness
+        assert skewness.skew == pytest.approx(average, rel=1e-12)
+        assert skewness.shift == pytest.approx(mixture_shift(after), rel=1e-9)
+        assert problem.objective_s(problem.at(x)) == pytest.approx(evaluate(problem, volumes).objective_s, rel=1e-12)
+
+
+@pytest.mark.parametrize("weighting", ["A", "B", "C"])
+@pytest.mark.parametrize("composition", ["own", "balanced"])
+@pytest.mark.parametrize("measure", ["emd", "js"])
+def test_gradients_are_those_of_the_averages(weighting, composition, measure):
+    world = random_world(4, weighting=weighting, composition=composition, data="dirichlet")
+    problem = replace(world, model=replace(world.model, measure=measure)).problem(FREE)
+    volumes = np.random.default_rng(0).uniform(0.2, 0.7, problem.num_clusters) * problem.feasible.sizes
+    here, step = problem.averages.at(volumes), 1e-4
+    for cluster in range(problem.num_clusters):
+        moved = np.eye(problem.num_clusters)[cluster] * step
+        after, before = problem.averages.at(volumes + moved), problem.averages.at(volumes - moved)
+        slopes = (after.skew - before.skew) / (2 * step), (after.shift - before.shift) / (2 * step)
+        assert here.skew_gradient[cluster] == pytest.approx(slopes[0], rel=1e-5, abs=1e-10)
+        assert here.shift_gradient[cluster] == pytest.approx(slopes[1], rel=1e-5, abs=1e-10)
+
+
+def test_the_compiled_loop_gives_the_same(monkeypatch):
+    problem = random_world(5, weighting="B", data="mixed").problem(FREE)
+    volumes = 0.3 * problem.feasible.sizes
+    plain = problem.averages.at(volumes)
+    monkeypatch.setattr(averages, "LARGE", 1)
+    for ours, theirs in zip(problem.averages.at(volumes), plain, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-15)
+
+
+@given(st.lists(st.integers(0, 30), min_size=2, max_size=6).filter(any), st.floats(0, 1))
+def test_a_balanced_offer_is_a_water_fill(counts, part):
+    table, whole = np.array([counts], float), np.full(len(counts), 1 / len(counts))
+    volume = np.array([part * sum(counts)])
+    sent, slope = balanced_offer(table, whole).at(volume)
+    np.testing.assert_allclose(sent, water_fill(table, volume) - volume * whole, atol=1e-9)
+    if part < 0.999:
+        step = 1e-7 * sum(counts)
+        ahead = balanced_offer(table, whole).at(volume + step)[0]
+        assert slope.sum() == pytest.approx(0, abs=1e-12)
+        assert np.abs((ahead - sent) / step - slope).max() < 1e-3
+
+
+def test_an_empty_member_has_the_skew_of_what_it_would_receive():
+    empty = np.zeros((1, 2)), np.array([[0.5, -0.5]]), np.zeros(1), np.array([0.5, 0.5])
+    assert averages.emd_of_members(*empty).value.tolist() == [1.0]
+    assert js_of_members(*empty).value[0] == pytest.approx(js_divergence([1.0, 0.0], [0.5, 0.5]))
+
+
+@pytest.mark.parametrize("regime", ["energy", "mixed", "frequency"])
+@pytest.mark.parametrize("uplink", ["parallel", "waves"])
+def test_the_delay_of_a_round_is_that_of_the_cost_room(regime, uplink):
+    world = random_world(6, regime)
+    fleet = replace(world.fleet, cellular=world.fleet.cellular.model_copy(update={"uplink": uplink}))
+    problem = replace(world, fleet=fleet).problem(FREE)
+    delay, sizes = problem.feasible.delay, problem.feasible.sizes
+    for seed in range(4):
+        volumes = np.random.default_rng(seed).uniform(0, 1, problem.num_clusters) * sizes
+        after = world.clustering.with_volumes(problem.volumes_of_users(volumes / sizes)).after
+        expected = round_cost(fleet, after.sizes).round_s
+        assert delay.at(volumes) == pytest.approx(expected, rel=1e-12)
+        caps, slopes = delay.caps(expected)
+        assert (volumes <= caps * (1 + 1e-9)).all()
+        finite = np.isfinite(caps)
+        if expected > delay.floor_s * (1 + 1e-9):
+            assert delay.at(np.where(finite, caps, 0)) == pytest.approx(expected, rel=1e-9)
+            ahead = delay.caps(expected * (1 + 1e-7))[0]
+            differences = (ahead[finite] - caps[finite]) / (expected * 1e-7)
+            np.testing.assert_allclose(differences[caps[finite] > 0], slopes[finite][caps[finite] > 0], rtol=1e-4)
+
+
+@given(st.floats(1e6, 1e10), st.floats(1e-4, 1.0), st.floats(1e8, 3e9), st.floats(1e-28, 4e-26))
+def test_the_frequency_is_the_one_a_minimiser_finds(cycles, energy_j, most_hz, coefficient):
+    def seconds(frequency):
+        too_much = compute_energy_j(cycles, frequency, coefficient) > energy_j
+        return 1e30 * frequency if too_much else float(compute_s(cycles, frequency))
+
+    found = minimize_scalar(seconds, bounds=(1.0, most_hz), method="bounded", options={"xatol": 1e-3}).x
+    best = float(best_frequency_hz(cycles, energy_j, most_hz, coefficient))
+    assert compute_energy_j(cycles, best, coefficient) <= energy_j * (1 + 1e-9)
+    assert seconds(best * (1 - 1e-12)) <= seconds(found) * (1 + 1e-9)
+
+
+def test_volumes_beyond_use_are_cut_off_and_nothing_is_lost():
+    problem = random_world(0, weighting="B").problem(FREE)
+    assert (problem.feasible.upper < 0.9).any()
+    draw = np.random.default_rng(1)
+    for cluster in np.flatnonzero(problem.feasible.upper < 0.9):
+        # Whatever the others do, sending all is no better than sending what is worthwhile.
+        x = draw.uniform(0, 1, problem.num_clusters) * problem.feasible.upper
+        x[cluster] = problem.feasible.upper[cluster]
+        more = x.copy()
+        more[cluster] = 1.0
+        assert problem.at(x).skewness.skew < problem.at(more).skewness.skew
+
+
+def test_schedules_are_checked_when_they_are_made():
+    for exponent in (0.5, 1.2):
+        with pytest.raises(FedcastError, match=f"exponent {exponent}"):
+            Power(exponent)
+    with pytest.raises(FedcastError, match="iterate_exponent: 0.6, expected above surrogate_exponent = 0.6"):
+        ssca_schedule(0.6, 0.6)
+    schedule = ssca_schedule(0.6, 0.9)
+    assert [schedule.surrogate(8), schedule.iterate(8)] == [pytest.approx(8**-0.6), pytest.approx(8**-0.9)]
+
+
+def test_mixing_surrogates_mixes_their_values():
+    draw = np.random.default_rng(0)
+    x, rate = draw.random(4), draw.random(4)
+
+    def value(g: Surrogate) -> float:
+        return g.sharing_weight * (x / rate).max() + g.round_weight * 7.0 + g.linear @ x + g.curvature @ x**2 / 2
+
+    old, new = (Surrogate(*draw.random(2), draw.normal(size=4), draw.random(4)) for _ in range(2))
+    assert value(old.mix(0.3, new)) == pytest.approx(0.7 * value(old) + 0.3 * value(new))
