@@ -15,7 +15,8 @@ import numpy as np
 
 from fedcast.allocation import METHODS
 from fedcast.allocation.inner import BoxMinimum, minimise_compiled, minimise_sorted
-from fedcast.scenario import Allocation
+from fedcast.plan import make_plan
+from fedcast.scenario import Allocation, load_scenario
 from harness import Figure, run, seconds
 
 # The random worlds are those of the tests.
@@ -120,10 +121,20 @@ def measure_gap(seeds: int) -> Figure:
     return Figure(max(means.values()), "%", how)
 
 
+def measure_plan(num_users: int, repeats: int) -> Figure:
+    scenario = load_scenario(overrides=["data.dataset=synthetic", f"data.num_users={num_users}"])
+    make_plan(scenario)
+    how = f"synthetic population to plan, rule daca, {num_users:,} users, with the curve of delay against leakage"
+    return Figure(seconds(lambda: make_plan(scenario), repeats), "s", f"{how}; median of {repeats}, warm")
+
+
 def measure(quick: bool) -> dict[str, Figure]:
     figures = measure_ratios(repeats=5 if quick else 25)
     figures["allocation.compile_s"] = measure_compile()
     figures["allocation.gap_jfvo_pct_max"] = measure_gap(seeds=6 if quick else 20)
+    figures["allocation.plan_1e3_s"] = measure_plan(1_000, 3)
+    if not quick:
+        figures["allocation.plan_1e5_s"] = measure_plan(100_000, 3)
     return figures
 
 

@@ -9,6 +9,7 @@ from harness import Figure, run, seconds
 
 _COMMANDS = {
     "cli.import_s": "import fedcast",
+    "cli.plan_help_s": "from fedcast.cli.app import run; run(['plan', '--help'])",
     "cli.inspect_help_s": "from fedcast.cli.app import run; run(['inspect', '--help'])",
 }
 

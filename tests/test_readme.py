@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md", "docs/how-to/plan.md"])
 def test_python_examples_run(page, capsys):
     for code in re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL):
         exec(compile(code, page, "exec"), {})
@@ -21,6 +21,8 @@ def test_python_examples_run(page, capsys):
 
 def test_commands_run_in_the_order_given(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "counts.csv").write_text("user,cat,dog\n0,50,1\n1,0,70\n2,30,30\n")
+    (tmp_path / "links.csv").write_text("user_a,user_b,rate_bps,closeness\n0,2,1e6,0.9\n1,2,1e6,0.9\n")
     commands = re.findall(r"^fedcast (.*?)(?:\s+#.*)?$", README, re.MULTILINE)
     assert len(commands) >= 5
     for command in commands:

@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from fedcast.data import Dataset, Population, dataset_from_arrays, describe, load_dataset, make_population, populate
     from fedcast.errors import FedcastError
     from fedcast.heterogeneity import Skew, average_emd, share, skew_of
+    from fedcast.plan import SharingPlan, load_plan, make_plan, save_plan
     from fedcast.scenario import Scenario, load_scenario, preset, to_toml
+    from fedcast.study.single import train_scenario
+    from fedcast.world import World, make_world
 
 __version__ = "0.1.0"
 
@@ -29,10 +32,17 @@ _HOME_OF = {
     "average_emd": "heterogeneity",
     "share": "heterogeneity",
     "skew_of": "heterogeneity",
+    "SharingPlan": "plan",
+    "load_plan": "plan",
+    "make_plan": "plan",
+    "save_plan": "plan",
     "Scenario": "scenario",
     "load_scenario": "scenario",
     "preset": "scenario",
     "to_toml": "scenario",
+    "train_scenario": "study.single",
+    "World": "world",
+    "make_world": "world",
 }
 
 __all__ = [
@@ -40,19 +50,26 @@ __all__ = [
     "FedcastError",
     "Population",
     "Scenario",
+    "SharingPlan",
     "Skew",
+    "World",
     "__version__",
     "average_emd",
     "dataset_from_arrays",
     "describe",
     "load_dataset",
+    "load_plan",
     "load_scenario",
+    "make_plan",
     "make_population",
+    "make_world",
     "populate",
     "preset",
+    "save_plan",
     "share",
     "skew_of",
     "to_toml",
+    "train_scenario",
 ]
 
 
