@@ -10,10 +10,10 @@ run: $(VENV)/.run
 	$(BIN)/fedcast inspect --picture out/skew.png
 
 test: lint types docs
-	$(BIN)/python -m pytest -m "not slow" --cov --cov-report=term:skip-covered --durations=15
+	$(BIN)/python -m pytest -n auto -m "not slow" --cov --cov-report=term:skip-covered --durations=15
 
 test-all: lint types docs
-	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered
+	$(BIN)/python -m pytest -n auto --cov --cov-report=term:skip-covered
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .

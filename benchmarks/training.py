@@ -31,7 +31,6 @@ from harness import Figure, run
 from others.workloads import WORKLOADS, Workload
 
 # Ways differ in the order of batches, Flower also in the users it draws (W1): felt where the loss falls fastest.
-_LOSS_TOLERANCE = 0.05
 
 # Rounds of milliseconds are trained some at a time: after another way's turn the first finds the caches cold, which in
 # training, where round follows round, it would not. All ways get as many.
@@ -157,7 +156,7 @@ def check_same_training(work: Workload, ways: dict[str, Way]) -> float:
         name: max(abs(one - other) for one, other in zip(way.losses, expected, strict=True))
         for name, way in ways.items()
     }
-    if max(gaps.values()) > _LOSS_TOLERANCE:
+    if max(gaps.values()) > work.loss_tolerance:
         losses = {name: way.losses for name, way in ways.items()}
         raise AssertionError(f"{work.name}: the ways do not reach the same loss: {losses}")
     return max(gaps.values())
@@ -175,7 +174,7 @@ def measure_workload(work: Workload, repeats: int, others: dict[str, str], *, co
         f"seconds per round, median of {repeats} in turns after a first: "
         + "; ".join(ways[name].told(work) for name in ("loop", *_OURS) if name in ways)
         + f"; best: {best.name}; loss {losses[0]:.3f} to {losses[-1]:.3f}, "
-        + f"all ways within {gap:.2g} of the loop's in every round (allowed: {_LOSS_TOLERANCE})"
+        + f"all ways within {gap:.2g} of the loop's in every round (allowed: {work.loss_tolerance})"
     )
     device = "one GPU" if torch.cuda.is_available() else "one core"
     figures = {
@@ -192,7 +191,7 @@ def measure(quick: bool, others: dict[str, str]) -> dict[str, Figure]:
     if torch.cuda.is_available():
         repeats = 2 if quick else 5
         figures = measure_workload(WORKLOADS["gpu_w1"], repeats, {}, compiled=not quick)
-        return figures | measure_workload(WORKLOADS["gpu_w4"], repeats, {}, compiled=False)
+        return figures | measure_workload(WORKLOADS["gpu_w4"], repeats, {}, compiled=not quick)
     torch.set_num_threads(1)
     figures = measure_workload(WORKLOADS["w3"], 9 if quick else 30, others, compiled=True)
     figures |= measure_workload(WORKLOADS["w1"], 2 if quick else 7, {} if quick else others, compiled=not quick)

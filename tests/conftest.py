@@ -1,6 +1,9 @@
 import os
 from pathlib import Path
 
+# Tests run side by side, one thread each: small steps on many threads wait for each other more than they compute.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import pytest
 from hypothesis import HealthCheck, settings
 

@@ -13,7 +13,7 @@ from fedcast.clustering.blend import _state, _world
 from fedcast.clustering.costs import cost_drops
 from fedcast.clustering.greedy import greedy_heads
 from fedcast.clustering.rules import settled
-from fedcast.clustering.search import improve, value_of
+from fedcast.clustering.search import improve, open_head, value_of
 from fedcast.clustering.worlds import disc_problem, table_problem
 from tests.clustering.naive import averages_of, every_clustering, neighbours_of, problems, sums_of
 
@@ -80,6 +80,27 @@ def test_the_running_sums_are_the_objective_and_no_single_move_improves_it(weigh
             moved = state.head_of.copy()
             moved[user] = head
             assert blend_objective(Clustering(problem, moved)) >= end - 1e-11
+
+
+@pytest.mark.parametrize("data", ["paper", "mixed", "dirichlet"])
+def test_no_single_move_improves_what_it_returns(data):
+    problem = disc_problem(40, 500, seed=3, data=data, rule="blend")
+    clustering = cluster(problem)
+    end = blend_objective(clustering)
+    for user in np.flatnonzero(clustering.cluster_sizes == 0).tolist():
+        heads = [head for head in neighbours_of(problem, user) if clustering.cluster_sizes[head] > 0]
+        for head in [-1, *heads]:
+            moved = clustering.head_of.copy()
+            moved[user] = head
+            assert blend_objective(replace(clustering, head_of=moved)) >= end - 1e-11
+
+
+def test_a_head_and_its_only_member_change_places_where_that_is_better():
+    problem = settled(table_problem([[90, 10], [50, 50], [10, 90]], [(0, 1)], rule="blend", shift_weight=0.0))
+    world = _world(problem, cost_drops(problem, "js"))
+    state = _state(world, Clustering(problem, np.array([-1, 0, -1])))
+    assert open_head(world, state, 1) == 1
+    assert state.head_of.tolist() == [1, -1, -1]
 
 
 def test_the_weight_of_the_shift_matters():

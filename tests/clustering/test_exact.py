@@ -44,11 +44,34 @@ def test_a_time_limit_leaves_a_clustering_and_a_true_bound(weighting):
     assert hurried.proof is not None
     assert patient.proof is not None
     assert patient.proof.optimal
+    assert patient.proof.gap < 1e-8
     assert not hurried.proof.optimal
     assert hurried.proof.bound <= patient.proof.value + 1e-12
     assert hurried.proof.gap > 0
     by_gain = average_emd_of(greedy.problem, greedy.head_of, weighting)
     assert patient.proof.value <= hurried.proof.value <= by_gain + 1e-12
+
+
+@pytest.mark.parametrize("weighting", ["A", "B", "C"])
+def test_a_bound_of_the_solver_becomes_a_bound_of_the_average(monkeypatch, weighting):
+    """Stopped with a bound 1 % above the best total gain, the average is known to that 1 % of the gain."""
+    problem = disc_problem(30, 600, seed=1, rule="exact", weighting=weighting)
+    best = cluster(problem)
+    solve, gains = exact_module._solve_program, []
+
+    def stopped(users, links, seconds):
+        is_head, bound, _ = solve(users, links, seconds)
+        gains.append(1.01 * bound)
+        return is_head, 1.01 * bound, False
+
+    monkeypatch.setattr(exact_module, "_solve_program", stopped)
+    proof = cluster(problem).proof
+    assert proof is not None
+    assert best.proof is not None
+    assert not proof.optimal
+    before = average_emd_of(best.problem, [-1] * 30, weighting)
+    assert proof.bound == pytest.approx(before - max(gains) / problem.skew.sizes.sum(), abs=1e-12)
+    assert proof.bound < best.proof.value
 
 
 def test_a_solver_that_finds_nothing_leaves_the_greedy_clustering(monkeypatch):

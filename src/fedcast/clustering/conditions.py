@@ -74,7 +74,7 @@ def check_condition_1(clustering: Clustering) -> ConditionReport:
     better = best[emds[best] < problem.emd[users[best]] - TIE]
     best_emd[users[better]], best_head[users[better]] = emds[better], heads[better]
     amounts = clustering.after.emd - best_emd
-    broken = np.flatnonzero((amounts > TIE) & (clustering.cluster_sizes == 0))
+    broken = np.flatnonzero(amounts > TIE)
     return ConditionReport(1, broken, best_head[broken], amounts[broken])
 
 

@@ -42,7 +42,9 @@ def exact(problem: Problem) -> Clustering:
 
     Under A and C the average falls by the sum of gains: one program. Under B it is a ratio, solved by Dinkelbach's
     method: minimise :math:`\sum cost - \lambda \sum \tilde n` with :math:`\lambda` the ratio found before, until it
-    does not fall any more. A bound of one program bounds the ratio: :math:`\sum\tilde n \ge n` whoever shares.
+    does not fall any more. An upper bound U of the gain at that price bounds the ratio too, since whoever shares,
+    :math:`\sum cost - \lambda \sum \tilde n \ge \sum n_k D_k - \lambda n - U` and :math:`\sum\tilde n \ge n`: it is at
+    least :math:`\sum n_k D_k / n - U / n`, as it is under A and C.
 
     It starts from the greedy solution, so it never ends above rule ``gain``.
 
@@ -57,12 +59,13 @@ def exact(problem: Problem) -> Clustering:
     drops = cost_drops(problem, "emd")
     best = greedy_heads(problem, "emd", drops)
     value = average_after(problem, best, "emd")
-    bound, optimal = 0.0, False
+    total = float(problem.skew.sizes.sum())
+    base, bound, optimal = total * average_emd(problem.skew), 0.0, False
     while True:
         price = value if problem.weighting == "B" else 0.0
         links = _gaining_links(problem, drops, price)
         head_of, most, finished = _solve(problem, links, deadline - time.perf_counter())
-        bound = max(bound, _bound_on_average(problem, price, most))
+        bound = max(bound, (base - most) / total)
         found = average_after(problem, head_of, "emd")
         improved = found < value - SETTLED
         if found < value:
@@ -72,12 +75,6 @@ def exact(problem: Problem) -> Clustering:
             break
     proof = Proof(value, float(min(bound, value)), optimal, time.perf_counter() - started)
     return Clustering(problem, best, proof=proof)
-
-
-def _bound_on_average(problem: Problem, price: float, most: float) -> float:
-    """No clustering averages less, if none gains more than `most` at that price."""
-    below_price = average_emd(problem.skew) - most / float(problem.skew.sizes.sum()) - price
-    return price + (min(below_price, 0.0) if problem.weighting == "B" else below_price)
 
 
 def _gaining_links(problem: Problem, drops: Floats, price: float) -> Links:
