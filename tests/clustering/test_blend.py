@@ -106,7 +106,7 @@ def test_a_head_and_its_only_member_change_places_where_that_is_better():
 def test_the_weight_of_the_shift_matters():
     shifts = []
     for weight in (0.0, 1.0, 10.0):
-        problem = disc_problem(60, 500, seed=1, data="dirichlet", rule="blend", shift_weight=weight)
+        problem = disc_problem(40, 500, seed=1, data="dirichlet", rule="blend", shift_weight=weight)
         clustering = cluster(problem)
         mixture = clustering.after.sizes @ clustering.after.distributions / clustering.after.sizes.sum()
         shifts.append(float(np.abs(mixture - problem.skew.global_distribution).sum()))

@@ -42,7 +42,7 @@ def test_the_kit_finds_a_rule_that_is_not_repeatable(monkeypatch):
     draw = np.random.default_rng(0)
 
     def moody(problem: Problem) -> Clustering:
-        user, head = draw.permutation(problem.num_users)[:2]
+        user, head = draw.permutation(np.flatnonzero(problem.volumes))[:2]
         head_of = np.full(problem.num_users, -1)
         head_of[user] = head
         return Clustering(problem, head_of, ignores_graph=True)

@@ -35,6 +35,8 @@ def test_compiled_and_numpy_costs_agree(monkeypatch, weighting, measure):
     plain = cost_drops(problem, measure)
     monkeypatch.setattr(kernels, "INTERPRETED_STEPS", -1)
     np.testing.assert_allclose(cost_drops(problem, measure), plain, rtol=0, atol=1e-9)
+    monkeypatch.setattr(kernels, "compiled", lambda kernel: kernel)
+    np.testing.assert_allclose(cost_drops(problem, measure), plain, rtol=0, atol=1e-9)
 
 
 def test_breadth_first_visits_everybody_once_and_neighbours_soon():

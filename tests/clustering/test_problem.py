@@ -57,9 +57,9 @@ def test_volumes_follow_ratio_consent_and_whole_samples():
     assert make_problem(SKEW, PAIR).volumes.tolist() == [2.5, 4.1000000000000005]
     assert make_problem(SKEW, PAIR, max_ratios=[0.02, 1.0]).volumes.tolist() == [0.5, 4.1000000000000005]
     assert make_problem(SKEW, PAIR, whole=True).volumes.tolist() == [2.0, 4.0]
-    # 0.1 · 30 is 3.0000000000000004 in floating point and 0.3 · 10 is 3: both are three samples.
-    exact = make_problem(skew_of([[30], [10]]), PAIR, ClusteringSettings(sharing_ratio=0.3), whole=True)
-    assert exact.volumes.tolist() == [9.0, 3.0]
+    # 0.29 · 100 is 28.999999999999996 in floating point, and 29 samples all the same.
+    exact = make_problem(skew_of([[100], [10]]), PAIR, ClusteringSettings(sharing_ratio=0.29), whole=True)
+    assert exact.volumes.tolist() == [29.0, 2.0]
 
 
 def test_a_user_without_consent_is_never_a_head():

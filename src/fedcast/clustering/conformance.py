@@ -26,7 +26,8 @@ from fedcast.clustering.worlds import DataKind, disc_problem, table_problem
 from fedcast.errors import FedcastError
 from fedcast.heterogeneity import skew_of
 
-SEEDS = range(3)
+SEEDS = range(2)
+USERS = 16
 
 
 def obeys_constraints(rule: str) -> None:
@@ -144,12 +145,12 @@ def _worlds(rule: str) -> Iterator[Problem]:
         for number, data in enumerate(get_args(DataKind)):
             options: dict[str, Any] = {
                 "weighting": "ABC"[(seed + number) % 3],
-                "composition": ("auto", "own", "balanced")[seed % 3],
+                "composition": ("auto", "own", "balanced")[(2 * seed + number) % 3],
             }
-            problem = disc_problem(24, 500, seed=seed, data=data, rule=rule, num_clusters=4, **options)
+            problem = disc_problem(USERS, 600, seed=seed, data=data, rule=rule, num_clusters=4, **options)
             yield problem
             draw = np.random.default_rng(seed)
-            counts = problem.skew.sizes[:, None] * problem.skew.distributions * draw.integers(0, 4, (24, 1))
+            counts = problem.skew.sizes[:, None] * problem.skew.distributions * draw.integers(0, 4, (USERS, 1))
             counts[0, 0] += 1
             skew = skew_of(counts)
             yield replace(problem, skew=skew, volumes=0.1 * skew.sizes)
