@@ -1,4 +1,4 @@
-"""benchmarks/README.md from the JSON files of the last runs: python benchmarks/summary.py FILE.json …"""
+"""Writes benchmarks/README.md from the JSON files of the last runs, which are its arguments."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from pathlib import Path
 
 HEAD = """# Benchmarks
 
-Each script prints a table, takes `--quick` (about a minute) and `--json FILE`; `make bench` runs all quickly. Ratios are
-measured side by side in one run, times are medians on one pinned core unless the figure says otherwise. This page is made by
-`benchmarks/summary.py` from the JSON files of the last runs.
+Each script prints a table, takes `--quick` (about a minute) and `--json FILE`; `make bench` runs all quickly. Ratios
+are measured side by side in one run, times are medians on one pinned core unless the figure says otherwise. This page
+is made by `benchmarks/summary.py` from the JSON files of the last runs. Figures of an H200 and of other frameworks
+(`benchmarks/training.py --pfl PYTHON --flower PYTHON`) are in `benchmarks/elsewhere.md`.
 
 | figure | value | unit | how |
 |---|---|---|---|

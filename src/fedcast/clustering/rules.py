@@ -25,7 +25,7 @@ class Rule:
 
     Attributes:
         choose: from a problem to a clustering; the same problem always gives the same one.
-        why: one line that says what makes a user a head.
+        why: what makes a user a head, as the end of "it is a head because it ...".
         composition: what its heads send unless the settings say otherwise.
     """
 
@@ -35,15 +35,15 @@ class Rule:
 
 
 RULES: dict[str, Rule] = {
-    "daca": Rule(daca, "next in order of EMD where the graph was not covered yet"),
-    "scc": Rule(scc, "the closest to its neighbours in sum, where the graph was not covered yet"),
-    "cec": Rule(cec, "the fastest links on average, where the graph was not covered yet"),
-    "random": Rule(random, "drawn by lot"),
-    "central": Rule(central, "nobody: the server sends"),
-    "none": Rule(none, "nobody: no sharing"),
-    "gain": Rule(gain, "the largest drop of the average EMD, given the heads before it", "balanced"),
+    "daca": Rule(daca, "comes next in order of EMD where the graph was not covered yet"),
+    "scc": Rule(scc, "has the largest sum of closeness where the graph was not covered yet"),
+    "cec": Rule(cec, "has the fastest links on average where the graph was not covered yet"),
+    "random": Rule(random, "was drawn by lot"),
+    "central": Rule(central, "is none: the server sends"),
+    "none": Rule(none, "is none: nobody shares"),
+    "gain": Rule(gain, "brings the largest drop of the average EMD, given the heads before it", "balanced"),
     "blend": Rule(blend, "lowers mean JS divergence plus the shift of the overall mixture", "balanced"),
-    "exact": Rule(exact, "part of a head set of least average EMD", "balanced"),
+    "exact": Rule(exact, "belongs to a set of heads of least average EMD", "balanced"),
 }
 
 
