@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from fedcast.data.assignment import Assignment, assignment_from_owners
 from fedcast.data.population import Population
 from fedcast.errors import FedcastError
 from fedcast.random import generator
+from fedcast.writing import written_aside
 
 Ints = NDArray[np.int64]
 
@@ -57,18 +57,10 @@ class Ledger:
     def save(self, path: str | Path) -> Path:
         """Write sample,sender,receiver as CSV; written aside and then renamed."""
         path = Path(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        aside = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            with aside.open("w", newline="", encoding="utf-8") as stream:
-                writer = csv.writer(stream)
-                writer.writerow(["sample", "sender", "receiver"])
-                writer.writerows(
-                    zip(self.samples.tolist(), self.senders.tolist(), self.receivers.tolist(), strict=True)
-                )
-            aside.replace(path)
-        finally:
-            aside.unlink(missing_ok=True)
+        with written_aside(path) as aside, aside.open("w", newline="", encoding="utf-8") as stream:
+            writer = csv.writer(stream)
+            writer.writerow(["sample", "sender", "receiver"])
+            writer.writerows(zip(self.samples.tolist(), self.senders.tolist(), self.receivers.tolist(), strict=True))
         return path
 
 

@@ -15,6 +15,7 @@ from fedcast.allocation.forms import FORMS, FormName
 from fedcast.allocation.rounds import AccuracyFit, RoundsModel
 from fedcast.errors import FedcastError
 from fedcast.scenario import Rounds
+from fedcast.writing import written_aside
 
 VERSION = 1
 _DIGITS = 8
@@ -97,13 +98,8 @@ def load_fit(name: str | Path) -> RoundsFit:
 
 def save_fit(fit: RoundsFit, path: str | Path) -> None:
     """Write a fit; an interrupted write leaves no half file."""
-    target = Path(path)
-    aside = target.with_name(target.name + ".part")
-    try:
+    with written_aside(path) as aside:
         aside.write_text(fit_to_json(fit), encoding="utf-8")
-        aside.replace(target)
-    finally:
-        aside.unlink(missing_ok=True)
 
 
 def fit_to_json(fit: RoundsFit) -> str:

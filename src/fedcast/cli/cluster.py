@@ -123,6 +123,8 @@ def _write(path: Path, rows: list[Comparison], shown: Clustering) -> None:
     import json
 
     from fedcast.clustering import explain
+    from fedcast.writing import written_aside
 
     content = {"comparison": [row.as_dict() for row in rows], "explanation": explain(shown).as_dict()}
-    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    with written_aside(path) as aside:
+        aside.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedcast.errors import FedcastError
+from fedcast.writing import written_aside
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,11 +32,6 @@ def save_figure(figure: Figure, path: str | Path, dpi: int = 160) -> Path:
     """Write a figure; folders are made, a half-written file never stays."""
     path = Path(path)
     check_figure_path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
+    with written_aside(path) as aside:
         figure.savefig(aside, format=path.suffix[1:].lower(), dpi=dpi, bbox_inches="tight", facecolor="white")
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
     return path

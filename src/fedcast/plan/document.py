@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from fedcast.errors import FedcastError
 from fedcast.plan.make import Delay, LeakagePoint, SharingPlan
 from fedcast.scenario import Scenario
+from fedcast.writing import written_aside
 
 VERSION: Literal[1] = 1
 
@@ -118,13 +118,8 @@ def plan_from_json(text: str, where: str = "plan") -> SharingPlan:
 def save_plan(plan: SharingPlan, path: str | Path) -> Path:
     """Write a plan; written aside and then renamed."""
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
+    with written_aside(path) as aside:
         aside.write_text(plan_to_json(plan), encoding="utf-8")
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
     return path
 
 

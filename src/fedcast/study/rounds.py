@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -14,6 +13,7 @@ from fedcast.errors import FedcastError
 from fedcast.heterogeneity import average_emd, average_js, mixture_shift
 from fedcast.scenario import Scenario
 from fedcast.study.single import train_scenario
+from fedcast.writing import written_aside
 
 _FORMS: tuple[FormName, ...] = ("paper", "theory", "extended")
 
@@ -128,16 +128,10 @@ def fit_runs(
 
 def save_runs(runs: Sequence[RoundsRun], path: Path) -> Path:
     """Write the runs as CSV; written aside and then renamed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with aside.open("w", newline="", encoding="utf-8") as stream:
-            writer = csv.DictWriter(stream, [item.name for item in fields(RoundsRun)])
-            writer.writeheader()
-            writer.writerows(asdict(run) for run in runs)
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
+    with written_aside(path) as aside, aside.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, [item.name for item in fields(RoundsRun)])
+        writer.writeheader()
+        writer.writerows(asdict(run) for run in runs)
     return path
 
 

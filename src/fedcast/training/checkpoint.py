@@ -12,6 +12,7 @@ import torch
 from fedcast.errors import FedcastError
 from fedcast.training.algorithm import ServerState, Tensors
 from fedcast.training.history import History, Record
+from fedcast.writing import written_aside
 
 _VERSION = 1
 
@@ -34,16 +35,10 @@ def save_checkpoint(
         "user_controls": user_controls,
         "records": [asdict(record) for record in history.records],
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with aside.open("wb") as stream:
-            torch.save(content, stream)
-            stream.flush()
-            os.fsync(stream.fileno())
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
+    with written_aside(path) as aside, aside.open("wb") as stream:
+        torch.save(content, stream)
+        stream.flush()
+        os.fsync(stream.fileno())
 
 
 def load_checkpoint(

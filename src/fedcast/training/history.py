@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from fedcast.errors import FedcastError
+from fedcast.writing import written_aside
 
 _VERSION = 1
 
@@ -95,13 +95,8 @@ class History:
         }
         if path.suffix not in writers:
             raise FedcastError(f"{path}: unknown kind of file {path.suffix!r}; expected {', '.join(writers)}")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        aside = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
+        with written_aside(path) as aside:
             writers[path.suffix](aside)
-            aside.replace(path)
-        finally:
-            aside.unlink(missing_ok=True)
         return path
 
     def _rows(self) -> tuple[list[str], list[Sequence[Any]]]:
