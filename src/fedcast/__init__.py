@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fedcast.heterogeneity import Skew, average_emd, share, skew_of
     from fedcast.plan import SharingPlan, load_plan, make_plan, save_plan
     from fedcast.scenario import Scenario, load_scenario, preset, to_toml
-    from fedcast.study.single import train_scenario
+    from fedcast.study.run import train_scenario
     from fedcast.world import World, make_world
 
 __version__ = "0.1.0"
@@ -40,7 +40,7 @@ _HOME_OF = {
     "load_scenario": "scenario",
     "preset": "scenario",
     "to_toml": "scenario",
-    "train_scenario": "study.single",
+    "train_scenario": "study.run",
     "World": "world",
     "make_world": "world",
 }

@@ -13,3 +13,7 @@ class ScenarioError(FedcastError):
 
 class DataError(FedcastError):
     """A dataset, partition or table that is missing, damaged or impossible."""
+
+
+class OutsideFitError(FedcastError):
+    """A skew or a target accuracy that a fit of rounds says nothing about."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from fedcast.data.assignment import Assignment, assignment_from_owners
 from fedcast.data.population import Population
 from fedcast.errors import FedcastError
 from fedcast.random import generator
-from fedcast.writing import written_aside
+from fedcast.tables import save_table
 
 Ints = NDArray[np.int64]
 
@@ -55,13 +54,8 @@ class Ledger:
         return np.divide(counts, sizes, out=np.zeros(len(sizes)), where=sizes > 0)
 
     def save(self, path: str | Path) -> Path:
-        """Write sample,sender,receiver as CSV; written aside and then renamed."""
-        path = Path(path)
-        with written_aside(path) as aside, aside.open("w", newline="", encoding="utf-8") as stream:
-            writer = csv.writer(stream)
-            writer.writerow(["sample", "sender", "receiver"])
-            writer.writerows(zip(self.samples.tolist(), self.senders.tolist(), self.receivers.tolist(), strict=True))
-        return path
+        """Write sample, sender and receiver as .csv or .parquet."""
+        return save_table({"sample": self.samples, "sender": self.senders, "receiver": self.receivers}, path)
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fedcast.clustering import Clustering, Problem, make_problem
 from fedcast.cost import Fleet, RoundCost, SharingCost, fleet_of, round_cost, sharing_cost
 from fedcast.data import Population, describe, make_population
@@ -97,7 +100,7 @@ class TaskCost:
         sharing_s: delay before the first round.
         sharing_j: energy of all heads that send.
         sharing_bytes: bytes on the air while sharing.
-        round: one round of all users.
+        round: one round of the users that train, in the order of their ids.
     """
 
     sharing_s: float
@@ -116,12 +119,19 @@ class TaskCost:
         return self.round.uploaded_bytes + self.round.broadcast_bytes
 
 
-def task_cost(world: World, clustering: Clustering) -> TaskCost:
+def task_cost(world: World, clustering: Clustering, trained: NDArray[np.bool_] | None = None) -> TaskCost:
     """Delay, energy and bytes of a clustering in its world.
 
     What the server broadcasts goes over the downlink at the worst user's rate; its energy is not a user's.
+
+    Args:
+        world: the world.
+        clustering: of its users.
+        trained: bool[K], who trains; None: all.
     """
-    cost = round_cost(world.fleet, clustering.after.sizes)
+    everyone = np.ones(world.skew.num_users, dtype=bool)
+    users = everyone if trained is None else trained
+    cost = round_cost(world.fleet.of(users), clustering.after.sizes[users])
     if clustering.broadcast is not None:
         bits = world.bits_per_sample * clustering.broadcast.volume
         delay = float(bits * world.fleet.links.down_s_per_bit.max())

@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 
 from fedcast.allocation.forms import FORMS, Curve, FormName
-from fedcast.errors import FedcastError
+from fedcast.errors import OutsideFitError
 from fedcast.heterogeneity import Floats
 from fedcast.random import generator
 
@@ -165,7 +165,7 @@ class RoundsModel:
             asked["shift of the mixture"] = (shift, self.shift_range)
         for what, (value, (low, high)) in asked.items():
             if not low - _ROUNDING <= value <= high + _ROUNDING:
-                raise FedcastError(
+                raise OutsideFitError(
                     f"rounds.fit {self.name!r}: the {what} is {value:.4g}, the fit covers {low:.4g} to {high:.4g}; "
                     f"choose a fit that covers it, or make one with `fedcast fit-rounds`"
                 )
@@ -176,7 +176,7 @@ class RoundsModel:
             return
         reached = self.accuracy.at(skew)
         if reached < self.target_accuracy:
-            raise FedcastError(
+            raise OutsideFitError(
                 f"rounds.target_accuracy: {self.target_accuracy} is above the {reached:.4f} that training ends with at "
                 f"an average {self.measure.upper()} of {skew:.4g} (fit {self.name!r}); lower the target, or share more"
             )
@@ -204,7 +204,7 @@ class RoundsModel:
         sound = self._sound(candidates, up_to)
         kept = candidates[sound]
         if not len(kept) or (not len(self.samples) and len(kept) < count):
-            raise FedcastError(
+            raise OutsideFitError(
                 f"rounds.fit {self.name!r}: {len(candidates) - len(kept)} of {len(candidates)} draws of its parameters "
                 f"have a pole, a fall or more than {self.round_scale * self.max_rounds:.4g} rounds below an average "
                 f"{self.measure.upper()} of {up_to:.4g}; the fit is too uncertain there: make one with "

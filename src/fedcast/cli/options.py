@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 ScenarioFile = Annotated[
     Path | None, typer.Argument(metavar="[SCENARIO.toml]", help="Scenario file; without one, the preset.")
 ]
-Preset = Annotated[str, typer.Option(help="Values that the file leaves out: default or paper.")]
+Preset = Annotated[str, typer.Option(help="Values that the file leaves out: default, paper, digits or mnist.")]
 Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one value, e.g. data.alpha=0.5. Repeatable."),

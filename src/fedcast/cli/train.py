@@ -22,32 +22,32 @@ def train(
     preset: Preset = "default",
     overrides: Overrides = None,
     data_dir: DataDir = None,
-    out: Annotated[Path, typer.Option(help="Folder for history, ledger and checkpoint.")] = Path("out/train"),
-    resume: Annotated[bool, typer.Option(help="Go on from the folder's checkpoint, if there is one.")] = True,
+    out: Annotated[Path, typer.Option(help="Folder for runs; each gets a folder of its own in it.")] = Path("out/runs"),
+    resume: Annotated[bool, typer.Option(help="Go on from the run's checkpoint, if there is one.")] = True,
 ) -> None:
-    """Train once: cluster, share, then federated learning. Ctrl-C stops after a checkpoint."""
+    """Train once: plan, share, then federated learning. Ctrl-C stops after a checkpoint."""
     from rich.console import Console
 
-    from fedcast.study.single import save_run, train_scenario
+    from fedcast.study.store import do_run, forget_run, load_run, run_folder
 
     scenario = read_scenario(path, preset, overrides)
-    checkpoint = out / "checkpoint.pt"
     if not resume:
-        checkpoint.unlink(missing_ok=True)
-    console = Console(stderr=True)
-    with _Bar(console, scenario.training.rounds) as show, _interrupts() as asked:
-        run = train_scenario(scenario, data_dir=data_dir, checkpoint=checkpoint, progress=show, should_stop=asked)
-    save_run(run, out)
+        forget_run(run_folder(out, scenario))
+    with _Bar(Console(stderr=True), scenario.training.rounds) as show, _interrupts() as asked:
+        folder = do_run(scenario, out, data_dir=data_dir, progress=show, should_stop=asked)
+    if folder is None:
+        typer.echo("stopped after a checkpoint; the same command goes on from there")
+        return
+    run = load_run(folder)
     last, target = run.history.records[-1], scenario.rounds.target_accuracy
     reached = run.history.rounds_to(target)
     answer = f"reached in round {reached}" if reached is not None else "not reached"
     typer.echo(
-        f"{run.clustering.rule}: accuracy {last.accuracy:.4f} after round {last.round} (worst tenth of users "
+        f"{run.rule}: accuracy {last.accuracy:.4f} after round {last.round} (worst tenth of users "
         f"{last.worst_accuracy:.4f}), simulated {last.seconds:,.1f} s and {last.energy_j:,.3g} J; "
-        f"target {target} {answer}\n{len(run.ledger):,} samples were shared; everything is in {out}"
+        f"target {target} {answer}\n{run.facts.distinct_samples:,} samples were shared with "
+        f"{run.facts.members:,} users; everything is in {folder}"
     )
-    if run.outcome.stopped:
-        typer.echo(f"{run.outcome.stopped}; the same command goes on from there")
 
 
 class _Bar:

@@ -2,13 +2,14 @@
 
 from fedcast.plan.diff import PlanDiff, diff_plans
 from fedcast.plan.document import load_plan, plan_from_json, plan_schema, plan_to_json, save_plan
-from fedcast.plan.make import Delay, LeakagePoint, SharingPlan, make_plan
+from fedcast.plan.make import Delay, LeakagePoint, SharingPlan, clustering_of, make_plan
 
 __all__ = [
     "Delay",
     "LeakagePoint",
     "PlanDiff",
     "SharingPlan",
+    "clustering_of",
     "diff_plans",
     "load_plan",
     "make_plan",

@@ -166,6 +166,14 @@ def make_plan(
     return _plan(world, best, without, curve, passes)
 
 
+def clustering_of(world: World, plan: SharingPlan) -> Clustering:
+    """The clusters of a plan, with its volumes, in the world that it was made for."""
+    settings = plan.scenario.clustering.model_copy(update={"composition": plan.composition})
+    problem = replace(world.problem(settings), volumes=plan.shared.astype(np.float64))
+    ignores_graph = settings.rule == "random" and not settings.respect_graph
+    return Clustering(problem, plan.head_of, ignores_graph=ignores_graph)
+
+
 class _Planner:
     """Clustering and allocation of one world."""
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from fedcast.allocation import RoundsFit, fit_accuracy, fit_rounds
@@ -12,8 +11,8 @@ from fedcast.allocation.forms import FormName
 from fedcast.errors import FedcastError
 from fedcast.heterogeneity import average_emd, average_js, mixture_shift
 from fedcast.scenario import Scenario
-from fedcast.study.single import train_scenario
-from fedcast.writing import written_aside
+from fedcast.study.run import train_scenario
+from fedcast.tables import save_table
 
 _FORMS: tuple[FormName, ...] = ("paper", "theory", "extended")
 
@@ -77,7 +76,13 @@ def run_grid(
 def _run(scenario: Scenario, share: float, rule: str, seed: int, data_dir: Path | None) -> RoundsRun:
     data = scenario.data.model_copy(update={"partition": "label_skew", "single_class_share": share})
     clustering = scenario.clustering.model_copy(update={"rule": rule})
-    changed = scenario.model_copy(update={"data": data, "clustering": clustering, "seed": seed})
+    ratio = clustering.sharing_ratio
+    allocation = scenario.allocation.model_copy(
+        update={"method": "fixed", "fixed_ratio": ratio, "max_sharing_ratio": ratio}
+    )
+    changed = scenario.model_copy(
+        update={"data": data, "clustering": clustering, "allocation": allocation, "seed": seed}
+    )
     trained = train_scenario(changed, data_dir=data_dir)
     skew, after = trained.world.skew, trained.clustering.after
     reached = trained.history.rounds_to(scenario.rounds.target_accuracy)
@@ -127,12 +132,8 @@ def fit_runs(
 
 
 def save_runs(runs: Sequence[RoundsRun], path: Path) -> Path:
-    """Write the runs as CSV; written aside and then renamed."""
-    with written_aside(path) as aside, aside.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(stream, [item.name for item in fields(RoundsRun)])
-        writer.writeheader()
-        writer.writerows(asdict(run) for run in runs)
-    return path
+    """Write the runs as .csv or .parquet."""
+    return save_table({item.name: [getattr(run, item.name) for run in runs] for item in fields(RoundsRun)}, path)
 
 
 def load_runs(path: Path) -> list[RoundsRun]:

@@ -8,5 +8,6 @@ from __future__ import annotations
 
 from fedcast.tables.reading import column_names, read_table, read_user_table
 from fedcast.tables.table import Column, Table
+from fedcast.tables.writing import save_table
 
-__all__ = ["Column", "Table", "column_names", "read_table", "read_user_table"]
+__all__ = ["Column", "Table", "column_names", "read_table", "read_user_table", "save_table"]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import json
-from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from fedcast.errors import FedcastError
+from fedcast.tables import save_table
 from fedcast.writing import written_aside
 
 _VERSION = 1
@@ -85,43 +84,22 @@ class History:
         """All records as JSON."""
         return json.dumps({"version": _VERSION, "records": [asdict(record) for record in self.records]}, indent=1)
 
+    def columns(self) -> dict[str, list[Any]]:
+        """All quantities by name, the accuracies of classes each in a column of its own."""
+        classes = max((len(record.class_accuracy) for record in self.records), default=0)
+        columns = {name: self.column(name) for name in _SCALARS}
+        for label in range(classes):
+            columns[f"accuracy_of_class_{label}"] = [record.class_accuracy[label] for record in self.records]
+        return columns
+
     def save(self, path: str | Path) -> Path:
         """Write .json, .csv or .parquet, by the suffix; written aside and then renamed."""
         path = Path(path)
-        writers: dict[str, Callable[[Path], None]] = {
-            ".json": lambda target: _write_text(target, self.to_json()),
-            ".csv": self._write_csv,
-            ".parquet": self._write_parquet,
-        }
-        if path.suffix not in writers:
-            raise FedcastError(f"{path}: unknown kind of file {path.suffix!r}; expected {', '.join(writers)}")
+        if path.suffix != ".json":
+            return save_table(self.columns(), path)
         with written_aside(path) as aside:
-            writers[path.suffix](aside)
+            aside.write_text(self.to_json(), encoding="utf-8")
         return path
-
-    def _rows(self) -> tuple[list[str], list[Sequence[Any]]]:
-        classes = max((len(record.class_accuracy) for record in self.records), default=0)
-        names = [*_SCALARS, *(f"accuracy_of_class_{label}" for label in range(classes))]
-        return names, [
-            [*(getattr(record, name) for name in _SCALARS), *record.class_accuracy] for record in self.records
-        ]
-
-    def _write_csv(self, path: Path) -> None:
-        names, rows = self._rows()
-        with path.open("w", newline="", encoding="utf-8") as stream:
-            writer = csv.writer(stream)
-            writer.writerow(names)
-            writer.writerows(rows)
-
-    def _write_parquet(self, path: Path) -> None:
-        try:
-            import pyarrow
-            import pyarrow.parquet
-        except ImportError:
-            raise FedcastError('Parquet needs pyarrow: pip install "fedcast[parquet]"') from None
-        names, rows = self._rows()
-        columns = {name: [row[index] for row in rows] for index, name in enumerate(names)}
-        pyarrow.parquet.write_table(pyarrow.table(columns), path)
 
 
 def load_history(path: str | Path) -> History:
@@ -135,7 +113,3 @@ def load_history(path: str | Path) -> History:
     if not known:
         raise FedcastError(f"{path}: history of version {content['version']}, this fedcast reads {_VERSION}")
     return History([Record(**{**row, "class_accuracy": tuple(row["class_accuracy"])}) for row in records])
-
-
-def _write_text(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")

@@ -1,0 +1,292 @@
+"""Runs on disk: each in a folder named after all that decides it, so that none is done twice and none is mixed.
+
+A store is a folder of run folders. A run folder holds scenario.toml, versions.json, plan.json (where there is a plan),
+facts.json, tables.json (users, heads, classes), ledger.csv, history.json and .csv, checkpoint.pt and log.txt; done.json
+is written last and says that all of it is whole.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import platform
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from fedcast import __version__
+from fedcast.errors import FedcastError
+from fedcast.plan import SharingPlan, load_plan, save_plan
+from fedcast.scenario import Scenario, load_scenario, to_toml
+from fedcast.study.facts import Facts, Table, facts_of, tables_of
+from fedcast.study.run import PreparedRun, prepare_run, train_prepared
+from fedcast.training import History, Record, load_history
+from fedcast.writing import written_aside
+
+# Raised when the same scenario gives other results than before: runs of older formats are then done anew.
+RUN_FORMAT = 1
+_FILES_NAMED_BY = (
+    ("data", "file"),
+    ("geometry", "positions_file"),
+    ("trust", "links_file"),
+    ("devices", "devices_file"),
+    ("training", "dropout_file"),
+    ("rounds", "fit"),
+)
+# These change how a run is carried out, not what comes of it.
+_NOT_DECIDING = {"training": {"checkpoint_every"}}
+_PACKAGES = ("fedcast", "torch", "numpy", "scipy", "numba", "scikit-learn")
+_KEY_LENGTH = 12
+
+Progress = Callable[[Record], None]
+
+
+@dataclass(frozen=True, eq=False)
+class StoredRun:
+    """A finished run, read from its folder.
+
+    Attributes:
+        folder: where it is.
+        scenario: that it was made from.
+        facts: what was known before training.
+        history: of training.
+        plan: who shares how much; None where nothing was planned.
+        versions: of the packages that made it.
+    """
+
+    folder: Path
+    scenario: Scenario
+    facts: Facts
+    history: History
+    plan: SharingPlan | None
+    versions: dict[str, str]
+
+    @property
+    def rule(self) -> str:
+        """Its clustering rule."""
+        return self.scenario.clustering.rule
+
+    @cached_property
+    def tables(self) -> dict[str, Table]:
+        """Users, heads and classes, each by column; see `fedcast.study.facts.tables_of`."""
+        tables: dict[str, Table] = _read_json(self.folder / "tables.json")
+        return tables
+
+
+def run_key(scenario: Scenario) -> str:
+    """A hash of all that decides a run: every parameter, and the content of every file that it names.
+
+    The files of known datasets need not be read for it: they are used only if they are what they should be.
+
+    Example:
+        >>> from fedcast import Scenario
+        >>> len(run_key(Scenario()))
+        64
+    """
+    content = scenario.model_dump(mode="json")
+    for section, names in _NOT_DECIDING.items():
+        for name in names:
+            del content[section][name]
+    digest = hashlib.sha256(json.dumps([RUN_FORMAT, content], sort_keys=True).encode())
+    for path in _files_of(scenario):
+        digest.update(_digest_of(path))
+    return digest.hexdigest()
+
+
+def run_folder(store: Path, scenario: Scenario) -> Path:
+    """Where the run of a scenario stands in a store: a readable name, made unique by its key."""
+    words = [scenario.clustering.rule, scenario.allocation.method, scenario.training.algorithm, str(scenario.seed)]
+    return store / "-".join([*words, run_key(scenario)[:_KEY_LENGTH]])
+
+
+def is_done(folder: Path) -> bool:
+    """Whether the folder holds a finished run."""
+    return (folder / "done.json").is_file()
+
+
+def do_run(
+    scenario: Scenario,
+    store: Path,
+    *,
+    data_dir: Path | None = None,
+    progress: Progress | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> Path | None:
+    """The folder of a scenario's finished run: as it stands, gone on with from its checkpoint, or begun.
+
+    Other processes may do the same at the same time: one does the work, the others wait for it.
+
+    Args:
+        scenario: of the run.
+        store: folder of run folders.
+        data_dir: where dataset files are looked for first.
+        progress: called after every round.
+        should_stop: asked after every round; if it says so, the run is left with a checkpoint, and None is returned.
+    """
+    folder = run_folder(store, scenario)
+    with locked(folder):
+        if not is_done(folder):
+            _begin(folder, scenario)
+            prepared = prepare_run(scenario, data_dir=data_dir)
+            _save_prepared(folder, prepared)
+            trained = train_prepared(
+                prepared, checkpoint=folder / "checkpoint.pt", progress=progress, should_stop=should_stop
+            )
+            if trained.outcome.stopped:
+                _log(folder, trained.outcome.stopped)
+                return None
+            finish_run(folder, trained.history)
+    return folder
+
+
+def prepare_folder(scenario: Scenario, store: Path, *, data_dir: Path | None = None) -> tuple[Path, PreparedRun | None]:
+    """A run's folder with all that is known before training, for training elsewhere; None if it is done."""
+    folder = run_folder(store, scenario)
+    with locked(folder):
+        if is_done(folder):
+            return folder, None
+        _begin(folder, scenario)
+        prepared = prepare_run(scenario, data_dir=data_dir)
+        _save_prepared(folder, prepared)
+    return folder, prepared
+
+
+def finish_run(folder: Path, history: History) -> None:
+    """Write what training brought, and that the run is done."""
+    history.save(folder / "history.json")
+    history.save(folder / "history.csv")
+    _log(folder, f"finished after round {history.records[-1].round}")
+    files = sorted(path.name for path in folder.iterdir() if path.is_file() and path.name[0] != ".")
+    _write_json(folder / "done.json", {"format": RUN_FORMAT, "files": files})
+
+
+def forget_run(folder: Path) -> None:
+    """Take away what is known of a run, so that it is done anew."""
+    with locked(folder):
+        for name in ("done.json", "checkpoint.pt"):
+            (folder / name).unlink(missing_ok=True)
+
+
+def load_run(folder: str | Path) -> StoredRun:
+    """Read a finished run."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise FedcastError(f"{folder}: no such run folder")
+    if not is_done(folder):
+        begun = (folder / "scenario.toml").exists()
+        way_out = "the command that began it goes on with it" if begun else "expected a folder made by `fedcast run`"
+        raise FedcastError(f"{folder}: holds no finished run; {way_out}")
+    done = _read_json(folder / "done.json")
+    missing = [name for name in done.get("files", ()) if name != "checkpoint.pt" and not (folder / name).exists()]
+    if done.get("format") != RUN_FORMAT or missing:
+        reason = f"{', '.join(missing)} missing" if missing else f"run of format {done.get('format')}"
+        raise FedcastError(f"{folder}: {reason}; delete the folder and repeat the command that made it")
+    plan = folder / "plan.json"
+    return StoredRun(
+        folder,
+        load_scenario(folder / "scenario.toml"),
+        Facts(**_read_json(folder / "facts.json")),
+        load_history(folder / "history.json"),
+        load_plan(plan) if plan.exists() else None,
+        _read_json(folder / "versions.json"),
+    )
+
+
+def load_runs(paths: Sequence[Path]) -> list[StoredRun]:
+    """Read run folders, and all finished runs of stores."""
+    runs = []
+    for path in paths:
+        if (path / "scenario.toml").exists():
+            runs.append(load_run(path))
+            continue
+        inside = [folder for folder in sorted(path.glob("*/")) if is_done(folder)] if path.is_dir() else []
+        if not inside:
+            raise FedcastError(f"{path}: no finished run in it; `fedcast run` or `fedcast compare` make some")
+        runs += [load_run(folder) for folder in inside]
+    return runs
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold a run folder alone; waits for another process that does. Killed processes hold nothing."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _begin(folder: Path, scenario: Scenario) -> None:
+    text = to_toml(scenario)
+    path = folder / "scenario.toml"
+    if path.exists():
+        if load_scenario(path) != _deciding(scenario, load_scenario(path)):
+            raise FedcastError(
+                f"{path}: was changed after the run began; a run folder belongs to one scenario: "
+                f"delete the folder, and call fedcast with the changed scenario instead"
+            )
+    else:
+        with written_aside(path) as aside:
+            aside.write_text(text, encoding="utf-8")
+    _write_json(folder / "versions.json", versions())
+    _log(folder, f"begun by process {os.getpid()}")
+
+
+def _deciding(scenario: Scenario, stored: Scenario) -> Scenario:
+    """The scenario with what does not decide a run taken from the stored one."""
+    every = stored.training.checkpoint_every
+    return scenario.model_copy(update={"training": scenario.training.model_copy(update={"checkpoint_every": every})})
+
+
+def _save_prepared(folder: Path, prepared: PreparedRun) -> None:
+    if prepared.plan is not None:
+        save_plan(prepared.plan, folder / "plan.json")
+    _write_json(folder / "facts.json", asdict(facts_of(prepared)))
+    _write_json(folder / "tables.json", tables_of(prepared))
+    prepared.shared.ledger.save(folder / "ledger.csv")
+
+
+def versions() -> dict[str, str]:
+    """Of Python and the packages that decide results."""
+    found = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = __version__ if package == "fedcast" else "absent"
+    return found
+
+
+def _files_of(scenario: Scenario) -> list[Path]:
+    named = [getattr(getattr(scenario, section), key) for section, key in _FILES_NAMED_BY]
+    return [Path(name) for name in named if name is not None and Path(name).is_file()]
+
+
+def _digest_of(path: Path) -> bytes:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").digest()
+
+
+def _log(folder: Path, message: str) -> None:
+    with (folder / "log.txt").open("a", encoding="utf-8") as stream:
+        stream.write(f"{datetime.now(UTC).isoformat(timespec='seconds')} {message}\n")
+
+
+def _write_json(path: Path, content: Any) -> None:
+    with written_aside(path) as aside:
+        aside.write_text(json.dumps(content, allow_nan=False), encoding="utf-8")
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise FedcastError(f"{path}: missing; delete its folder and repeat the command that made it") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise FedcastError(f"{path}: damaged ({error}); delete its folder and repeat the command") from None

@@ -1,0 +1,178 @@
+"""Many runs: over the cores of this machine, or over a Ray cluster. What is done is kept, and never done again."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from multiprocessing import get_context
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fedcast.errors import FedcastError
+from fedcast.scenario import Scenario
+from fedcast.study.store import do_run, is_done, run_folder
+
+if TYPE_CHECKING:
+    from multiprocessing.queues import SimpleQueue
+
+    from fedcast.training import Record
+
+# run, round, rounds of all, accuracy: what a bar needs.
+Progress = Callable[[int, int, float], None]
+_Message = tuple[int, int, float]
+
+
+def grid(
+    scenario: Scenario,
+    rules: Sequence[str],
+    methods: Sequence[str] = (),
+    algorithms: Sequence[str] = (),
+    seeds: Iterable[int] = (),
+) -> list[Scenario]:
+    """Every combination; what is empty is as in the scenario.
+
+    Where nothing is shared (rule none) or nothing allocated (central), methods would repeat one run: the first counts.
+
+    Example:
+        >>> made = grid(Scenario(), ["none", "daca"], ["jfvo", "saa"], seeds=[0, 1])
+        >>> [(one.clustering.rule, one.allocation.method, one.seed) for one in made][:4]
+        [('none', 'jfvo', 0), ('none', 'jfvo', 1), ('daca', 'jfvo', 0), ('daca', 'jfvo', 1)]
+        >>> len(made)
+        6
+    """
+    methods = methods or [scenario.allocation.method]
+    algorithms = algorithms or [scenario.training.algorithm]
+    seeds = list(seeds) or [scenario.seed]
+    made = []
+    for rule, method, algorithm, seed in itertools.product(rules, methods, algorithms, seeds):
+        if method != methods[0] and rule in ("none", "central"):
+            continue
+        content = scenario.model_dump()
+        content["seed"] = seed
+        content["clustering"]["rule"] = rule
+        content["allocation"]["method"] = method
+        content["training"]["algorithm"] = algorithm
+        made.append(Scenario.model_validate(content))
+    return list({run_folder(Path(), one): one for one in made}.values())
+
+
+def sweep(
+    scenarios: Sequence[Scenario],
+    store: Path,
+    *,
+    data_dir: Path | None = None,
+    workers: int = 1,
+    progress: Progress | None = None,
+) -> list[Path]:
+    """Do all runs that are not done yet, and return all folders, in order.
+
+    Every run computes on one thread, so that its bytes do not depend on how many run beside it. If one fails, those
+    under way are finished and kept, no other is begun, and its error is raised.
+
+    Args:
+        scenarios: of the runs.
+        store: folder of run folders.
+        data_dir: where dataset files are looked for first.
+        workers: processes; 1: in this one.
+        progress: called with place, round and accuracy after every round of every run.
+    """
+    _check_store(store)
+    todo = [place for place, scenario in enumerate(scenarios) if not is_done(run_folder(store, scenario))]
+    say = progress or (lambda *_: None)
+    if workers <= 1 or len(todo) <= 1:
+        with _one_thread():
+            for place in todo:
+                do_run(scenarios[place], store, data_dir=data_dir, progress=_told(place, say))
+    else:
+        _in_processes([(place, scenarios[place]) for place in todo], store, data_dir, min(workers, len(todo)), say)
+    return [run_folder(store, scenario) for scenario in scenarios]
+
+
+def _in_processes(
+    todo: Sequence[tuple[int, Scenario]], store: Path, data_dir: Path | None, workers: int, say: Progress
+) -> None:
+    context = get_context("spawn")
+    queue: SimpleQueue[_Message | None] = context.SimpleQueue()
+    with _listening(queue, say), ProcessPoolExecutor(workers, context, _start_worker, (queue,)) as pool:
+        # As many as there are workers, so that a failure or Ctrl-C leaves nothing waiting in the pool.
+        waiting = iter(todo)
+        under_way = {_submit(pool, *job, store, data_dir) for job in itertools.islice(waiting, workers)}
+        failure: BaseException | None = None
+        while under_way:
+            finished, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+            failure = failure or next((error for future in finished if (error := future.exception())), None)
+            if failure is None:
+                under_way |= {_submit(pool, *job, store, data_dir) for job in itertools.islice(waiting, len(finished))}
+        if failure is not None:
+            raise failure
+
+
+def _submit(
+    pool: ProcessPoolExecutor, place: int, scenario: Scenario, store: Path, data_dir: Path | None
+) -> Future[None]:
+    return pool.submit(_work, place, scenario.model_dump_json(), store, data_dir)
+
+
+_told_parent: Callable[[_Message], None]
+
+
+def _start_worker(queue: SimpleQueue[_Message | None]) -> None:
+    """In a new process: one thread, progress to the parent, and Ctrl-C left to the parent."""
+    import signal
+
+    import torch
+
+    global _told_parent
+    _told_parent = queue.put
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    torch.set_num_threads(1)
+
+
+def _work(place: int, scenario: str, store: Path, data_dir: Path | None) -> None:
+    def say(*message: object) -> None:
+        _told_parent(message)  # type: ignore[arg-type]
+
+    do_run(Scenario.model_validate_json(scenario), store, data_dir=data_dir, progress=_told(place, say))
+
+
+def _told(place: int, say: Progress) -> Callable[[Record], None]:
+    return lambda record: say(place, record.round, record.accuracy)
+
+
+@contextmanager
+def _listening(queue: SimpleQueue[_Message | None], say: Progress) -> Iterator[None]:
+    """Pass on what workers say, until the end."""
+
+    def listen() -> None:
+        while (message := queue.get()) is not None:
+            say(*message)
+
+    thread = threading.Thread(target=listen, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        queue.put(None)
+        thread.join()
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _check_store(store: Path) -> None:
+    """Refuse a place that cannot hold runs before any work is done for it."""
+    if store.exists() and not store.is_dir():
+        raise FedcastError(f"{store}: is a file, expected a folder for runs")
+    store.mkdir(parents=True, exist_ok=True)
