@@ -7,7 +7,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 .PHONY: run test test-all lint types docs bench clean
 
 run: $(VENV)/.run
-	$(BIN)/fedcast inspect --picture out/skew.png
+	$(BIN)/fedcast run
 
 test: lint types docs
 	$(BIN)/python -m pytest -n auto -m "not slow" --cov --cov-report=term:skip-covered --durations=15

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import typer
+
 from fedcast import __version__
+from fedcast.cli.app import app as command_line
 from fedcast.data import PARTITIONS
 from fedcast.scenario import PRESETS, Scenario
 from fedcast.scenario.describe import accepted, is_section
@@ -59,7 +62,30 @@ def _partitions() -> str:
     return "\n".join(lines)
 
 
-_FILLED = {"{{ scenario }}": _scenario, "{{ presets }}": _presets, "{{ partitions }}": _partitions}
+def _commands() -> str:
+    parts = []
+    for name, command in typer.main.get_command(command_line).commands.items():
+        rows = [_parameter(parameter) for parameter in command.params]
+        parts += ["", f"## fedcast {name}", "", command.help]
+        parts += ["", "| argument or option | default | meaning |", "|---|---|---|", *rows] if rows else []
+    return "\n".join(parts)
+
+
+def _parameter(parameter: Any) -> str:
+    names = [name for name in (*parameter.opts, *parameter.secondary_opts) if name.startswith("-")]
+    words = " / ".join(names) + (f" {parameter.metavar}" if parameter.metavar else "")
+    default = names[0] if parameter.default is True else parameter.default
+    shown = f"`{default}`" if default else ""
+    cells = (f"`{words.strip()}`", shown, parameter.help)
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+_FILLED = {
+    "{{ scenario }}": _scenario,
+    "{{ presets }}": _presets,
+    "{{ partitions }}": _partitions,
+    "{{ commands }}": _commands,
+}
 
 
 def _fill(_: Any, __: str, source: list[str]) -> None:

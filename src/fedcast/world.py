@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 from fedcast.clustering import Clustering, Problem, make_problem
 from fedcast.cost import Fleet, RoundCost, SharingCost, fleet_of, round_cost, sharing_cost
 from fedcast.data import Population, describe, make_population
+from fedcast.errors import FedcastError
 from fedcast.graph import Graph, build_graph, graph_from_links
-from fedcast.heterogeneity import Skew, skew_of
+from fedcast.heterogeneity import Floats, Skew, skew_of
 from fedcast.scenario import Clustering as ClusteringSettings
 from fedcast.scenario import Scenario
 from fedcast.wireless.geometry import Layout, place_users
+from fedcast.wireless.sidelink import concurrent_rate_bps
 
 _SYNTHETIC_BITS_PER_SAMPLE = 6272.0  # as an MNIST image
 
@@ -142,7 +144,33 @@ def task_cost(world: World, clustering: Clustering, trained: NDArray[np.bool_] |
 
 def multicasts(world: World, clustering: Clustering) -> SharingCost:
     """Each head's multicast."""
-    rates = world.graph.rate_bps[clustering.links] if world.graph.num_links else clustering.received * 0.0
+    rates = link_rates_bps(world, clustering)
+    unlinked = clustering.members[np.isnan(rates[clustering.members])]
+    if len(unlinked):
+        user = int(unlinked[0])
+        raise FedcastError(
+            f"user {user} has head {clustering.head_of[user]}, but no link joins them, so the delay of sharing is not "
+            f"known; set clustering.respect_graph = true, or lower sidelink.min_rate_bps and trust.min_closeness"
+        )
     return sharing_cost(
-        clustering.head_of, clustering.shared, rates, world.bits_per_sample, world.scenario.sidelink.power_w
+        clustering.head_of,
+        clustering.shared,
+        np.nan_to_num(rates),
+        world.bits_per_sample,
+        world.scenario.sidelink.power_w,
     )
+
+
+def link_rates_bps(world: World, clustering: Clustering) -> Floats:
+    """Rate of the link from each member's head, float64[K]; NaN for others.
+
+    Where heads that send at once interfere with each other, rates are known only after clustering.
+    """
+    rates = clustering.of_links(world.graph.rate_bps)
+    scenario, members = world.scenario, clustering.members
+    if scenario.sidelink.interference == "concurrent" and scenario.trust.links_file is None and len(members):
+        heads, positions = clustering.head_of[members], world.layout.positions_m
+        rates[members] = concurrent_rate_bps(
+            positions, members, heads, scenario.sidelink, scenario.geometry, scenario.seed
+        )
+    return rates

@@ -11,12 +11,16 @@ import typer
 
 from fedcast import __version__
 from fedcast.cli.cluster import cluster
+from fedcast.cli.compare import compare
 from fedcast.cli.datasets import datasets
 from fedcast.cli.fit_rounds import fit_rounds
 from fedcast.cli.init import init
 from fedcast.cli.inspect import inspect
 from fedcast.cli.network import network
 from fedcast.cli.plan import plan
+from fedcast.cli.report import report
+from fedcast.cli.reproduce import reproduce
+from fedcast.cli.run import run as run_scenario
 from fedcast.cli.train import train
 from fedcast.cli.validate import validate
 from fedcast.errors import FedcastError
@@ -32,6 +36,9 @@ app = typer.Typer(
     help="Federated learning on skewed data, made faster: who shares with whom, how much, and what it costs.",
     epilog="Errors are one line; add --debug to any command for a traceback.",
 )
+app.command("run")(run_scenario)
+app.command()(compare)
+app.command()(report)
 app.command()(init)
 app.command()(validate)
 app.command()(datasets)
@@ -41,6 +48,7 @@ app.command()(cluster)
 app.command()(plan)
 app.command()(fit_rounds)
 app.command()(train)
+app.command()(reproduce)
 
 
 def _print_version(wanted: bool) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fedcast.figures.network_map import M_PER_KM, dress_map, nearest_the_middle
 from fedcast.figures.output import INK, MUTED
@@ -53,22 +53,39 @@ class ClusterMap:
 
 def cluster_map(layout: Layout, clustering: Clustering, max_users: int = _MAX_USERS) -> ClusterMap:
     """Choose what to show: all users, or those nearest the middle."""
-    users = nearest_the_middle(layout.positions_m, max_users)
-    head = np.where(clustering.head_of >= 0, clustering.head_of, -1)
-    head[clustering.heads] = clustering.heads
-    number = np.full(len(head), -1)
-    led = head >= 0
-    number[led] = np.searchsorted(clustering.heads, head[led])
-    members = users[(clustering.head_of[users] >= 0) & np.isin(clustering.head_of[users], users)]
-    ends = np.stack([members, clustering.head_of[members]], axis=1)
+    return map_of_users(layout.positions_m, clustering.head_of, clustering.after.emd, max_users)
+
+
+def map_of_users(positions_m: ArrayLike, head_of: ArrayLike, emd: ArrayLike, max_users: int = _MAX_USERS) -> ClusterMap:
+    """The same from plain values.
+
+    Args:
+        positions_m: float[K, 2].
+        head_of: int[K], the head of each user; -1: none.
+        emd: float[K], after sharing.
+        max_users: show no more.
+
+    Example:
+        >>> shown = map_of_users([[0, 0], [100, 0], [0, 200]], [1, -1, -1], [0.5, 0.1, 0.9])
+        >>> shown.cluster.tolist(), shown.is_head.tolist(), shown.joins_km.tolist()
+        ([0, 0, -1], [False, True, False], [[[0.0, 0.0], [0.1, 0.0]]])
+    """
+    places, leads = np.asarray(positions_m, dtype=np.float64), np.asarray(head_of, dtype=np.int64)
+    users = nearest_the_middle(places, max_users)
+    heads = np.unique(leads[leads >= 0])
+    cluster_head = leads.copy()
+    cluster_head[heads] = heads
+    number = np.where(cluster_head >= 0, np.searchsorted(heads, cluster_head), -1)
+    members = users[(leads[users] >= 0) & np.isin(leads[users], users)]
+    ends = np.stack([members, leads[members]], axis=1)
     return ClusterMap(
         users=users,
-        num_users=len(head),
-        positions_km=layout.positions_m[users] / M_PER_KM,
+        num_users=len(leads),
+        positions_km=places[users] / M_PER_KM,
         cluster=number[users],
-        is_head=np.isin(users, clustering.heads),
-        emd=clustering.after.emd[users],
-        joins_km=layout.positions_m[ends] / M_PER_KM,
+        is_head=np.isin(users, heads),
+        emd=np.asarray(emd, dtype=np.float64)[users],
+        joins_km=places[ends] / M_PER_KM,
         join_cluster=number[members],
     )
 

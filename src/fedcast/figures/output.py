@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMATS = (".png", ".svg", ".pdf")
+# So that the same figure has the same bytes.
+_WITHOUT_DATE: dict[str, dict[str, str | None]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 
 INK = "#1f2933"
 MUTED = "#7b8794"
@@ -32,6 +34,16 @@ def save_figure(figure: Figure, path: str | Path, dpi: int = 160) -> Path:
     """Write a figure; folders are made, a half-written file never stays."""
     path = Path(path)
     check_figure_path(path)
-    with written_aside(path) as aside:
-        figure.savefig(aside, format=path.suffix[1:].lower(), dpi=dpi, bbox_inches="tight", facecolor="white")
+    from matplotlib import rc_context
+
+    suffix = path.suffix.lower()
+    with written_aside(path) as aside, rc_context({"svg.hashsalt": "fedcast"}):
+        figure.savefig(
+            aside,
+            format=suffix[1:],
+            dpi=dpi,
+            bbox_inches="tight",
+            facecolor="white",
+            metadata=_WITHOUT_DATE.get(suffix),
+        )
     return path

@@ -2,7 +2,7 @@
 
 Clustering needs volumes before allocation knows them. It starts at `clustering.sharing_ratio`, and both are repeated
 with the volumes solved for, until the clusters stay as they are or `clustering.max_passes` is reached; the best plan is
-kept.
+kept. Users that share nothing are offered again before clusters count as settled.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fedcast.allocation import AllocationResult, allocate, load_rounds
 from fedcast.clustering import Clustering, Problem, cluster
 from fedcast.errors import FedcastError
 from fedcast.heterogeneity import Floats, Ints, average_emd, average_js, mixture_shift
 from fedcast.scenario import Scenario
-from fedcast.world import World, make_world, multicasts
+from fedcast.world import World, link_rates_bps, make_world, multicasts
 
 _CURVE_SHARES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 # A point of the curve needs few stochastic steps: the closing steps on all samples find the same volumes to 0.1 %.
@@ -194,35 +194,55 @@ class _Planner:
             self.rounds,
             settings,
             bits_per_sample=self.world.bits_per_sample,
+            rate_bps=link_rates_bps(self.world, clustering),
             beta_samples=scenario.rounds.beta_samples,
             seed=scenario.seed,
         )
 
     def settle(self, ratios: Floats, carried: Clustering | None) -> tuple[AllocationResult, int]:
-        """Repeat clustering and allocation until clusters stay, and keep the best."""
+        """Repeat clustering and allocation until clusters stay, whatever is offered next, and keep the best."""
         found = [] if carried is None else [self.allocate(carried)]
         seen: set[bytes] = set()
-        passes = 0
+        offers = [ratios]
         for _ in range(self.world.scenario.clustering.max_passes):
+            clustering = self._unseen(offers, seen)
+            if clustering is None:
+                break
+            found.append(self.allocate(clustering))
+            offers = self._solved_ratios(found[-1])
+        return min(found, key=lambda result: result.objective_s), len(seen)
+
+    def _unseen(self, offers: Sequence[Floats], seen: set[bytes]) -> Clustering | None:
+        """Clusters of the first offer, ratios of all users, that gives any not seen before; None: they stay."""
+        for ratios in offers:
             volumes = np.floor(ratios * self.problem.skew.sizes)
             clustering = cluster(replace(self.problem, volumes=volumes))
             key = clustering.head_of.tobytes()
-            if key in seen:
-                break
-            seen.add(key)
-            passes += 1
-            found.append(self.allocate(clustering))
-            ratios = self._solved_ratios(found[-1], ratios)
-        return min(found, key=lambda result: result.objective_s), passes
+            if key not in seen:
+                seen.add(key)
+                return clustering
+        return None
 
-    def _solved_ratios(self, result: AllocationResult, before: Floats) -> Floats:
-        """Ratios solved for; users that are no heads take the heads' mean, as far as they consent."""
+    def _solved_ratios(self, result: AllocationResult) -> list[Floats]:
+        """What to cluster with next: heads at their solved ratios, the others at the heads' mean.
+
+        A head solved to 0 cannot lead the next clusters, and lowers the mean. That is tried first, since it mostly was
+        a bad head. If it leads to nothing new, all but the heads that share are offered again: at the mean of these,
+        then at the ratio that planning started with.
+        """
         heads = result.clustering.heads
-        sizes = self.problem.skew.sizes
-        if not len(heads):
-            return before
-        solved = result.shared[heads] / sizes[heads]
-        ratios: Floats = np.minimum(solved.mean(), self.world.fleet.devices.consent)
+        solved = result.shared[heads] / self.problem.skew.sizes[heads]
+        shares = solved > 0
+        offers = [self._offer(_ratios(self.problem), heads[shares], solved[shares])]
+        if shares.any():
+            offers.insert(0, self._offer(solved[shares].mean(), heads[shares], solved[shares]))
+        if not shares.all():
+            offers.insert(0, self._offer(solved.mean(), heads, solved))
+        return offers
+
+    def _offer(self, others: ArrayLike, heads: Ints, solved: Floats) -> Floats:
+        """Ratios of all users: some heads as solved, the others as given, as far as they consent."""
+        ratios: Floats = np.minimum(others, self.world.fleet.devices.consent)
         ratios[heads] = solved
         return ratios
 

@@ -258,9 +258,10 @@ def _test(name: str, pairs: Sequence[tuple[Score, Score]]) -> PairedTest:
 
 def _speed_up(met: Sequence[tuple[Score, Score]]) -> Interval | None:
     """Geometric mean; its interval is that of the logarithms, so the half width is a share of the mean."""
-    if not met:
+    both = [(one.total_s, other.total_s) for one, other in met if one.total_s > 0 and other.total_s > 0]
+    if not both:
         return None
-    logs = interval([math.log(other.total_s / one.total_s) for one, other in met if one.total_s > 0])
+    logs = interval([math.log(other / one) for one, other in both])
     half = None if logs.half_width is None else math.exp(logs.mean) * math.sinh(logs.half_width)
     return Interval(math.exp(logs.mean), half, logs.count)
 

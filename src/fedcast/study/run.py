@@ -7,15 +7,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from torch import nn
 
 from fedcast.clustering import Clustering, cluster
 from fedcast.cost import feasibility
+from fedcast.data import Dataset
 from fedcast.data.assignment import Assignment, assignment_from_owners
 from fedcast.errors import FedcastError, OutsideFitError
 from fedcast.heterogeneity import skew_of
 from fedcast.plan import SharingPlan, clustering_of, make_plan
 from fedcast.scenario import Scenario
-from fedcast.scenario.sections import MODEL_OF_DATASET, USUAL_MODEL
+from fedcast.scenario.sections import MODEL_OF_DATASET, USUAL_MODEL, WEIGHTS_OF_MODEL
 from fedcast.sharing import Ledger, Shared, share_samples
 from fedcast.tables import Column, read_table
 from fedcast.training import Clock, Federation, History, Outcome, Record, build_model, train
@@ -81,6 +83,8 @@ def train_scenario(
     scenario: Scenario,
     *,
     data_dir: str | Path | None = None,
+    world: World | None = None,
+    model: nn.Module | None = None,
     checkpoint: Path | None = None,
     progress: Callable[[Record], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
@@ -90,14 +94,23 @@ def train_scenario(
     A clustering rule of ``none`` is plain federated learning; an allocation method of ``fixed`` shares
     `allocation.fixed_ratio` of every head's samples, whatever it costs.
 
+    Args:
+        scenario: all parameters.
+        data_dir: where dataset files are looked for first.
+        world: if it does not come from the scenario's dataset, or is at hand.
+        model: any module whose state is all weights; None: the one that `training.model` names.
+        checkpoint: file to go on from, if it is there, and to write now and then.
+        progress: called after every round.
+        should_stop: asked after every round; if it says so, a checkpoint is written and training ends.
+
     Example:
         >>> from fedcast import load_scenario
         >>> run = train_scenario(load_scenario(base="digits", overrides=["training.rounds=1"]))
         >>> len(run.history), len(run.ledger) > 0
         (2, True)
     """
-    prepared = prepare_run(scenario, data_dir=data_dir)
-    return train_prepared(prepared, checkpoint=checkpoint, progress=progress, should_stop=should_stop)
+    prepared = prepare_run(scenario, data_dir=data_dir, world=world)
+    return train_prepared(prepared, model=model, checkpoint=checkpoint, progress=progress, should_stop=should_stop)
 
 
 def prepare_run(scenario: Scenario, *, data_dir: str | Path | None = None, world: World | None = None) -> PreparedRun:
@@ -142,22 +155,21 @@ def plan_if_needed(world: World) -> SharingPlan | None:
 def train_prepared(
     prepared: PreparedRun,
     *,
+    model: nn.Module | None = None,
     checkpoint: Path | None = None,
     progress: Callable[[Record], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> TrainedRun:
-    """Train what was prepared; from a checkpoint, if there is one."""
+    """Train what was prepared, the scenario's model or one's own; from a checkpoint, if there is one."""
     world, scenario = prepared.world, prepared.world.scenario
     dataset = world.population.dataset
     assert dataset is not None
     federation = Federation(
         dataset, prepared.shared.assignment, world.population.sizes, skew_of(world.population.counts).distributions
     )
-    shape = (dataset.inputs.length,) if not isinstance(dataset.inputs, np.ndarray) else dataset.inputs.shape[1:]
-    model = build_model(model_name(scenario), tuple(shape), dataset.num_classes, scenario.seed)
     outcome = train(
         federation,
-        model,
+        _named_model(scenario, dataset) if model is None else _own_model(model, scenario),
         scenario.training,
         seed=scenario.seed,
         clock=prepared.clock,
@@ -173,6 +185,22 @@ def model_name(scenario: Scenario) -> str:
     """The model that a scenario trains; auto is the usual one of its dataset."""
     name = scenario.training.model
     return MODEL_OF_DATASET.get(scenario.data.dataset, USUAL_MODEL) if name == "auto" else name
+
+
+def _named_model(scenario: Scenario, dataset: Dataset) -> nn.Module:
+    shape = (dataset.inputs.length,) if not isinstance(dataset.inputs, np.ndarray) else dataset.inputs.shape[1:]
+    return build_model(model_name(scenario), tuple(shape), dataset.num_classes, scenario.seed)
+
+
+def _own_model(model: nn.Module, scenario: Scenario) -> nn.Module:
+    """A model whose size the scenario knows: delays and bytes are those of its weights."""
+    weights = sum(weight.numel() for weight in model.parameters())
+    if scenario.training.model_weights is None and weights != WEIGHTS_OF_MODEL.get(model_name(scenario)):
+        raise FedcastError(
+            f"training.model_weights: unset, and the model has {weights:,} weights; "
+            f"set it to {weights}, so that delays and bytes are those of this model"
+        )
+    return model
 
 
 def dropouts(scenario: Scenario) -> set[tuple[int, int]]:

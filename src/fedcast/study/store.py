@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import platform
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -165,6 +165,16 @@ def finish_run(folder: Path, history: History) -> None:
     _log(folder, f"finished after round {history.records[-1].round}")
     files = sorted(path.name for path in folder.iterdir() if path.is_file() and path.name[0] != ".")
     _write_json(folder / "done.json", {"format": RUN_FORMAT, "files": files})
+
+
+def accept_run(folder: Path, files: Mapping[str, bytes]) -> Path:
+    """Take in the files of a run that was done elsewhere, done.json last; a run that is done stays as it is."""
+    with locked(folder):
+        if not is_done(folder):
+            for name in sorted(files, key=lambda name: name == "done.json"):
+                with written_aside(folder / name) as aside:
+                    aside.write_bytes(files[name])
+    return folder
 
 
 def forget_run(folder: Path) -> None:

@@ -203,9 +203,8 @@ class _Run:
             total.add(block, share, effective if self.training.algorithm == "fednova" else None)
             if controls:
                 self._update_controls(block, current, steps, state, total)
-        if state.control:
-            for control, moved in zip(state.control, total.control, strict=True):
-                control.add_(moved, alpha=1 / len(self.federation.own_sizes))
+        for control, moved in zip(state.control, total.control, strict=False):
+            control.add_(moved)
         server_step(self.training, state, total.change(self.training.algorithm))
         return float(total.loss) / total.steps, total.drift()
 
@@ -213,10 +212,13 @@ class _Run:
         self, block: BlockResult, current: Round, steps: Tensor, state: ServerState, total: _Sum
     ) -> None:
         index = torch.from_numpy(block.users).to(self.device)
+        # The server's variate is the mean of all users' in the weights of the aggregation: with any other mean the
+        # corrections would not cancel, and where sizes differ the error would feed itself until training diverges.
+        share = torch.from_numpy(self.user_weights[block.users] / self.user_weights.sum()).to(self.device)
         for position, moved in enumerate(block.change):
             own = current.user_controls[position][index]
             new = new_control(state.control[position], own, moved, steps.to(moved.dtype), current.learning_rate)
-            total.control[position] += (new - own).sum(0)
+            total.control[position] += torch.tensordot(share.to(moved.dtype), new - own, dims=1)
             current.user_controls[position][index] = new
 
     def _check(self, number: int, block: BlockResult) -> None:
@@ -307,7 +309,15 @@ def choose_device(name: str) -> torch.device:
 
 def choose_engine(name: str, task: Task) -> Engine:
     """The engine of that name; auto stacks users unless a single one fills the cache of a CPU."""
-    if name == "loop" or (name == "auto" and task.device.type == "cpu" and block_size(task) < 2):
+    recurrent = next((type(part).__name__ for part in task.model.modules() if isinstance(part, nn.RNNBase)), None)
+    if recurrent is not None and name == "stacked":
+        raise FedcastError(
+            f"training.engine = stacked: PyTorch cannot step many users of nn.{recurrent} at once; "
+            f"use auto or loop, or cells such as those of the model lstm"
+        )
+    if name == "loop" or recurrent is not None:
+        return LoopEngine(task)
+    if name == "auto" and task.device.type == "cpu" and block_size(task) < 2:
         return LoopEngine(task)
     return StackedEngine(task)
 

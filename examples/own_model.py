@@ -1,0 +1,40 @@
+"""Your own model: any torch.nn.Module whose state is all weights (group norm instead of batch norm)."""
+
+import torch
+from torch import nn
+
+import fedcast
+
+
+class Residual(nn.Module):
+    """A small residual network for images of 8 x 8."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(1, 12, 3, padding=1)
+        self.second = nn.Sequential(nn.GroupNorm(4, 12), nn.ReLU(), nn.Conv2d(12, 12, 3, padding=1))
+        self.last = nn.Linear(12 * 4 * 4, 10)
+
+    def forward(self, images):
+        """Scores of the ten digits."""
+        features = self.first(images)
+        return self.last(nn.functional.max_pool2d(features + self.second(features), 2).flatten(1))
+
+
+torch.manual_seed(0)  # of the first weights; fedcast itself has no global random state
+model = Residual()
+weights = sum(weight.numel() for weight in model.parameters())
+scenario = fedcast.load_scenario(
+    base="digits",
+    # The number of weights is told, since delay, energy and bytes of every round follow from it.
+    overrides=[f"training.model_weights={weights}", "clustering.rule=blend", "training.rounds=10"],
+)
+
+
+def show(record) -> None:
+    """Called after every round."""
+    print(f"round {record.round:2}: accuracy {record.accuracy:.3f}, {record.seconds:.1f} simulated seconds")
+
+
+run = fedcast.train_scenario(scenario, model=model, progress=show)
+print(f"{weights:,} weights, {len(run.ledger):,} samples received by other users")

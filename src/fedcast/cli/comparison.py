@@ -1,0 +1,155 @@
+"""What `fedcast run` and `fedcast compare` have in common: progress of many runs, and the table at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from fedcast.scenario import Scenario
+    from fedcast.study.compare import Interval, Row
+    from fedcast.study.store import StoredRun
+
+Workers = Annotated[int | None, typer.Option(min=1, help="Runs at the same time; else one for each core.")]
+Log = Annotated[
+    list[str] | None,
+    typer.Option(metavar="TRACKER[=PLACE]", help="Also log to tensorboard or mlflow. Repeatable."),
+]
+
+_COLUMNS = 4  # strategies side by side on a screen
+
+
+def words(option: str, text: str) -> list[str]:
+    """The words of an option that takes several, separated by commas."""
+    found = [word.strip() for word in text.split(",") if word.strip()]
+    if not found:
+        raise typer.BadParameter(f"{option}: expected names separated by commas")
+    return list(dict.fromkeys(found))
+
+
+def do_runs(
+    scenarios: Sequence[Scenario],
+    store: Path,
+    console: Console,
+    *,
+    data_dir: Path | None = None,
+    workers: int | None = None,
+    ray_address: str | None = None,
+) -> list[StoredRun]:
+    """All runs, those that are done as they are, with a bar for each that is under way."""
+    import os
+
+    from fedcast.study.store import is_done, load_run, run_folder
+    from fedcast.study.sweep import sweep
+
+    done = sum(is_done(run_folder(store, scenario)) for scenario in scenarios)
+    if done:
+        console.print(f"{done} of {len(scenarios)} runs are done already and are used as they are", highlight=False)
+    with _Bars(scenarios, done, console) as show:
+        folders = sweep(
+            scenarios,
+            store,
+            data_dir=data_dir,
+            workers=workers or os.cpu_count() or 1,
+            ray_address=ray_address,
+            progress=show,
+        )
+    return [load_run(folder) for folder in folders]
+
+
+class _Bars:
+    """One bar over all runs, and one for each run under way."""
+
+    def __init__(self, scenarios: Sequence[Scenario], done: int, console: Console) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self.scenarios, self.tasks = scenarios, {}  # type: ignore[var-annotated]
+        self.progress = Progress(
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[state]}"),
+            TimeRemainingColumn(), console=console, transient=True,
+        )  # fmt: skip
+        self.all = self.progress.add_task("runs", total=len(scenarios), completed=done, state="")
+
+    def __enter__(self) -> Callable[[int, int, float], None]:
+        self.progress.start()
+        return self.show
+
+    def __exit__(self, *_: object) -> None:
+        self.progress.stop()
+
+    def show(self, place: int, number: int, accuracy: float) -> None:
+        """After a round of a run."""
+        scenario = self.scenarios[place]
+        rounds = scenario.training.rounds
+        if place not in self.tasks:
+            name = f"{scenario.clustering.rule}, seed {scenario.seed}"
+            self.tasks[place] = self.progress.add_task(name, total=rounds, state="")
+        self.progress.update(self.tasks[place], completed=number, state=f"accuracy {accuracy:.3f}")
+        if number == rounds:
+            self.progress.remove_task(self.tasks[place])
+            self.progress.advance(self.all)
+
+
+def show_comparison(console: Console, rows: Sequence[Row], target: float) -> None:
+    """Measures down, strategies across; several tables where there are many strategies."""
+    from rich.table import Table
+
+    for start in range(0, len(rows), _COLUMNS):
+        part = rows[start : start + _COLUMNS]
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        table.add_column("")
+        for row in part:
+            table.add_column(row.strategy.name, justify="right")
+        for name, cells in _lines(part, target):
+            table.add_row(name, *cells)
+        console.print(table)
+        console.print()
+
+
+def _lines(rows: Sequence[Row], target: float) -> list[tuple[str, list[str]]]:
+    def measure(name: str, digits: int = 3, scale: float = 1.0) -> list[str]:
+        return [_interval(row.measures[name], digits, scale) for row in rows]
+
+    lines = [
+        ("average EMD before", measure("emd_before")),
+        ("average EMD after", measure("emd_after")),
+        (f"rounds to {target:.0%}", [_until(row, "rounds", 3) for row in rows]),
+        ("accuracy, %", measure("accuracy", 3, 100)),
+        ("worst tenth of users, %", measure("worst_accuracy", 3, 100)),
+        ("delay, s", [_until(row, "total_s", 3) for row in rows]),
+        ("  sharing", measure("sharing_s")),
+        ("  download", measure("download_s")),
+        ("  compute", measure("compute_s")),
+        ("  upload", measure("upload_s")),
+        ("energy, J", measure("energy_j")),
+        ("sent, MB", measure("sent_bytes", 3, 1e-6)),
+        ("average sharing ratio", measure("average_sharing_ratio")),
+        ("speed-up over FedAvg", [_interval(row.speed_up, 3) if row.speed_up else "" for row in rows]),
+    ]
+    if any(test.p_value is not None for row in rows for test in row.tests.values()):
+        for name, title in (("accuracy", "accuracy"), ("total_s", "delay")):
+            lines.append((f"p of {title}, paired", [_p_value(row, name) for row in rows]))
+    if any(len(row.seeds) > 1 for row in rows):
+        lines.insert(0, ("seeds that met the target", [f"{row.reached} of {len(row.seeds)}" for row in rows]))
+    return lines
+
+
+def _until(row: Row, name: str, digits: int) -> str:
+    """Up to the target, or more than the whole training where it was not met."""
+    mark = "" if row.reached == len(row.seeds) else "> "
+    return mark + _interval(row.measures[name], digits)
+
+
+def _interval(interval: Interval, digits: int, scale: float = 1.0) -> str:
+    text = f"{interval.mean * scale:,.{digits}g}"
+    return text if interval.half_width is None else f"{text} ± {interval.half_width * scale:,.2g}"
+
+
+def _p_value(row: Row, name: str) -> str:
+    test = row.tests.get(name)
+    return "" if test is None or test.p_value is None else f"{test.p_value:.2g}"

@@ -1,0 +1,80 @@
+"""The page: one file, with its style and its script inside, that asks nothing of any network."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from fedcast.figures.palette import DARK, LIGHT
+from fedcast.report.content import Content
+from fedcast.report.markup import Markup, empty_tag, join, tag
+from fedcast.report.sections.comparison import comparison_section
+from fedcast.report.sections.courses import courses_section
+from fedcast.report.sections.delays import delays_section
+from fedcast.report.sections.headline import headline, headline_section
+from fedcast.report.sections.inside import inside_section
+from fedcast.report.sections.reproduce import reproduce_section
+from fedcast.report.sections.scenario import scenario_section
+
+_SECTIONS = {
+    "comparison": "Comparison",
+    "training": "Training",
+    "time": "Time",
+    "inside": "Inside a run",
+    "scenario": "Scenario",
+    "reproduce": "Reproduce",
+}
+# Scripts and styles from this file alone; nothing is fetched, not even an icon.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+
+
+def page(content: Content) -> str:
+    """The whole document."""
+    main = tag(
+        "main",
+        headline_section(content),
+        comparison_section(content),
+        courses_section(content),
+        delays_section(content),
+        inside_section(content),
+        scenario_section(content),
+        reproduce_section(content),
+    )
+    tip = tag("div", id="tip", role="status", aria_live="polite", hidden=True)
+    body = tag("body", _bar(), main, tip, tag("script", _asset("page.js")))
+    return "<!doctype html>\n" + tag("html", _head(content), body, lang="en") + "\n"
+
+
+def _head(content: Content) -> Markup:
+    return tag(
+        "head",
+        empty_tag("meta", charset="utf-8"),
+        empty_tag("meta", http_equiv="Content-Security-Policy", content=_POLICY),
+        empty_tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        empty_tag("meta", name="color-scheme", content="light dark"),
+        empty_tag("link", rel="icon", href="data:,"),
+        tag("title", f"{headline(content)} – fedcast"),
+        tag("style", _colours(), _asset("page.css")),
+        tag(
+            "noscript",
+            tag("style", Markup("[hidden] { display: block !important; } #tip { display: none !important; }")),
+        ),
+    )
+
+
+def _bar() -> Markup:
+    links = [tag("a", title, href=f"#{name}") for name, title in _SECTIONS.items()]
+    toggle = tag("button", tag("span", "◐", aria_hidden="true"), type="button", id="theme", aria_label="Light or dark")
+    return tag("nav", tag("a", "fedcast", href="#top", class_="brand"), tag("div", *links), toggle)
+
+
+def _colours() -> Markup:
+    """The palette of figures as variables, and the class of each series."""
+    pairs = list(enumerate(zip(LIGHT, DARK, strict=True)))
+    variables = "".join(f"--c{place}:light-dark({light},{dark});" for place, (light, dark) in pairs)
+    return join(
+        [Markup(f":root{{{variables}}}"), *(Markup(f".s{place}{{--series:var(--c{place})}}") for place, _ in pairs)]
+    )
+
+
+def _asset(name: str) -> Markup:
+    return Markup("\n" + files("fedcast.report").joinpath(name).read_text(encoding="utf-8"))

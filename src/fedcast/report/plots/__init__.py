@@ -1,0 +1,1 @@
+"""Plots of the page: figure data in, SVG out."""

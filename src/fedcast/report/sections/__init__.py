@@ -1,0 +1,1 @@
+"""Sections of the page, one file each: content in, HTML out."""

@@ -1,0 +1,102 @@
+"""All that runs hold, as tables for other programs: one row per thing, with the run that it belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import chain
+from typing import Any
+
+from fedcast.figures.delay_split import PARTS
+from fedcast.report import shown
+from fedcast.report.content import Content
+from fedcast.study.compare import comparison_table
+from fedcast.study.store import StoredRun
+from fedcast.tables import Column, read_table
+
+Table = dict[str, list[Any]]
+
+_LEDGER = (
+    Column("sample", "int", minimum=0),
+    Column("sender", "int", minimum=-1),
+    Column("receiver", "int", minimum=0),
+)
+
+
+def comparison(content: Content) -> Table:
+    """One row per strategy: means, half widths, tests."""
+    return comparison_table(content.rows)
+
+
+def time_split(content: Content) -> Table:
+    """One row per strategy: where its time goes."""
+    split = shown.time_split(content)
+    parts = {f"{part}_s": split.seconds[:, place].tolist() for place, part in enumerate(PARTS)}
+    return {"strategy": list(split.names), **parts, "total_s": split.totals.tolist()}
+
+
+def leakage(content: Content) -> Table:
+    """One row per point of a plan's curve."""
+    return _of_runs(content, _leakage_of)
+
+
+def history(content: Content) -> Table:
+    """One row per round of a run."""
+    return _of_runs(content, lambda run: run.history.columns())
+
+
+def users(content: Content) -> Table:
+    """One row per user of a run."""
+    return _of_runs(content, lambda run: run.tables["users"])
+
+
+def heads(content: Content) -> Table:
+    """One row per head of a run."""
+    return _of_runs(content, lambda run: run.tables["heads"])
+
+
+def classes(content: Content) -> Table:
+    """One row per user of a run: samples of each class before and after sharing."""
+    return _of_runs(content, lambda run: run.tables["classes"])
+
+
+def ledger(content: Content) -> Table:
+    """One row per sample that reached somebody else; a sender of -1 is the server."""
+    return _of_runs(content, _ledger_of)
+
+
+TABLES: dict[str, Callable[[Content], Table]] = {
+    "comparison": comparison,
+    "history": history,
+    "users": users,
+    "heads": heads,
+    "classes": classes,
+    "ledger": ledger,
+    "leakage": leakage,
+    "time_split": time_split,
+}
+
+
+def _of_runs(content: Content, columns_of: Callable[[StoredRun], Mapping[str, list[Any]]]) -> Table:
+    """The tables of all runs below each other, after columns that say which run it is."""
+    parts = []
+    for run in content.runs:
+        columns = columns_of(run)
+        length = len(next(iter(columns.values())))
+        named = {"strategy": content.scores[run].strategy.name, "seed": run.scenario.seed, "run": run.folder.name}
+        parts.append({name: [value] * length for name, value in named.items()} | dict(columns))
+    return {name: list(chain.from_iterable(part[name] for part in parts)) for name in parts[0]}
+
+
+def _leakage_of(run: StoredRun) -> Table:
+    points = run.plan.leakage if run.plan is not None else ()
+    return {
+        "average_sharing_ratio": [point.average_sharing_ratio for point in points],
+        "delay_s": [point.delay_s for point in points],
+    }
+
+
+def _ledger_of(run: StoredRun) -> Table:
+    if not run.facts.received_samples:
+        return {column.name: [] for column in _LEDGER}
+    table = read_table(run.folder / "ledger.csv", _LEDGER)
+    return {column.name: table[column.name].tolist() for column in _LEDGER}

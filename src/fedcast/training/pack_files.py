@@ -1,0 +1,164 @@
+"""Files of a pack: what training needs of each run, and the datasets, in NumPy's own format and JSON."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcast.data import Assignment, Dataset, TextWindows
+from fedcast.errors import FedcastError
+from fedcast.training.run import Clock
+from fedcast.writing import written_aside
+
+# A dataset is cut into files of at most so many bytes, for lines that carry no more at once.
+PART_BYTES = 48 * 2**20
+
+Arrays = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class PackedRun:
+    """One run as plain values.
+
+    Attributes:
+        name: of the run folder that it belongs to.
+        dataset: name of its dataset in the pack.
+        model: name in `MODELS`.
+        seed: of the run.
+        training: the training section of its scenario.
+        data: the data section, which says how samples are changed user by user (noise, rotation); empty: they are not.
+        clock: what sharing and a round cost.
+        dropped: pairs (round, user) that do not answer.
+        users: samples of each user after sharing.
+        own: samples of each user before sharing, where `data` is needed.
+        own_sizes: int64[K], samples before sharing.
+        distributions: float64[K, Y], class mixes before sharing.
+    """
+
+    name: str
+    dataset: str
+    model: str
+    seed: int
+    training: dict[str, Any]
+    data: dict[str, Any]
+    clock: Clock
+    dropped: list[list[int]]
+    users: Assignment
+    own: Assignment | None
+    own_sizes: NDArray[np.int64]
+    distributions: NDArray[np.float64]
+
+
+def write_runs(pack: Path, runs: list[PackedRun]) -> None:
+    """Write runs into a pack, in that order; the list is written last."""
+    plain = ("name", "dataset", "model", "seed", "training", "data", "dropped")
+    for run in runs:
+        arrays = {"samples": run.users.samples, "offsets": run.users.offsets, "own_sizes": run.own_sizes}
+        if run.own is not None:
+            arrays |= {"own_samples": run.own.samples, "own_offsets": run.own.offsets}
+        small = {name: smallest(array) for name, array in arrays.items()}
+        with written_aside(pack / "runs" / f"{run.name}.npz") as aside, aside.open("wb") as stream:
+            _save(stream, {**small, "distributions": run.distributions})
+    listed = [{**{name: getattr(run, name) for name in plain}, "clock": asdict(run.clock)} for run in runs]
+    with written_aside(pack / "runs.json") as aside:
+        aside.write_text(json.dumps(listed), encoding="utf-8")
+
+
+def read_list(pack: Path) -> list[dict[str, Any]]:
+    """The runs of a pack without their arrays."""
+    try:
+        listed: list[dict[str, Any]] = json.loads((pack / "runs.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise FedcastError(f"{pack}: no runs.json in it; expected a folder made by fedcast.study.packing") from None
+    return listed
+
+
+def read_run(pack: Path, listed: dict[str, Any]) -> PackedRun:
+    """One run of the list with its arrays."""
+    with np.load(pack / "runs" / f"{listed['name']}.npz") as stored:
+        arrays = {name: stored[name] for name in stored.files}
+    whole = {name: array.astype(np.int64) for name, array in arrays.items() if name != "distributions"}
+    own = Assignment(whole["own_samples"], whole["own_offsets"]) if "own_samples" in whole else None
+    users = Assignment(whole["samples"], whole["offsets"])
+    rest = {"users": users, "own": own, "own_sizes": whole["own_sizes"], "distributions": arrays["distributions"]}
+    return PackedRun(**{**listed, "clock": Clock(**listed["clock"])}, **rest)
+
+
+def smallest(array: NDArray[Any]) -> NDArray[Any]:
+    """The same whole numbers in as few bytes as they need.
+
+    Example:
+        >>> smallest(np.array([0, 65535])).dtype.name
+        'uint16'
+    """
+    return array.astype(np.min_scalar_type(int(array.max(initial=0))))
+
+
+def write_dataset(pack: Path, name: str, dataset: Dataset, part_bytes: int = PART_BYTES) -> None:
+    """Write a dataset in numbered parts, unless they are there."""
+    if _parts(pack, name):
+        return
+    stream = io.BytesIO()
+    arrays = {"labels": smallest(dataset.labels), "test_labels": smallest(dataset.test_labels)}
+    arrays |= _packed_inputs("inputs", dataset.inputs) | _packed_inputs("test_inputs", dataset.test_inputs)
+    scale = np.nan if dataset.scale is None else dataset.scale
+    _save(stream, {**arrays, "scale": np.array(scale), "num_classes": np.array(dataset.num_classes)})
+    content = stream.getvalue()
+    # The first part is written last: while it is missing, there is no dataset.
+    for start in reversed(range(0, len(content), part_bytes)):
+        with written_aside(pack / "datasets" / f"{name}.{start // part_bytes}") as aside:
+            aside.write_bytes(content[start : start + part_bytes])
+
+
+def read_dataset(pack: Path, name: str) -> Dataset:
+    """Read what `write_dataset` wrote."""
+    parts = _parts(pack, name)
+    if not parts:
+        raise FedcastError(f"{pack}: dataset {name} is not in it")
+    try:
+        with np.load(io.BytesIO(b"".join(part.read_bytes() for part in parts))) as stored:
+            arrays = {key: stored[key] for key in stored.files}
+    except (ValueError, zipfile.BadZipFile) as error:
+        raise FedcastError(f"{pack}: dataset {name} is damaged or lacks a part ({error}); pack it anew") from None
+    classes, scale = int(arrays["num_classes"]), float(arrays["scale"])
+    return Dataset(
+        name,
+        _unpacked_inputs("inputs", arrays),
+        arrays["labels"].astype(np.int64),
+        _unpacked_inputs("test_inputs", arrays),
+        arrays["test_labels"].astype(np.int64),
+        classes,
+        bits_per_sample=0.0,
+        scale=None if np.isnan(scale) else scale,
+        class_names=tuple(str(label) for label in range(classes)),
+    )
+
+
+def _save(stream: IO[bytes], arrays: Arrays) -> None:
+    np.savez_compressed(stream, **arrays)  # type: ignore[arg-type]
+
+
+def _parts(pack: Path, name: str) -> list[Path]:
+    found = {int(path.suffix[1:]): path for path in (pack / "datasets").glob(f"{name}.*")}
+    return [found[number] for number in sorted(found)] if 0 in found else []
+
+
+def _packed_inputs(name: str, inputs: NDArray[Any] | TextWindows) -> Arrays:
+    if isinstance(inputs, np.ndarray):
+        return {name: inputs}
+    # Starts grow step by step, and steps compress to nothing.
+    steps = np.diff(inputs.starts, prepend=0)
+    return {f"{name}_codes": inputs.codes, f"{name}_steps": steps, f"{name}_length": np.array(inputs.length)}
+
+
+def _unpacked_inputs(name: str, arrays: Arrays) -> NDArray[Any] | TextWindows:
+    if name in arrays:
+        return arrays[name]
+    return TextWindows(arrays[f"{name}_codes"], np.cumsum(arrays[f"{name}_steps"]), int(arrays[f"{name}_length"]))

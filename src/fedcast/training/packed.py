@@ -1,0 +1,139 @@
+"""Training away from home: runs packed into a folder, trained by PyTorch and NumPy alone, histories brought back.
+
+    python -m fedcast.training.packed PACK OUT --processes 4 --seconds 500
+
+trains every run of a pack that OUT does not hold yet, in the order of the pack. OUT then has a history for each, and a
+checkpoint for those that the time did not suffice for: a second call goes on with them. `fedcast.study.packing` makes
+packs and reads histories; a machine that trains needs the source tree, PyTorch and NumPy, and nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from fedcast.data import Dataset, population_from
+from fedcast.errors import FedcastError
+from fedcast.training.models import build_model
+from fedcast.training.pack_files import PackedRun, read_dataset, read_list, read_run
+from fedcast.training.run import Federation, choose_device, train
+from fedcast.writing import written_aside
+
+if TYPE_CHECKING:
+    from multiprocessing.queues import Queue
+
+
+class Settings(SimpleNamespace):
+    """A section of a scenario as plain values, iterated like one."""
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        return iter(vars(self).items())
+
+
+def train_packed(run: PackedRun, dataset: Dataset, out: Path, should_stop: Callable[[], bool] | None = None) -> str:
+    """Train one run from its checkpoint in `out`, if there is one, and write its history there; says how it went."""
+    if run.own is not None:
+        transformed = population_from(dataset, run.own, Settings(**run.data), run.seed).dataset  # type: ignore[arg-type]
+        assert transformed is not None
+        dataset = transformed
+    federation = Federation(dataset, run.users, run.own_sizes, run.distributions)
+    inputs = dataset.inputs
+    shape = inputs.shape[1:] if isinstance(inputs, np.ndarray) else (inputs.length,)
+    checkpoint = out / f"{run.name}.pt"
+    outcome = train(
+        federation,
+        build_model(run.model, tuple(shape), dataset.num_classes, run.seed),
+        Settings(**run.training),  # type: ignore[arg-type]
+        seed=run.seed,
+        clock=run.clock,
+        checkpoint=checkpoint,
+        should_stop=should_stop,
+        dropped={(number, user) for number, user in run.dropped},
+    )
+    if outcome.stopped:
+        return outcome.stopped
+    outcome.history.save(out / f"{run.name}.json")
+    checkpoint.unlink(missing_ok=True)
+    return f"accuracy {outcome.history.records[-1].accuracy:.4f}"
+
+
+def machine() -> dict[str, str]:
+    """What trains here."""
+    device = choose_device("auto")
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
+    return {"device": name, "torch": torch.__version__, "numpy": np.__version__, "python": platform.python_version()}
+
+
+def train_pack(pack: Path, out: Path, processes: int = 1, seconds: float = float("inf")) -> bool:
+    """Train all runs of a pack that `out` does not hold; whether none failed.
+
+    Args:
+        pack: made by `fedcast.study.packing`.
+        out: folder of histories and checkpoints.
+        processes: that train side by side on the same device.
+        seconds: after so long, runs under way are left with a checkpoint and none is begun.
+    """
+    todo = [run for run in read_list(pack) if not (out / f"{run['name']}.json").exists()]
+    with written_aside(out / "machine.json") as aside:
+        aside.write_text(json.dumps(machine()), encoding="utf-8")
+    deadline = time.time() + seconds
+    if processes <= 1:
+        return _train_from(iter(todo), pack, out, deadline)
+    context = torch.multiprocessing.get_context("spawn")
+    queue: Queue[dict[str, Any] | None] = context.Queue()
+    for run in [*todo, *[None] * processes]:
+        queue.put(run)
+    workers = [context.Process(target=_work, args=(queue, pack, out, deadline)) for _ in range(processes)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    queue.cancel_join_thread()
+    return all(worker.exitcode == 0 for worker in workers)
+
+
+def _work(queue: Queue[dict[str, Any] | None], pack: Path, out: Path, deadline: float) -> None:
+    torch.set_num_threads(1)
+    sys.exit(not _train_from(iter(queue.get, None), pack, out, deadline))
+
+
+def _train_from(todo: Iterator[dict[str, Any]], pack: Path, out: Path, deadline: float) -> bool:
+    read = lru_cache(maxsize=2)(lambda name: read_dataset(pack, name))
+    failed = False
+    for listed in todo:
+        if time.time() >= deadline:
+            break
+        started = time.time()
+        try:
+            run = read_run(pack, listed)
+            result = train_packed(run, read(run.dataset), out, lambda: time.time() >= deadline)
+        except FedcastError as error:
+            failed, result = True, f"failed: {error}"
+        print(f"{time.strftime('%H:%M:%S')} {time.time() - started:6.1f} s  {listed['name']}  {result}", flush=True)
+    return not failed
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(description="Train the runs of a pack.")
+    parser.add_argument("pack", type=Path, help="folder made by fedcast reproduce --pack")
+    parser.add_argument("out", type=Path, help="folder of histories and checkpoints")
+    parser.add_argument("--processes", type=int, default=1, help="that train side by side")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="after so long, stop with checkpoints")
+    options = parser.parse_args()
+    sys.exit(not train_pack(options.pack, options.out, options.processes, options.seconds))
+
+
+if __name__ == "__main__":
+    main()

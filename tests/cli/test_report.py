@@ -1,0 +1,83 @@
+"""fedcast report, as a person calls it."""
+
+from __future__ import annotations
+
+import pytest
+
+from fedcast import load_scenario
+from fedcast.cli.app import run
+from fedcast.study.store import do_run
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    few = ["data.num_users=20", "training.model=mlp", "training.rounds=2", "training.local_epochs=1"]
+    for rule in ("none", "daca"):
+        do_run(load_scenario(base="digits", overrides=[*few, f"clustering.rule={rule}"]), folder)
+    return folder
+
+
+@pytest.fixture
+def fedcast(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words):
+        code = run([str(word) for word in words])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+def test_a_store_becomes_a_page(fedcast, store, tmp_path):
+    assert fedcast("report", store) == (0, "wrote report.html\n", "")
+    text = (tmp_path / "report.html").read_text()
+    assert text.startswith("<!doctype html>")
+    assert all(folder.name in text for folder in store.iterdir())
+
+
+def test_one_run_and_an_export(fedcast, store, tmp_path):
+    one = next(folder for folder in store.iterdir() if folder.name.startswith("daca"))
+    code, out, _ = fedcast(
+        "report", one, "--out", "new/page.html", "--export", "tables", "--format", "csv", "--format", "svg"
+    )
+    assert code == 0
+    files = sorted(path.name for path in (tmp_path / "tables").iterdir())
+    assert out == f"wrote new/page.html\nwrote {len(files)} files to tables\n"
+    assert {path.rpartition(".")[2] for path in files} == {"csv", "svg"}
+    assert "comparison.csv" in files
+    assert f"map_{one.name}.svg" in files
+
+
+def test_exported_as_csv_and_png_unless_told(fedcast, store, tmp_path):
+    one = next(folder for folder in store.iterdir() if folder.name.startswith("none"))
+    assert fedcast("report", one, "--export", "all")[0] == 0
+    assert {path.suffix for path in (tmp_path / "all").iterdir()} == {".csv", ".png"}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["nowhere"], "nowhere: no finished run in it"),
+        (["."], "no finished run in it"),
+        (["{store}", "--out", "report.pdf"], "report.pdf: a report is an .html file"),
+        (["{store}", "--format", "csv"], "--format: says how to export; add --export FOLDER"),
+        (["{store}", "--export", "x", "--format", "xlsx"], "--format xlsx: unknown; expected csv, parquet, png"),
+        ([], "Missing argument"),
+    ],
+)
+def test_errors_are_one_line_and_leave_nothing(fedcast, store, tmp_path, words, said):
+    code, _, err = fedcast("report", *(word.replace("{store}", str(store)) for word in words))
+    assert code == 2
+    assert said in err
+    assert len(err.splitlines()) == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_help_fits_a_screen(fedcast):
+    code, out, _ = fedcast("report", "--help")
+    assert code == 0
+    assert len(out.splitlines()) <= 30
+    for word in ("--out", "--export", "--format"):
+        assert word in out

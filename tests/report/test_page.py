@@ -1,0 +1,279 @@
+"""The page without a browser: what it says, that it is whole, and that it stays small."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fedcast import changed, load_scenario
+from fedcast.errors import FedcastError
+from fedcast.plan import LeakagePoint
+from fedcast.report import write_report
+from fedcast.report.content import gather
+from fedcast.report.numbers import SPACE
+from fedcast.report.page import page
+from fedcast.report.sections.headline import evidence, headline
+from fedcast.report.sections.reproduce import commands
+from fedcast.report.sections.scenario import differences
+from fedcast.report.shown import AXES, MEASURES, curves, leakage_curves, time_split
+from fedcast.scenario import to_toml
+from fedcast.study.compare import compare
+from fedcast.study.store import load_runs, run_folder
+from tests.report.conftest import made_run
+
+FAST, SLOW, NEVER = [0.1, 0.6, 0.7], [0.1, 0.3, 0.6], [0.1, 0.2, 0.3]
+
+
+def content_of(*runs):
+    return gather(list(runs))
+
+
+@pytest.mark.parametrize(
+    ("runs", "said"),
+    [
+        ([("none", SLOW), ("daca", FAST)], "daca reaches 50 % in 6 s, 2.00 times sooner than FedAvg"),
+        ([("none", FAST), ("daca", SLOW)], "FedAvg reaches 50 % in 6 s; no other strategy is sooner"),
+        ([("none", NEVER), ("daca", FAST)], "daca reaches 50 % in 6 s; FedAvg does not within 80 rounds"),
+        (
+            [("none", NEVER), ("daca", [0.1, 0.4])],
+            "No strategy reaches 50 % within 80 rounds; daca comes nearest with 40 %",
+        ),
+        ([("daca", FAST)], "daca reaches 50 % in 6 s"),
+        ([("daca", NEVER)], "daca does not reach 50 % within 80 rounds; it ends at 30 %"),
+        ([("none", FAST)], "FedAvg reaches 50 % in 6 s"),
+    ],
+)
+def test_headline_of_one_seed(runs, said):
+    content = content_of(*(made_run(rule, 0, accuracies) for rule, accuracies in runs))
+    assert headline(content).replace(SPACE, " ") == said
+    assert "One seed" in evidence(content)
+
+
+def test_headline_of_several_seeds():
+    daca = [made_run("daca", seed, FAST, sharing_s=seed / 10) for seed in range(3)]
+    none = [made_run("none", seed, SLOW) for seed in range(3)]
+    content = content_of(*daca, *none)
+    assert headline(content).replace(SPACE, " ") == "daca reaches 50 % in 6.10 s, 1.97 times sooner than FedAvg"
+    p = compare([*daca, *none])[1].tests["total_s"].p_value
+    assert f"p{SPACE}{'<' if p < 0.001 else '='}" in evidence(content)
+    part = content_of(*daca[:2], made_run("daca", 2, NEVER), *none[:2], made_run("none", 2, NEVER))
+    assert headline(part) == f"daca reaches 50{SPACE}% in 2 of 3 seeds; FedAvg does in 2 of 3 seeds"
+
+
+def test_runs_are_ordered_by_strategy_and_seed_and_each_counts_once():
+    runs = [made_run(rule, seed, FAST) for seed in (1, 0) for rule in ("daca", "none")]
+    content = content_of(*runs, runs[0])
+    assert [(run.rule, run.scenario.seed) for run in content.runs] == [
+        ("none", 0), ("none", 1), ("daca", 0), ("daca", 1),
+    ]  # fmt: skip
+    assert content.runs[3] is runs[0]
+    assert [content.series_of(run) for run in content.runs] == [0, 0, 1, 1]
+
+
+def test_without_fedavg_its_colour_stays_free():
+    content = content_of(made_run("daca", 0, FAST), made_run("scc", 0, SLOW))
+    assert list(content.series.values()) == [1, 2]
+
+
+def test_every_strategy_is_shown_from_inside_before_further_seeds():
+    rules = ["none", "daca", "scc", "gain"]
+    content = content_of(*(made_run(rule, seed, FAST) for rule in rules for seed in range(5)))
+    inside = [(run.rule, run.scenario.seed) for run in content.inside]
+    assert len(inside) == 9
+    assert {rule for rule, _ in inside} == set(rules)
+    assert sorted(seed for _, seed in inside) == [0] * 4 + [1] * 4 + [2]
+    assert "9 of 20 runs" in page(content)
+
+
+def test_other_differences_are_refused():
+    runs = [made_run("none", 0, FAST), made_run("daca", 0, FAST, changes={"training.learning_rate": 0.7})]
+    with pytest.raises(FedcastError, match=r"training.learning_rate = 0.7, but none-0 has"):
+        gather(runs)
+
+
+def test_numbers_in_the_table_are_those_of_the_comparison(real_runs, real_page):
+    text = real_page.read_text()
+    table = text[text.index("<table") : text.index("</table>")]
+    for row in compare(real_runs):
+        name = re.escape(row.strategy.name)
+        cells = re.search(rf"{name}</th>(.*?)</tr>", table).group(1)
+        assert f"{row.reached} of 2" in cells
+        assert f"{100 * row.measures['accuracy'].mean:.1f}{SPACE}%" in cells
+        assert f"{row.measures['emd_after'].mean:.2f}" in cells
+        for name in ("accuracy", "rounds", "total_s"):
+            test = row.tests.get(name)
+            if test is not None and test.p_value is not None:
+                assert f"{test.p_value:.3f}" in cells
+
+
+def test_curves_are_the_histories(real_runs):
+    content = gather(real_runs)
+    for measure in MEASURES:
+        found = curves(content, measure, AXES[0])[1]
+        own = [run.history.column(measure.column) for run in real_runs if run.rule == "daca"]
+        assert found.mean.tolist() == pytest.approx([sum(pair) / 2 for pair in zip(*own, strict=True)])
+    seconds = curves(content, MEASURES[0], AXES[1])[1]
+    assert seconds.x[0] == max(run.history.records[0].seconds for run in real_runs if run.rule == "daca")
+
+
+def test_time_adds_up_to_the_score(real_runs):
+    rows = compare(real_runs)
+    assert time_split(gather(real_runs)).totals.tolist() == pytest.approx(
+        [row.measures["total_s"].mean for row in rows]
+    )
+
+
+def test_leakage_ends_where_the_plan_does(real_runs):
+    found = {(line.name, line.ratio[-1], line.delay_s[-1]) for line in leakage_curves(gather(real_runs))}
+    for run in real_runs:
+        plan = run.plan
+        least = min(plan.leakage, key=lambda point: (point.delay_s, point.average_sharing_ratio))
+        name = "FedAvg" if run.rule == "none" else run.rule
+        assert (name, least.average_sharing_ratio, least.delay_s) in found
+    assert all(isinstance(point, LeakagePoint) for point in real_runs[0].plan.leakage)
+
+
+def test_a_page_is_complete_and_asks_nothing_of_a_network(real_page):
+    text = real_page.read_text()
+    for part in ("comparison", "training", "time", "inside", "scenario", "reproduce"):
+        assert f'id="{part}"' in text
+    for name in ("map", "classes", "emd", "energy", "time-split", "leakage", "accuracy-seconds", "test_loss-round"):
+        assert f'data-plot="{name}"' in text
+    without_names = text.replace("http://www.w3.org/2000/svg", "")
+    assert not re.search(r"https?://|@import|url\(|\ssrc=", without_names)
+    assert "nan" not in re.sub(r"<script>.*?</script>", "", text, flags=re.DOTALL).lower().split()
+
+
+def test_the_same_runs_give_the_same_bytes_in_another_process_and_folder(real_runs, tmp_path):
+    for run in real_runs:
+        shutil.copytree(run.folder, tmp_path / "elsewhere" / run.folder.name)
+    code = (
+        "import sys; from pathlib import Path; from fedcast.report import write_report; "
+        "from fedcast.study.store import load_runs; write_report(load_runs([Path(sys.argv[1])]), sys.argv[2])"
+    )
+    call = [sys.executable, "-c", code, str(tmp_path / "elsewhere"), str(tmp_path / "there.html")]
+    subprocess.run(call, check=True, env={"PYTHONHASHSEED": "7"})
+    here = write_report(load_runs([real_runs[0].folder.parent]), tmp_path / "here.html")
+    assert here.read_bytes() == (tmp_path / "there.html").read_bytes()
+
+
+def test_what_differs_from_the_defaults_is_told():
+    scenario = load_scenario(base="digits", overrides=["sidelink.carrier_hz=6e9", "clustering.rule=scc", "seed=4"])
+    told = {name: (value, default) for name, value, default, _ in differences(scenario)}
+    assert told["sidelink.carrier_hz"] == (f"6{SPACE}GHz", f"28{SPACE}GHz")
+    assert told["training.learning_rate"] == ("0.1", "0.05")
+    assert told["data.bits_per_sample"] == ("250,000", "unset")
+    assert "clustering.rule" not in told
+    assert "seed" not in told
+
+
+def test_commands_make_the_same_runs_again(tmp_path):
+    """The scenario as printed, read as the command reads it, leads to the folder of the run."""
+    runs = [made_run(rule, seed, FAST) for rule in ("none", "daca") for seed in (3, 4)]
+    content = content_of(*runs)
+    assert commands(content) == ["fedcast compare scenario.toml --preset default --rules none,daca --seeds 2"]
+    lines = commands(content_of(*runs[1:]))
+    assert lines[0] == "fedcast train scenario.toml --out runs --set seed=4 --set clustering.rule=none"
+    assert lines[-1] == "fedcast report runs"
+    path = tmp_path / "scenario.toml"
+    path.write_text(to_toml(content_of(*runs[1:]).scenario))
+    for line, run in zip(lines[:-1], content_of(*runs[1:]).runs, strict=True):
+        settings = re.findall(r"--set (\S+)", line)
+        assert run_folder(Path(), load_scenario(path, overrides=settings)) == run_folder(Path(), run.scenario)
+
+
+def test_words_of_a_scenario_cannot_become_code():
+    evil = '"></code></script><script>window.hacked = 1</script><img src=x onerror="window.hacked = 1">'
+    run = made_run("daca", 0, FAST, changes={"data.file": evil})
+    run = replace(run, folder=Path(evil.replace("/", "|")), versions={evil: evil})
+    run.__dict__["tables"] = made_run("daca", 0, FAST).tables
+    run.tables["heads"]["why"] = [evil]
+    text = page(content_of(run))
+    assert "<script>window" not in text
+    assert "<img" not in text
+    assert "&lt;img src=x" in text
+
+
+def test_ten_thousand_users_stay_usable_and_small(tmp_path):
+    runs = [made_run(rule, seed, FAST * 400, users=10_000) for rule in ("none", "daca", "scc") for seed in range(3)]
+    path = write_report(runs, tmp_path / "big.html")
+    text = path.read_text()
+    assert path.stat().st_size < 5e6
+    assert "The 666 of 10,000 users nearest the middle" in text
+    assert "100 of 10,000 users, evenly over their numbers" in text
+    assert "120 of 10,000 users, evenly over this order" in text
+
+
+def test_many_strategies_classes_and_seeds_stay_small(tmp_path):
+    rules = ("none", "daca", "scc", "cec", "random", "gain", "blend")
+    runs = [
+        made_run(rule, seed, FAST * 100, users=500, classes=62, changes={"training.algorithm": algorithm})
+        for rule in rules
+        for algorithm in ("fedavg", "scaffold")
+        for seed in range(2)
+    ]
+    path = write_report(runs, tmp_path / "many.html")
+    assert path.stat().st_size < 5e6
+    text = path.read_text()
+    assert "The 30 most common of 62 classes" in text
+    assert 'class="s5 dashed"' in text
+
+
+@pytest.mark.parametrize("users", [1, 2, 3])
+def test_tiny_federations_can_be_drawn(users):
+    assert 'data-plot="map"' in page(content_of(made_run("none", 0, [0.1], users=users)))
+
+
+def test_the_server_s_broadcast_has_no_heads_to_list():
+    run = made_run("central", 0, FAST)
+    for name in run.tables["heads"]:
+        run.tables["heads"][name] = []
+    run.tables["users"] |= {"head": [None] * 6, "status": ["served"] * 6, "received": [2.0] * 6}
+    text = page(content_of(run))
+    assert "The server sent the same samples to every user." in text
+    assert "served by the server" in text
+    assert "nothing was planned" in text
+    assert "None of these runs was planned" in text
+
+
+def test_users_that_do_not_train_are_told(real_runs):
+    run = made_run("none", 0, FAST, changes={"devices.devices_file": "own.csv"})
+    run.tables["users"]["round_j"][2] = 0.0
+    text = page(content_of(run))
+    assert "User 2 does not train" in text
+    assert "budget" not in text[text.index('data-plot="energy"') :].split("</svg>")[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("report.pdf", "a report is an .html file"), ("folder.html", "is a folder, expected a file")]
+)
+def test_wrong_places_are_refused(tmp_path, name, said):
+    (tmp_path / "folder.html").mkdir()
+    with pytest.raises(FedcastError, match=said):
+        write_report([made_run("none", 0, FAST)], tmp_path / name)
+
+
+def test_no_runs_are_refused(tmp_path):
+    with pytest.raises(FedcastError, match="no runs"):
+        write_report([], tmp_path / "report.html")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_target_of_a_scenario_is_that_of_the_page(real_runs):
+    content = gather(
+        [replace(run, scenario=changed(run.scenario, {"rounds.target_accuracy": 0.99})) for run in real_runs]
+    )
+    assert content.target == 0.99
+    assert not content.best.reached
+
+
+def test_members_of_a_head_that_shares_nothing_gained_nothing():
+    run = made_run("daca", 0, FAST)
+    run.tables["users"]["received"] = [0.0] * 6
+    assert "User 1, member of head 0\ngained nothing: its head is to share no sample" in page(content_of(run))

@@ -1,0 +1,137 @@
+"""What pages are put together from: markup, numbers, scales."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedcast.report.markup import Markup, empty_tag, tag
+from fedcast.report.numbers import SPACE, mean_and_interval, number, p_value, percent, quantity
+from fedcast.report.svg import (
+    Scale,
+    band_path,
+    ends_around,
+    frame,
+    line_path,
+    nice_step,
+    series_class,
+    ticks,
+    upper_end,
+)
+from fedcast.study.compare import Interval
+
+TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1)
+
+
+class _Reader(HTMLParser):
+    """Python's own reader of HTML: what tags, attributes and texts it finds."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attributes)))
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+@given(TEXT, TEXT)
+def test_any_text_stays_text(words, title):
+    read = _Reader(tag("p", words, title=title))
+    assert read.tags == [("p", {"title": title})]
+    assert "".join(read.texts) == words
+
+
+def test_markup_is_not_escaped_twice():
+    assert tag("p", tag("b", "1 < 2"), Markup("<br>")) == "<p><b>1 &lt; 2</b><br></p>"
+    assert empty_tag("line", x1=0.04, y1=-0.04, class_="grid") == '<line x1="0" y1="0" class="grid"/>'
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (0.0, "J", "0 J"),
+        (0.0357, "J", "35.7 mJ"),
+        (150.41, "J", "150 J"),
+        (36_806_016.0, "B", "36.8 MB"),
+        (368_639.0, "bit/s", "369 kbit/s"),
+        (16.965, "s", "17.0 s"),
+        (0.0036, "s", "3.60 ms"),
+        (9_000.0, "s", "9,000 s"),
+        (36_000.0, "s", "10 h"),
+        (999.96, "J", "1,000 J"),
+    ],
+)
+def test_quantities_have_three_digits_and_a_fitting_unit(value, unit, text):
+    assert quantity(value, unit).replace(SPACE, " ") == text
+
+
+@given(st.floats(1e-3, 1e12))
+def test_numbers_are_within_half_of_their_last_digit(value):
+    shown = float(number(value).replace(",", ""))
+    assert shown == pytest.approx(value, rel=0.006, abs=6e-5)
+
+
+@pytest.mark.parametrize(
+    ("found", "unit", "texts"),
+    [
+        (Interval(0.8972, None, 1), "%", ("89.7 %", None)),
+        (Interval(0.004, 0.01594, 3), "%", ("0.4 %", "± 1.6")),
+        (Interval(15.0, 0.0, 3), "", ("15", "± 0")),
+        (Interval(48.0, 3.21, 3), "", ("48.0", "± 3.2")),
+        (Interval(0.0, 0.0, 3), "%", ("0.0 %", "± 0.0")),
+        (Interval(11_501_880.0, 44_819.0, 3), "B", ("11.5 MB", "± 0.0")),
+    ],
+)
+def test_intervals_have_the_decimals_of_their_mean(found, unit, texts):
+    shown = mean_and_interval(found, unit)
+    assert tuple(text and text.replace(SPACE, " ") for text in shown) == texts
+
+
+def test_shares_and_tests():
+    assert [percent(share).replace(SPACE, " ") for share in (0, 0.85, 0.8972, 1)] == ["0 %", "85 %", "89.7 %", "100 %"]
+    assert p_value(0.0004).replace(SPACE, " ") == "p < 0.001"
+
+
+@given(st.floats(0, 1e6), st.floats(1e-6, 1e6))
+def test_ticks_are_round_within_the_range_and_not_too_many(low, width):
+    values = ticks(low, low + width)
+    step = nice_step(low, low + width)
+    assert all(low - 1e-6 * step <= value <= low + width + 1e-6 * step for value in values)
+    assert len(values) <= 7
+    first_digits = float(f"{step:.6e}".partition("e")[0])
+    assert first_digits in (1, 2, 2.5, 5)
+    assert all(value / step == pytest.approx(round(value / step), abs=1e-3) for value in values)
+
+
+@given(st.lists(st.floats(1e-3, 1e6), min_size=1))
+def test_scales_end_beyond_all_values(values):
+    end = upper_end(values)
+    assert max(values) <= end * (1 + 1e-9) <= 2.5 * max(values)
+    low, high = ends_around(values)
+    assert low <= min(values) * (1 + 1e-9)
+    assert high >= max(values) * (1 - 1e-9)
+    assert low < high
+
+
+def test_frames_put_values_within_their_axes():
+    place = frame((0, 80), (0, 1))
+    assert place.x([0, 80]).tolist() == [place.x.start, place.x.end]
+    assert place.y(1) < place.y(0) < place.height
+    assert Scale(3, 3, 0, 10)(3) == 0
+
+
+def test_paths_and_looks():
+    place = Scale(0, 2, 0, 100)
+    x = place([0, 1, 2])
+    assert line_path(x, x).count("L") == 2
+    assert band_path(x, x, x).endswith("Z")
+    assert [series_class(place) for place in (0, 7, 8)] == ["s0", "s7", "s0 dashed"]

@@ -1,0 +1,44 @@
+"""What the pages tell people to type exists. (Sphinx checks links, with warnings as errors.)"""
+
+import ast
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import typer
+
+from fedcast.cli.app import app
+
+DOCS = Path(__file__).parent.parent / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+
+
+def blocks(page, language):
+    return re.findall(rf"```{language}\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_commands_and_options_exist(page):
+    commands = typer.main.get_command(app).commands
+    for block in blocks(page, "bash"):
+        for line in block.replace("\\\n", " ").splitlines():
+            program, *words = shlex.split(line, comments=True) or [""]
+            if program != "fedcast":
+                continue
+            known = {name for option in commands[words[0]].params for name in (*option.opts, *option.secondary_opts)}
+            assert {word for word in words if word.startswith("--")} <= known, line
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_python_can_be_read(page):
+    for block in blocks(page, "python"):
+        line_of_a_table = re.match(r'"\w+": ', block)
+        ast.parse(f"{{{block}}}" if line_of_a_table else block)
+
+
+@pytest.mark.parametrize("name", ["framework", "flow"])
+def test_diagrams_need_nothing_from_outside(name):
+    drawn = (DOCS / "images" / f"{name}.svg").read_text(encoding="utf-8")
+    assert "prefers-color-scheme: dark" in drawn
+    assert set(re.findall(r"https?://[^\"]+", drawn)) == {"http://www.w3.org/2000/svg"}

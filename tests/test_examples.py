@@ -1,0 +1,79 @@
+"""The examples, each started as a person would start it."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fedcast.clustering.conformance import CHECKS
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+@pytest.fixture
+def lines(request, tmp_path):
+    """What the example named by the test prints."""
+    path = EXAMPLES / f"{request.node.name.removeprefix('test_')}.py"
+    done = subprocess.run(
+        [sys.executable, str(path)], cwd=tmp_path, env={**os.environ, "TMPDIR": str(tmp_path)}, check=False,
+        capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines()
+
+
+def numbers(line):
+    return [float(number) for number in re.findall(r"\d+\.\d+", line)]
+
+
+def test_every_example_is_tested_and_short():
+    for path in EXAMPLES.glob("*.py"):
+        assert f"test_{path.stem}" in globals()
+        assert len(path.read_text(encoding="utf-8").splitlines()) <= 40
+
+
+def test_own_data(lines):
+    without, with_sharing = map(numbers, lines)
+    assert without[0] == without[1] == with_sharing[0] > with_sharing[1]
+    assert with_sharing[2] > without[2] > 0.5
+
+
+def test_own_model(lines):
+    assert [line.split(":")[0].split() for line in lines[:-1]] == [["round", str(number)] for number in range(1, 11)]
+    assert numbers(lines[-2])[0] > max(numbers(lines[0])[0], 0.8)
+    convolutions, norm, linear = (1 * 12 * 9 + 12) + (12 * 12 * 9 + 12), 12 + 12, 192 * 10 + 10
+    assert lines[-1].startswith(f"{convolutions + norm + linear:,} weights")
+
+
+def test_own_rule(lines):
+    assert lines[0] == f"richest passes all {len(CHECKS)} checks"
+    assert [line.split()[0] for line in lines[1:]] == ["none", "daca", "richest"]
+    without, *sharing = [numbers(line) for line in lines[1:]]
+    assert all(emd < without[0] and delay < without[1] for emd, delay in sharing)
+
+
+def test_plan_from_tables(lines):
+    roles = [line.split(",")[0] for line in lines[:6]]
+    assert roles[0] == "user 0 keeps its data"
+    assert [int(role.split()[-1]) for role in roles[1:4]] == [0, 0, 0]
+    assert roles[4] == "user 4 keeps its data"
+    assert roles[5].endswith("of user 4"), "3-5 is the faster link, but without trust"
+    without, with_sharing = numbers(lines[6])
+    assert with_sharing < without
+    assert lines[7] == "PyTorch was not loaded"
+
+
+def test_resume(lines):
+    assert lines[0] == "stopped after round 3"
+    assert lines[1].startswith("went on to round 8")
+    assert lines[2] == "the same as without the interruption: True"
+
+
+def test_compare(lines):
+    assert [line.split()[0] for line in lines] == ["rule", "FedAvg", "daca", "blend"]
+    baseline, *others = [numbers(line) for line in lines[1:]]
+    assert len(baseline) == 4, "no test of FedAvg against itself"
+    assert all(other[0] < baseline[0] and 0 < other[4] < 1 for other in others)
