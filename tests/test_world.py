@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from fedcast.clustering import cluster
+from fedcast.errors import FedcastError
 from fedcast.scenario import load_scenario
 from fedcast.world import make_world, multicasts, task_cost
 
@@ -82,3 +83,34 @@ def test_own_links(tmp_path):
 def test_bits_of_a_sample_can_be_set():
     assert world("data.bits_per_sample=1000").bits_per_sample == 1000
     assert world("data.dataset=synthetic").bits_per_sample == 6272
+
+
+def test_heads_that_send_at_once_slow_each_other_down():
+    """In the clock of training and in the plan alike; the rates are those of the function of the wireless room."""
+    from fedcast import make_plan
+    from fedcast.wireless.sidelink import concurrent_rate_bps
+
+    quiet, loud = world("clustering.rule=daca"), world("clustering.rule=daca", "sidelink.interference=concurrent")
+    clustering = cluster(loud.problem())
+    members = clustering.members
+    scenario = loud.scenario
+    rates = concurrent_rate_bps(
+        loud.layout.positions_m,
+        members,
+        clustering.head_of[members],
+        scenario.sidelink,
+        scenario.geometry,
+        scenario.seed,
+    )
+    slowest = {int(head): rates[clustering.head_of[members] == head].min() for head in clustering.heads}
+    delays = [loud.bits_per_sample * clustering.shared[head] / slowest[int(head)] for head in clustering.heads]
+    assert multicasts(loud, clustering).sharing_s == pytest.approx(max(delays), rel=1e-6)
+    assert make_plan(loud.scenario, world=loud, with_curve=False).delay.sharing_s != pytest.approx(
+        make_plan(quiet.scenario, world=quiet, with_curve=False).delay.sharing_s, rel=1e-3
+    )
+
+
+def test_clusters_across_the_graph_have_no_delay():
+    here = world("clustering.rule=random", "clustering.respect_graph=false")
+    with pytest.raises(FedcastError, match="no link joins them, so the delay of sharing is not known"):
+        multicasts(here, cluster(here.problem()))

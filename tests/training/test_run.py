@@ -65,6 +65,64 @@ def test_full_batches_and_one_epoch_of_fedavg_is_central_gradient_descent():
         assert torch.allclose(ours, theirs, atol=1e-12)
 
 
+def test_scaffold_of_unequal_users_written_out():
+    """Against SCAFFOLD by hand (option II), the server's variate weighted as the server's model is."""
+    world = federation(sizes=[12, 5, 8, 20, 3, 0])
+    outcome = run(world, batch_size=100, local_epochs=2, rounds=4, algorithm="scaffold")
+    model = build_model("mlp", (1, 8, 8), 4, seed=1).double()
+    names = [name for name, _ in model.named_parameters()]
+    server = [weight.detach().clone() for weight in model.parameters()]
+    able = np.flatnonzero(world.users.sizes)
+    shares = world.users.sizes[able] / world.users.sizes.sum()
+    zeros = [torch.zeros_like(weight) for weight in server]
+    common, own = zeros, {int(user): zeros for user in able}
+    for _ in range(4):
+        local = {}
+        for user in own:
+            inputs = torch.from_numpy(world.dataset.inputs[world.users.of(user)].astype(np.float64))
+            labels = torch.from_numpy(world.dataset.labels[world.users.of(user)])
+            weights = [weight.clone().requires_grad_() for weight in server]
+            for _ in range(2):
+                output = torch.func.functional_call(model, dict(zip(names, weights, strict=True)), inputs)
+                gradients = torch.autograd.grad(F.cross_entropy(output, labels), weights)
+                steps = zip(weights, gradients, own[user], common, strict=True)
+                weights = [(w - 0.1 * (g - c_k + c)).detach().requires_grad_() for w, g, c_k, c in steps]
+            local[user] = [weight.detach() for weight in weights]
+        own = {
+            user: [
+                c_k - c + (w - w_k) / (2 * 0.1)
+                for c_k, c, w, w_k in zip(own[user], common, server, local[user], strict=True)
+            ]
+            for user in own
+        }
+        server = [
+            sum(p * parts for p, parts in zip(shares, each, strict=True)) for each in zip(*local.values(), strict=True)
+        ]
+        common = [
+            sum(p * parts for p, parts in zip(shares, each, strict=True)) for each in zip(*own.values(), strict=True)
+        ]
+    for ours, theirs in zip(outcome.weights, server, strict=True):
+        assert torch.allclose(ours, theirs, atol=1e-11)
+
+
+def test_a_model_with_an_lstm_of_pytorch_trains_by_the_loop():
+    """`nn.LSTM` returns a tuple, and many users' cannot be stepped at once."""
+
+    class Rows(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lstm = torch.nn.LSTM(8, 5, batch_first=True)
+            self.out = torch.nn.Linear(5, 4)
+
+        def forward(self, images):
+            return self.out(self.lstm(images.flatten(1, 2))[0][:, -1])
+
+    outcome = train(federation(), Rows(), settings(rounds=2))
+    assert outcome.engine == "LoopEngine"
+    with pytest.raises(FedcastError, match="training.engine = stacked: PyTorch cannot step many users of nn.LSTM"):
+        train(federation(), Rows(), settings(rounds=2, engine="stacked"))
+
+
 def test_scaffold_and_fednova_with_equal_users_are_fedavg():
     """Users with the same data have no drift to correct, and equal steps need no normalising."""
     world = federation(sizes=[8, 8])

@@ -113,7 +113,7 @@ def is_done(folder: Path) -> bool:
 
 def do_run(
     scenario: Scenario,
-    store: Path,
+    store: str | Path,
     *,
     data_dir: Path | None = None,
     progress: Progress | None = None,
@@ -130,7 +130,7 @@ def do_run(
         progress: called after every round.
         should_stop: asked after every round; if it says so, the run is left with a checkpoint, and None is returned.
     """
-    folder = run_folder(store, scenario)
+    folder = run_folder(Path(store), scenario)
     with locked(folder):
         if not is_done(folder):
             _begin(folder, scenario)
@@ -209,10 +209,10 @@ def load_run(folder: str | Path) -> StoredRun:
     )
 
 
-def load_runs(paths: Sequence[Path]) -> list[StoredRun]:
+def load_runs(paths: Sequence[str | Path]) -> list[StoredRun]:
     """Read run folders, and all finished runs of stores."""
     runs = []
-    for path in paths:
+    for path in map(Path, paths):
         if (path / "scenario.toml").exists():
             runs.append(load_run(path))
             continue

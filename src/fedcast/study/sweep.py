@@ -64,7 +64,7 @@ def grid(
 
 def sweep(
     scenarios: Sequence[Scenario],
-    store: Path,
+    store: str | Path,
     *,
     data_dir: Path | None = None,
     workers: int = 1,
@@ -84,6 +84,7 @@ def sweep(
         ray_address: of a Ray cluster that does the runs instead; ``auto``: the one that this machine belongs to.
         progress: called with place, round and accuracy after every round of every run; by Ray, after every run.
     """
+    store = Path(store)
     _check_store(store)
     todo = [(place, one) for place, one in enumerate(scenarios) if not is_done(run_folder(store, one))]
     say = progress or (lambda *_: None)

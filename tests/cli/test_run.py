@@ -1,0 +1,132 @@
+"""`fedcast run`, `compare` and `train` as a person uses them."""
+
+import csv
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from fedcast.cli.app import app, run
+
+SMALL = [
+    "--set", "data.num_users=20", "--set", "training.model=mlp", "--set", "training.local_epochs=1",
+    "--set", "training.rounds=3", "--set", "allocation.method=fixed",
+]  # fmt: skip
+COMMANDS = sorted(command.name or command.callback.__name__.replace("_", "-") for command in app.registered_commands)
+
+
+@pytest.fixture
+def fedcast(capsys):
+    def call(*words):
+        code = run([str(word) for word in words])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_every_command_fits_a_screen(fedcast, command, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    code, out, _ = fedcast(command, "--help")
+    assert code == 0
+    assert len(out.splitlines()) <= 40
+    assert max(len(line) for line in out.splitlines()) <= 80
+
+
+def test_run_compares_and_writes_a_report(fedcast, tmp_path):
+    code, out, _ = fedcast("run", *SMALL, "--workers", 1, "--out", tmp_path)
+    assert code == 0
+    assert [
+        word for word in ("FedAvg", "daca", "blend", "rounds to 85%", "speed-up over FedAvg") if word not in out
+    ] == []
+    page = (tmp_path / "report.html").read_bytes()
+    assert page.startswith(b"<!doctype html>")
+    folders = sorted(path.name for path in (tmp_path / "runs").iterdir())
+    assert len(folders) == 3
+    code, _, err = fedcast("run", *SMALL, "--workers", 1, "--out", tmp_path)
+    assert code == 0
+    assert "3 of 3 runs are done already" in err
+    assert (tmp_path / "report.html").read_bytes() == page
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == folders
+
+
+def test_compare_over_seeds_writes_its_table(fedcast, tmp_path):
+    code, out, _ = fedcast("compare", *SMALL, "--rules", "none,daca", "--seeds", 3, "--workers", 2, "--out", tmp_path)
+    assert code == 0
+    assert "seeds that met the target" in out
+    with (tmp_path / "comparison.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    assert [row["strategy"] for row in rows] == ["FedAvg", "daca fixed"]
+    assert {row["seeds"] for row in rows} == {"3"}
+    assert 0 <= float(rows[1]["accuracy_p_value"]) <= 1
+    assert (tmp_path / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--rules", "dacca"], "dacca"),
+        (["--rules", ","], "--rules: expected names separated by commas"),
+        (["--seeds", "0"], "Invalid value for '--seeds'"),
+        (["--log", "wandb"], "--log wandb: there is no such tracker"),
+        (["--set", "training.rounds=0"], "training.rounds: 0 is refused"),
+        (["no.toml"], "no.toml: no such file"),
+    ],
+)
+def test_what_a_person_gets_wrong_is_one_line(fedcast, tmp_path, words, message):
+    code, _, err = fedcast("run", *SMALL, "--out", tmp_path / "out", *words)
+    assert code == 2
+    assert message in err
+    assert len(err.strip().splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_place_that_cannot_be_written(fedcast, tmp_path):
+    (tmp_path / "file").touch()
+    code, _, err = fedcast("run", *SMALL, "--out", tmp_path / "file" / "inside")
+    assert code == 2
+    assert "Not a directory" in err
+    assert len(err.strip().splitlines()) == 1
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A real file system of 300 kB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    if os.geteuid() or not shutil.which("mount"):
+        pytest.skip("mounting a small disk takes root")
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", place], check=False).returncode:
+        pytest.skip("mounting is not allowed here")
+    yield place
+    subprocess.run(["umount", "--lazy", place], check=True)
+
+
+def test_a_full_disk_is_one_line_and_nothing_is_lost(fedcast, small_disk, tmp_path):
+    words = ["run", *SMALL, "--set", "training.rounds=60", "--workers", 1]
+    code, _, err = fedcast(*words, "--out", small_disk)
+    assert code == 2
+    lines = [line for line in err.splitlines() if line.startswith("fedcast:")]
+    assert len(lines) == 1
+    assert "No space left on device" in lines[0]
+    subprocess.run(["mount", "-o", "remount,size=50m", small_disk], check=True)
+    assert fedcast(*words, "--out", small_disk)[0] == 0
+    assert fedcast(*words, "--out", tmp_path / "roomy")[0] == 0
+    histories = sorted((small_disk / "runs").glob("*/history.json"))
+    assert len(histories) == 3
+    for path in histories:
+        assert path.read_bytes() == (tmp_path / "roomy" / path.relative_to(small_disk)).read_bytes()
+
+
+def test_train_goes_on_and_starts_anew_when_asked(fedcast, tmp_path):
+    code, out, _ = fedcast("train", "--preset", "digits", *SMALL, "--out", tmp_path)
+    assert code == 0
+    assert "after round 3" in out
+    (folder,) = Path(tmp_path).iterdir()
+    history = (folder / "history.json").read_bytes()
+    assert fedcast("train", "--preset", "digits", *SMALL, "--out", tmp_path, "--no-resume")[0] == 0
+    assert (folder / "history.json").read_bytes() == history
+    assert (folder / "log.txt").read_text().count("finished") == 2
