@@ -224,41 +224,41 @@ def test_unknown_rule(fedcast):
     assert "no rule 'gian'" in err
 
 
-def test_train_writes_history_and_resumes(fedcast, tmp_path):
-    words = ["train", "--set", "data.num_users=10", "--set", "training.device=cpu", "--out", tmp_path / "run"]
+def test_each_scenario_trains_in_a_folder_of_its_own(fedcast, tmp_path):
+    fixed = ["--set", "allocation.method=fixed"]
+    words = ["train", *fixed, "--set", "data.num_users=10", "--set", "training.device=cpu", "--out", tmp_path / "runs"]
     code, out, _ = fedcast(*words, "--set", "training.rounds=3")
     assert code == 0
     assert "after round 3" in out
-    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
-        "checkpoint.pt", "history.csv", "history.json", "ledger.csv",
-    ]  # fmt: skip
-    code, out, _ = fedcast(*words, "--set", "training.rounds=5")
+    code, out, _ = fedcast(*words, "--set", "training.rounds=3", "--set", "training.batch_size=7")
     assert code == 0
-    assert "after round 5" in out
-    code, _, err = fedcast(*words, "--set", "training.rounds=5", "--set", "training.batch_size=7")
-    assert code == 2
-    assert "belongs to a run with other data, settings or weights" in err
-    code, out, _ = fedcast(*words, "--set", "training.rounds=2", "--set", "training.batch_size=7", "--no-resume")
-    assert code == 0
+    folders = list((tmp_path / "runs").iterdir())
+    assert len(folders) == 2
+    for folder in folders:
+        assert {"checkpoint.pt", "history.csv", "history.json", "ledger.csv", "done.json"} <= {
+            path.name for path in folder.iterdir()
+        }
 
 
 def test_ctrl_c_stops_after_a_checkpoint(tmp_path):
     import signal
     import time
 
-    words = ["train", "--set", "training.rounds=100000", "--set", "data.num_users=10", "--out", str(tmp_path / "run")]
+    words = ["train", "--set", "training.rounds=100000", "--set", "allocation.method=fixed"]
+    words += ["--set", "data.num_users=10", "--out", str(tmp_path / "run")]
     process = subprocess.Popen(
         [sys.executable, "-c", "from fedcast.cli import main; main()", *words],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     deadline = time.time() + 60
-    while not (tmp_path / "run" / "checkpoint.pt").exists() and time.time() < deadline:
+    while not list(tmp_path.glob("run/*/checkpoint.pt")) and time.time() < deadline:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 0, err
     assert "the same command goes on from there" in out
-    assert (tmp_path / "run" / "history.json").exists()
+    (log,) = tmp_path.glob("run/*/log.txt")
+    assert "stopped after round" in log.read_text()
 
 
 def test_training_needs_samples(fedcast, tmp_path):

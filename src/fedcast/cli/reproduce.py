@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 ALL = "all"
 
-Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", hidden=True)]
+Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="Figures and tables, or all.", hidden=True)]
 Scale = Annotated[Literal["smoke", "full"], typer.Option(help="A quick try, or the real setting.")]
 Seeds = Annotated[str | None, typer.Option(metavar="0-4,9", help="Instead of the figure's own seeds.")]
 Kind = Annotated[Literal["png", "svg", "pdf"], typer.Option("--format", help="Of pictures.")]

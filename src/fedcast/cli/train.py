@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def train(
     path: ScenarioFile = None,
-    preset: Preset = "default",
+    preset: Preset = "digits",
     overrides: Overrides = None,
     data_dir: DataDir = None,
     out: Annotated[Path, typer.Option(help="Folder for runs; each gets a folder of its own in it.")] = Path("out/runs"),

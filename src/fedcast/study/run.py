@@ -146,10 +146,10 @@ def plan_if_needed(world: World) -> SharingPlan | None:
         return None
     try:
         return make_plan(scenario, world=world)
-    except OutsideFitError:
+    except OutsideFitError as error:
         if scenario.allocation.method == "fixed" or scenario.clustering.rule == "none":
             return None
-        raise
+        raise OutsideFitError(f"{error}; or share a fixed ratio: allocation.method = fixed") from None
 
 
 def train_prepared(
@@ -169,7 +169,7 @@ def train_prepared(
     )
     outcome = train(
         federation,
-        _named_model(scenario, dataset) if model is None else _own_model(model, scenario),
+        _of_known_size(_named_model(scenario, dataset) if model is None else model, scenario),
         scenario.training,
         seed=scenario.seed,
         clock=prepared.clock,
@@ -192,8 +192,11 @@ def _named_model(scenario: Scenario, dataset: Dataset) -> nn.Module:
     return build_model(model_name(scenario), tuple(shape), dataset.num_classes, scenario.seed)
 
 
-def _own_model(model: nn.Module, scenario: Scenario) -> nn.Module:
-    """A model whose size the scenario knows: delays and bytes are those of its weights."""
+def _of_known_size(model: nn.Module, scenario: Scenario) -> nn.Module:
+    """The model, if the scenario knows its size: delays and bytes are those of its weights.
+
+    The size of a model of fedcast's own depends on the shape of the samples, so it may be unknown as well.
+    """
     weights = sum(weight.numel() for weight in model.parameters())
     if scenario.training.model_weights is None and weights != WEIGHTS_OF_MODEL.get(model_name(scenario)):
         raise FedcastError(

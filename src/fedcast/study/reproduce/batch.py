@@ -1,0 +1,29 @@
+"""Training runs of several results at once: trained here, or packed for another machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from fedcast.scenario import Scenario
+from fedcast.study.reproduce.job import Job
+from fedcast.study.reproduce.table import find_reproduction
+from fedcast.study.reproduce.trained import train_missing, unfinished
+
+
+def training_scenarios(names: Iterable[str], job: Job) -> list[Scenario]:
+    """All training runs that these results are made from, in the order of the results."""
+    makers = [find_reproduction(name).scenarios for name in names]
+    return [scenario for maker in makers if maker is not None for scenario in maker(job)]
+
+
+def train_for(names: Iterable[str], job: Job) -> None:
+    """Train what is missing for all of them with one set of processes."""
+    train_missing(job, training_scenarios(names, job))
+
+
+def pack_for(names: Iterable[str], job: Job, folder: Path) -> list[str]:
+    """Pack what is missing for all of them; returns the names of the runs. See `fedcast.study.packing`."""
+    from fedcast.study.packing import pack
+
+    return pack(unfinished(job, training_scenarios(names, job)), job.store, folder, data_dir=job.data_dir)

@@ -1,0 +1,112 @@
+"""Fig. 1b: the course of training under shared volumes of 0, 5 and 10 %, in random clusters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fedcast.figures.palette import colour
+from fedcast.scenario import Scenario
+from fedcast.study.reproduce.courses import draw_courses, log_loss
+from fedcast.study.reproduce.drawing import dress, legend, new_figure
+from fedcast.study.reproduce.job import Job
+from fedcast.study.reproduce.over_seeds import course_rows, differences, mean_loss, mean_of, run_row
+from fedcast.study.reproduce.result import Result, Verdict, columns_of
+from fedcast.study.reproduce.settings import (
+    EVERYBODY_LINKED,
+    assumptions,
+    label_skew,
+    scenario,
+    shared_by,
+    target_of,
+    task,
+    under_rules,
+)
+from fedcast.study.reproduce.trained import Trained, trained_runs
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PAPER = "More shared data converge faster, and the step from 0 to 0.05 gains more than that from 0.05 to 0.1."
+RATIOS = (0.05, 0.1)
+CLUSTERS = 10
+
+
+def scenarios(job: Job) -> list[Scenario]:
+    """Nothing shared, and two ratios in the same number of random clusters."""
+    seeds = job.seeds_or(smoke=1, full=5)
+    without = under_rules(job, task(job, "mnist", *label_skew()), ["none"], seeds)
+    clusters = job.sized(smoke=3, full=CLUSTERS)
+    return without + [run for ratio in RATIOS for run in random_clusters(job, clusters, ratio, seeds)]
+
+
+def random_clusters(job: Job, clusters: int, ratio: float, seeds: tuple[int, ...]) -> list[Scenario]:
+    """Heads and members drawn at random, everybody in reach of everybody."""
+    changes = (*label_skew(), *EVERYBODY_LINKED, *shared_by("random", ratio), f"clustering.num_clusters={clusters}")
+    return [scenario(job, *task(job, "mnist", *changes), f"seed={seed}") for seed in seeds]
+
+
+def data(job: Job) -> Result:
+    """Loss and accuracy round by round for each ratio."""
+    asked = scenarios(job)
+    runs = trained_runs(job, asked)
+    by_ratio = {ratio: [run for run in runs if ratio_of(run) == ratio] for ratio in (0.0, *RATIOS)}
+    target = target_of(job)
+    return Result(
+        tables={
+            "courses": columns_of(
+                row for ratio, some in by_ratio.items() if some for row in course_rows(some, ratio=ratio)
+            ),
+            "runs": columns_of(
+                run_row(run, ratio=ratio_of(run), mean_loss=mean_loss(run), rounds=run.rounds_to(target))
+                for run in runs
+            ),
+        },
+        scenario=asked[0].model_dump(mode="json"),
+        assumptions=assumptions(
+            job,
+            runs,
+            network="everybody reaches and trusts everybody",
+            sharing="random clusters of one head each; a head sends a random part, the ratio, of its samples",
+        ),
+        verdicts=_verdicts(by_ratio),
+    )
+
+
+def ratio_of(run: Trained) -> float:
+    """What each head shares; nothing without clusters."""
+    return 0.0 if run.rule == "none" else run.scenario.allocation.fixed_ratio
+
+
+def _verdicts(by_ratio: dict[float, list[Trained]]) -> tuple[Verdict, ...]:
+    if not all(by_ratio.values()):
+        return ()
+    first = mean_of(differences(by_ratio[0.0], by_ratio[0.05], mean_loss))
+    second = mean_of(differences(by_ratio[0.05], by_ratio[0.1], mean_loss))
+    return (
+        Verdict(
+            "sharing 0 to 0.05 gains more than 0.05 to 0.1",
+            "yes" if first.mean > second.mean and first.mean > 0 else "no",
+            f"mean loss over all rounds falls by {first} from 0 to 0.05 and by {second} from 0.05 to 0.1 "
+            f"({first.seeds} seeds)",
+        ),
+    )
+
+
+def draw(result: Result) -> Figure:
+    """Loss and accuracy against rounds, a line for each ratio."""
+    names = {0.0: "α = 0", 0.05: "α = 0.05", 0.1: "α = 0.1"}
+    return draw_pair(result, "ratio", names)
+
+
+def draw_pair(result: Result, label: str, names: dict[float, str]) -> Figure:
+    """Loss and accuracy side by side."""
+    colours = {value: colour(place) for place, value in enumerate(names)}
+    figure = new_figure(9.6, 3.4)
+    left, right = figure.subplots(1, 2)
+    draw_courses(left, result.tables["courses"], "loss", label, names, colours)
+    draw_courses(right, result.tables["courses"], "accuracy", label, names, colours)
+    log_loss(left)
+    dress(left, title="loss of the global model on the test set", x="round")
+    dress(right, title="accuracy", x="round")
+    legend(right)
+    return figure

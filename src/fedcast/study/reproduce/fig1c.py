@@ -1,0 +1,82 @@
+"""Fig. 1c: the course of training in 10 and in 25 random clusters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fedcast.scenario import Scenario
+from fedcast.study.reproduce.fig1b import draw_pair, random_clusters
+from fedcast.study.reproduce.job import Job
+from fedcast.study.reproduce.over_seeds import course_rows, differences, mean_loss, mean_of, run_row
+from fedcast.study.reproduce.result import Result, Verdict, columns_of
+from fedcast.study.reproduce.settings import RATIO, assumptions, label_skew, target_of, task, under_rules
+from fedcast.study.reproduce.trained import Trained, trained_runs
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PAPER = "10 random clusters converge faster than 25: too many clusters can do more harm than good."
+
+
+def scenarios(job: Job) -> list[Scenario]:
+    """Nothing shared, and two numbers of random clusters."""
+    seeds = job.seeds_or(smoke=1, full=5)
+    without = under_rules(job, task(job, "mnist", *label_skew()), ["none"], seeds)
+    return without + [run for number in _numbers(job) for run in random_clusters(job, number, RATIO, seeds)]
+
+
+def data(job: Job) -> Result:
+    """Loss and accuracy round by round for each number of clusters."""
+    asked = scenarios(job)
+    runs = trained_runs(job, asked)
+    few, many = _numbers(job)
+    by_number = {number: [run for run in runs if _clusters(run) == number] for number in (0, few, many)}
+    target = target_of(job)
+    return Result(
+        tables={
+            "courses": columns_of(
+                row for number, some in by_number.items() if some for row in course_rows(some, clusters=number)
+            ),
+            "runs": columns_of(
+                run_row(run, clusters=_clusters(run), mean_loss=mean_loss(run), rounds=run.rounds_to(target))
+                for run in runs
+            ),
+        },
+        scenario=asked[0].model_dump(mode="json"),
+        assumptions=assumptions(
+            job,
+            runs,
+            network="everybody reaches and trusts everybody",
+            sharing=f"random clusters of one head each; a head sends a random {RATIO:.0%} of its samples",
+        ),
+        verdicts=_verdicts(by_number, few, many),
+    )
+
+
+def _numbers(job: Job) -> tuple[int, int]:
+    return job.sized(smoke=(3, 6), full=(10, 25))
+
+
+def _clusters(run: Trained) -> int:
+    return 0 if run.rule == "none" else run.scenario.clustering.num_clusters
+
+
+def _verdicts(by_number: dict[int, list[Trained]], few: int, many: int) -> tuple[Verdict, ...]:
+    gaps = differences(by_number[many], by_number[few], mean_loss)
+    if not gaps:
+        return ()
+    gap, better = mean_of(gaps), sum(gap > 0 for gap in gaps)
+    return (
+        Verdict(
+            f"{few} clusters beat {many}",
+            "yes" if better == len(gaps) else "no" if gap.mean <= 0 else "partly",
+            f"mean loss over all rounds is {gap} higher with {many} clusters; {few} are better in {better} of "
+            f"{len(gaps)} seeds",
+        ),
+    )
+
+
+def draw(result: Result) -> Figure:
+    """Loss and accuracy against rounds, a line for each number of clusters."""
+    numbers = sorted(set(result.tables["courses"]["clusters"]))
+    return draw_pair(result, "clusters", {number: f"{number} clusters" if number else "FedAvg" for number in numbers})

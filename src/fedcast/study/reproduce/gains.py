@@ -1,0 +1,59 @@
+"""Who is ahead of whom, seed by seed, and what a strategy gains over FedAvg."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from fedcast.study.reproduce.measures import LEVEL
+from fedcast.study.reproduce.over_seeds import mean_of
+from fedcast.study.reproduce.result import Columns, Verdict
+from fedcast.study.reproduce.settings import STRATEGIES
+from fedcast.study.reproduce.trained import Trained
+
+
+def ahead_verdicts(runs: Iterable[Trained], rule: str, rivals: Sequence[str], where_said: str = "") -> list[Verdict]:
+    """Whether a rule ends at a higher accuracy than each rival: yes if a paired test says so, partly if the mean does.
+
+    With one seed there is no test, and a higher accuracy stays partly.
+    """
+    listed = list(runs)
+    verdicts = (_ahead(listed, rule, rival, where_said) for rival in rivals)
+    return [verdict for verdict in verdicts if verdict is not None]
+
+
+def _ahead(runs: list[Trained], rule: str, rival: str, where_said: str) -> Verdict | None:
+    pairs = accuracy_pairs(runs, rule, rival)
+    if not pairs:
+        return None
+    from fedcast.study.compare import paired_test
+
+    found = paired_test([one for one, _ in pairs], [other for _, other in pairs])
+    gap = mean_of(one - other for one, other in pairs)
+    sure = found.p_value is not None and found.p_value < LEVEL
+    points = f"{100 * gap.mean:+.2f}" + ("" if gap.half_width is None else f" ± {100 * gap.half_width:.2f}")
+    tested = "no test" if found.p_value is None else f"paired t test p = {found.p_value:.2g}"
+    return Verdict(
+        f"{STRATEGIES[rule]} ends above {STRATEGIES[rival]}{where_said}",
+        "no" if gap.mean <= 0 else "yes" if sure else "partly",
+        f"{points} points of accuracy, {gap.seeds} {'seeds' if gap.seeds > 1 else 'seed'}, {tested}",
+    )
+
+
+def accuracy_pairs(runs: Iterable[Trained], rule: str, rival: str) -> list[tuple[float, float]]:
+    """Final accuracies of two rules on the seeds that both have."""
+    listed = list(runs)
+    own = {run.seed: run.accuracy for run in listed if run.rule == rule}
+    other = {run.seed: run.accuracy for run in listed if run.rule == rival}
+    return [(own[seed], other[seed]) for seed in sorted(own.keys() & other.keys())]
+
+
+def gain_over(ends: Columns, rule: str, baseline: str = "none") -> float | None:
+    """Mean accuracy of a rule above that of another; None where one is missing.
+
+    Example:
+        >>> round(gain_over({"rule": ["none", "daca"], "accuracy": [0.9, 0.95]}, "daca"), 3)
+        0.05
+    """
+    accuracy = dict(zip(ends["rule"], ends["accuracy"], strict=True))
+    both = rule in accuracy and baseline in accuracy
+    return accuracy[rule] - accuracy[baseline] if both else None

@@ -1,0 +1,86 @@
+"""Runs of several seeds as rows of a table: one row per run, mean courses, and differences seed by seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from fedcast.study.reproduce.trained import Trained
+
+# A course has at most so many points: as many as a small figure shows.
+_POINTS = 50
+_FACTS = (
+    "emd_before", "emd_after", "js_after", "shift", "heads", "members", "sent_samples", "received_samples",
+    "average_sharing_ratio",
+)  # fmt: skip
+
+
+class Mean(NamedTuple):
+    """A mean over seeds with its 95 % interval, mean ± half_width; no interval for one seed."""
+
+    mean: float
+    half_width: float | None
+    seeds: int
+
+    def __str__(self) -> str:
+        return f"{self.mean:.4g}" + (f" ± {self.half_width:.2g}" if self.half_width is not None else "")
+
+
+def mean_of(values: Iterable[float]) -> Mean:
+    """The mean over seeds.
+
+    Example:
+        >>> str(mean_of([1.0, 2.0, 3.0]))
+        '2 ± 2.5'
+    """
+    from fedcast.study.compare import interval
+
+    found = interval(list(values))
+    return Mean(found.mean, found.half_width, found.count)
+
+
+def run_row(run: Trained, **labels: Any) -> dict[str, Any]:
+    """One run: what it was, how far it shared, where it ended."""
+    facts = {name: run.facts[name] for name in _FACTS}
+    return {**labels, "rule": run.rule, "seed": run.seed, **facts, "accuracy": run.accuracy}
+
+
+def course_rows(runs: Sequence[Trained], **labels: Any) -> list[dict[str, Any]]:
+    """Loss and accuracy of the global model over the rounds, mean over the runs, and the loss of local steps."""
+    rows = []
+    for number in _shown(len(runs[0].curve("accuracy"))):
+        accuracy = mean_of(run.curve("accuracy")[number] for run in runs)
+        loss = mean_of(run.curve("test_loss")[number] for run in runs)
+        local = None if number == 0 else mean_of(run.curve("train_loss")[number - 1] for run in runs).mean
+        rows.append(
+            {
+                **labels,
+                "round": number,
+                "loss": loss.mean,
+                "loss_half_width": loss.half_width,
+                "accuracy": accuracy.mean,
+                "accuracy_half_width": accuracy.half_width,
+                "local_loss": local,
+            }
+        )
+    return rows
+
+
+def mean_loss(run: Trained) -> float:
+    """The global model's loss on the test set, mean over all rounds of training: small if it falls soon and far."""
+    losses = run.curve("test_loss")[1:]
+    return sum(losses) / len(losses)
+
+
+def differences(
+    first: Iterable[Trained], second: Iterable[Trained], value: Callable[[Trained], float | None]
+) -> list[float]:
+    """First minus second, over the seeds for which both have the value."""
+    others = {run.seed: value(run) for run in second}
+    pairs = [(value(run), others.get(run.seed)) for run in first]
+    return [one - other for one, other in pairs if one is not None and other is not None]
+
+
+def _shown(rounds: int) -> list[int]:
+    step = max(1, (rounds - 1) // _POINTS)
+    return [*range(0, rounds, step)]

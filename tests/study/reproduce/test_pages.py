@@ -1,0 +1,102 @@
+"""The pages on results come from the stored files and from nothing else."""
+
+from pathlib import Path
+
+import pytest
+
+from fedcast.study.reproduce import REPRODUCTIONS, Result, Verdict, load_result, save_result
+from fedcast.study.reproduce.claims import CLAIMS, overall, verdicts_on
+from fedcast.study.reproduce.pages import (
+    claims_page,
+    markdown_table,
+    results_page,
+    stored_results,
+    write_pages,
+)
+from fedcast.study.reproduce.reasons import REASONS
+from fedcast.study.reproduce.summaries import mean_text, summary
+
+TOP = Path(__file__).parents[3]
+
+
+def result_of(*verdicts, tables=None):
+    made_by = {"fedcast": "0.0", "commit": "abc"}
+    return Result(tables or {"t": {"x": [1]}}, {}, {"seeds": "0, 1"}, tuple(verdicts), ("A note.",), made_by)
+
+
+def test_the_pages_in_the_docs_are_those_of_the_stored_results():
+    stored = stored_results(TOP / "results")
+    assert (TOP / "docs/results.md").read_text() == results_page(stored)
+    assert (TOP / "docs/claims.md").read_text() == claims_page(stored)
+    for name in stored:
+        assert (TOP / f"docs/images/results/{name}.png").stat().st_size < 300_000
+
+
+def test_what_was_not_run_is_said_and_nothing_is_guessed():
+    page = results_page({})
+    assert page.count("**Ours.** Not run yet.") == len(REPRODUCTIONS)
+    assert "Why" not in page
+    claims = claims_page({})
+    assert claims.count("| not run yet |") == len(CLAIMS)
+    assert claims.count("**Not run yet.**") == len(CLAIMS)
+
+
+def test_a_section_holds_paper_numbers_verdicts_reason_and_setting():
+    page = results_page({"fig7a": result_of(Verdict("JFVO converges within 6 iterations", "yes", "after 3"))})
+    section = page[page.index("## fig7a") : page.index("## fig7b")]
+    parts = [
+        REPRODUCTIONS["fig7a"].paper,
+        "![fig7a: convergence of JFVO, SMM and SAA](images/results/fig7a.png)",
+        "| JFVO converges within 6 iterations | holds | after 3 |",
+        REASONS["fig7a"], "A note.", "- seeds: 0, 1", "commit abc",
+    ]  # fmt: skip
+    places = [section.index(part) for part in parts]
+    assert places == sorted(places)
+
+
+def test_a_claim_holds_only_if_it_holds_wherever_it_was_tested():
+    claim = next(claim for claim in CLAIMS if "within 6 iterations" in claim.text)
+    yes, no = (Verdict("JFVO converges within 6 iterations", holds, "so") for holds in ("yes", "no"))
+    found = verdicts_on(claim, {"fig7a": result_of(yes, Verdict("other", "no", "")), "fig7b": result_of(no)})
+    assert found == [("fig7a", yes), ("fig7b", no)]
+    assert overall(verdict for _, verdict in found) == "holds in part"
+    assert "| JFVO converges within 6 iterations. | holds |" in claims_page({"fig7a": result_of(yes)})
+
+
+def test_every_claim_names_ids_that_there_are():
+    assert {name for claim in CLAIMS for name, _ in claim.evidence} <= set(REPRODUCTIONS)
+    assert set(REASONS) <= set(REPRODUCTIONS)
+
+
+def test_table2_has_ours_the_paper_and_the_difference():
+    cells = {
+        "dataset": ["mnist"] * 3, "alpha": [0.1] * 3, "ratio": [0.1, 0.1, 0.05], "rule": ["none", "blend", "blend"],
+        "accuracy": [96.5, 98.0, 97.0], "half_width": [0.1, None, None], "seeds": [5, 1, 1],
+        "paper": [96.17, None, None], "difference": [0.33, None, None],
+    }  # fmt: skip
+    table = summary("table2", result_of(tables={"cells": cells}))
+    assert table["accuracy, %"] == ["MNIST, Dir 0.1, 10%", "", "", "MNIST, Dir 0.1, 5%"]
+    assert table["FedAvg"] == ["96.50 ± 0.10", "96.17", "+0.33", "–"]
+    assert table["blend"] == ["98.00", "–", "–", "97.00"]
+    assert table["DACA"] == ["–"] * 4
+
+
+def test_runs_that_never_arrive_are_counted():
+    assert mean_text([None, None], ".1f") == "never"
+    assert mean_text([3.0], ".1f") == "3.0"
+
+
+def test_cells_are_escaped():
+    assert markdown_table({"|w|": ["a|b"]}) == "| \\|w\\| |\n|---|\n| a\\|b |\n"
+
+
+def test_pages_and_pictures_are_written(tmp_path):
+    results = TOP / "results"
+    if not (results / "full" / "fig7b.json").exists():
+        pytest.skip("no stored result here")
+    stored = load_result("fig7b", "full", results)
+    save_result(stored, "fig7b", "full", tmp_path / "results")
+    pages = write_pages(tmp_path / "results", tmp_path / "docs")
+    assert [path.name for path in pages] == ["results.md", "claims.md"]
+    assert [path.name for path in (tmp_path / "docs/images/results").iterdir()] == ["fig7b.png"]
+    assert "fig7b.png" in pages[0].read_text()
