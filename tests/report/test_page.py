@@ -39,13 +39,13 @@ def content_of(*runs):
     [
         ([("none", SLOW), ("daca", FAST)], "daca reaches 50 % in 6 s, 2.00 times sooner than FedAvg"),
         ([("none", FAST), ("daca", SLOW)], "FedAvg reaches 50 % in 6 s; no other strategy is sooner"),
-        ([("none", NEVER), ("daca", FAST)], "daca reaches 50 % in 6 s; FedAvg does not within 80 rounds"),
+        ([("none", NEVER), ("daca", FAST)], "daca reaches 50 % in 6 s; FedAvg does not within 60 rounds"),
         (
             [("none", NEVER), ("daca", [0.1, 0.4])],
-            "No strategy reaches 50 % within 80 rounds; daca comes nearest with 40 %",
+            "No strategy reaches 50 % within 60 rounds; daca comes nearest with 40 %",
         ),
         ([("daca", FAST)], "daca reaches 50 % in 6 s"),
-        ([("daca", NEVER)], "daca does not reach 50 % within 80 rounds; it ends at 30 %"),
+        ([("daca", NEVER)], "daca does not reach 50 % within 60 rounds; it ends at 30 %"),
         ([("none", FAST)], "FedAvg reaches 50 % in 6 s"),
     ],
 )

@@ -133,7 +133,7 @@ def test_interrupted_runs_leave_checkpoints_and_are_gone_on_with(small, tmp_path
         assert time.monotonic() < deadline
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGINT)
-    assert process.wait(30) != 0
+    assert process.wait(120) != 0
     stopped = [path for path in store.glob("*/log.txt") if "stopped after round" in path.read_text()]
     assert len(stopped) == 2
 

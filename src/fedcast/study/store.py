@@ -21,6 +21,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from fedcast import __version__
 from fedcast.errors import FedcastError
 from fedcast.plan import SharingPlan, load_plan, save_plan
@@ -245,7 +247,7 @@ def _begin(folder: Path, scenario: Scenario) -> None:
         with written_aside(path) as aside:
             aside.write_text(text, encoding="utf-8")
     _write_json(folder / "versions.json", versions())
-    _log(folder, f"begun by process {os.getpid()}")
+    _log(folder, f"begun by process {os.getpid()}, threads: {torch.get_num_threads()}")
 
 
 def _deciding(scenario: Scenario, stored: Scenario) -> Scenario:

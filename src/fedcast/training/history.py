@@ -95,8 +95,10 @@ class History:
     def save(self, path: str | Path) -> Path:
         """Write .json, .csv or .parquet, by the suffix; written aside and then renamed."""
         path = Path(path)
-        if path.suffix != ".json":
+        if path.suffix in (".csv", ".parquet"):
             return save_table(self.columns(), path)
+        if path.suffix != ".json":
+            raise FedcastError(f"{path}: unknown kind of file {path.suffix!r}; expected .json, .csv, .parquet")
         with written_aside(path) as aside:
             aside.write_text(self.to_json(), encoding="utf-8")
         return path

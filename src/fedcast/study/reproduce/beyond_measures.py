@@ -201,7 +201,7 @@ def draw(result: Result) -> Figure:
         known = [(weight, number) for weight, number in zip(rows["weight"], rows["rounds"], strict=True) if number]
         if known:
             right.plot(*zip(*known, strict=True), marker="o", color=colour(place), label=dataset)
-    right.set_ylim(bottom=0)
+    right.set_ylim(0, 1.15 * max([number for number in weights["rounds"] if number], default=1))
     right.set_xscale("symlog", linthresh=0.3)
     right.set_xticks(WEIGHTS, [f"{weight:g}" for weight in WEIGHTS])
     dress(right, title="rounds of blend on held-out data", x="weight of the shift")
