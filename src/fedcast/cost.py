@@ -27,7 +27,7 @@ _FULL_CONSENT = 1.0
 
 
 def model_bits(scenario: Scenario) -> float:
-    """Bits of one model on the air: weights x bits per weight.
+    """Bits of one model on the air: weights x bits per weight; SCAFFOLD sends as many control variates along.
 
     Example:
         >>> model_bits(Scenario())
@@ -43,7 +43,8 @@ def model_bits(scenario: Scenario) -> float:
         raise ScenarioError(
             f"training.model: {name!r} is not one of {known}; set training.model_weights to its number of weights"
         )
-    return float(weights * training.bits_per_weight)
+    tensors = 2 if training.algorithm == "scaffold" else 1
+    return float(tensors * weights * training.bits_per_weight)
 
 
 @dataclass(frozen=True)

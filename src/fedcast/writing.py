@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from fedcast.errors import FedcastError
+
 
 @contextmanager
 def written_aside(path: str | Path) -> Iterator[Path]:
@@ -21,10 +23,15 @@ def written_aside(path: str | Path) -> Iterator[Path]:
         ('whole', ['a.txt'])
     """
     path = Path(path)
+    if path.is_dir():
+        raise FedcastError(f"{path}: is a folder, expected a file")
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         yield aside
         aside.replace(path)
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
     finally:
         aside.unlink(missing_ok=True)

@@ -40,7 +40,7 @@ def test_run_compares_and_writes_a_report(fedcast, tmp_path):
     code, out, _ = fedcast("run", *SMALL, "--workers", 1, "--out", tmp_path)
     assert code == 0
     assert [
-        word for word in ("FedAvg", "daca", "blend", "rounds to 85%", "speed-up over FedAvg") if word not in out
+        word for word in ("FedAvg", "daca", "blend", "rounds to 85 %", "speed-up over FedAvg") if word not in out
     ] == []
     page = (tmp_path / "report.html").read_bytes()
     assert page.startswith(b"<!doctype html>")
@@ -88,7 +88,7 @@ def test_a_place_that_cannot_be_written(fedcast, tmp_path):
     (tmp_path / "file").touch()
     code, _, err = fedcast("run", *SMALL, "--out", tmp_path / "file" / "inside")
     assert code == 2
-    assert "Not a directory" in err
+    assert "file: is a file, expected a folder for runs" in err
     assert len(err.strip().splitlines()) == 1
 
 

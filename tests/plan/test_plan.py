@@ -3,9 +3,12 @@ import json
 import subprocess
 import sys
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from fedcast.allocation import allocate, load_rounds
 from fedcast.clustering import cluster
 from fedcast.cost import round_cost
 from fedcast.data.counts import read_counts
@@ -82,6 +85,43 @@ def test_repeating_clustering_never_makes_it_worse():
         often = make_plan(scenario(f"clustering.rule={rule}", "clustering.max_passes=5"), with_curve=False)
         assert often.delay.total_s <= once.delay.total_s * (1 + 1e-9)
         assert often.passes <= 5
+
+
+def settled_at_once(here):
+    """The least delay if clusters counted as settled as soon as the solved ratios, and their mean, give no new ones."""
+    world, rounds = make_world(here), load_rounds(here.rounds)
+    problem, consent = world.problem(), world.fleet.devices.consent
+    sizes, seen, delays = problem.skew.sizes, set(), []
+    ratios = problem.volumes / sizes
+    for _ in range(here.clustering.max_passes):
+        clustering = cluster(replace(problem, volumes=np.floor(ratios * sizes)))
+        if clustering.head_of.tobytes() in seen:
+            break
+        seen.add(clustering.head_of.tobytes())
+        options = {"bits_per_sample": world.bits_per_sample, "beta_samples": here.rounds.beta_samples}
+        result = allocate(clustering, world.fleet, rounds, here.allocation, seed=here.seed, **options)
+        delays.append(result.objective_s)
+        heads = result.clustering.heads
+        if not len(heads):
+            break
+        solved = result.shared[heads] / sizes[heads]
+        ratios = np.minimum(solved.mean(), consent)
+        ratios[heads] = solved
+    return min(delays)
+
+
+def test_users_that_share_nothing_are_offered_again():
+    """With little energy many heads are solved to 0; what they could do at another ratio is looked at too."""
+    tight = ("devices.energy_coefficient=4e-26", "devices.energy_budget_j=0.03", "allocation.infeasible_users=exclude")
+    gains = {}
+    for seed, cap in [(0, 0.2), (1, 0.2), (20, 0.2), (29, 1.0), (30, 1.0)]:
+        limits = (f"seed={seed}", "data.num_users=24", "clustering.rule=gain", f"allocation.max_sharing_ratio={cap}")
+        here = scenario(*tight, *limits)
+        delay = make_plan(here, with_curve=False).delay.total_s
+        gains[seed] = 1 - delay / settled_at_once(here)
+    assert min(gains.values()) >= -1e-9
+    assert gains[20] > 0.05
+    assert gains[29] > 0.1
 
 
 def test_no_sharing_is_a_plan_too():

@@ -10,7 +10,7 @@ import shutil
 import numpy as np
 import pytest
 
-from fedcast import changed, load_scenario, make_world
+from fedcast import Scenario, changed, load_scenario, make_world
 from fedcast.errors import FedcastError
 from fedcast.study import store as store_module
 from fedcast.study.run import prepare_run, train_scenario
@@ -41,13 +41,29 @@ def test_every_parameter_decides_the_key_but_how_often_checkpoints_are_written(s
     assert run_key(changed(small, {"training.checkpoint_every": 7})) == run_key(small)
 
 
-def test_the_content_of_named_files_decides_the_key(small, tmp_path):
-    path = tmp_path / "dropout.csv"
+def named_files():
+    """Every parameter that names a file: by its name, or because a known one does."""
+    for section, field in Scenario.model_fields.items():
+        for key in getattr(field.annotation, "model_fields", ()):
+            if key == "file" or key.endswith("_file") or (section, key) == ("rounds", "fit"):
+                yield f"{section}.{key}"
+
+
+@pytest.mark.parametrize("name", list(named_files()))
+def test_the_content_of_named_files_decides_the_key(small, tmp_path, name):
+    path = tmp_path / "some.csv"
     path.write_text("round,user\n1,0\n")
-    scenario = changed(small, {"training.dropout_file": str(path)})
+    scenario = changed(small, {name: str(path)})
     before = run_key(scenario)
     path.write_text("round,user\n1,1\n")
     assert run_key(scenario) != before
+
+
+def test_a_failure_is_in_the_log_of_its_run(small, tmp_path):
+    bad = changed(small, {"training.learning_rate": 1e30})
+    with pytest.raises(FedcastError, match="training diverged"):
+        do_run(bad, tmp_path)
+    assert "failed: training diverged in round 1" in (run_folder(tmp_path, bad) / "log.txt").read_text()
 
 
 def test_a_run_folder_holds_all_that_is_needed(finished):
@@ -164,20 +180,27 @@ def test_a_scenario_changed_under_its_folder_is_refused(small, copied):
 @pytest.mark.parametrize("name", ["history.json", "facts.json", "tables.json"])
 def test_missing_files_are_named(copied, name):
     (copied / name).unlink()
-    with pytest.raises(FedcastError, match=f"{name}.*missing; delete"):
+    with pytest.raises(FedcastError, match=f"{name}: is missing; delete the folder"):
         load_run(copied)
 
 
 def test_damaged_files_are_named(copied):
-    (copied / "facts.json").write_text("{")
-    with pytest.raises(FedcastError, match="facts.json: damaged"):
+    (copied / "facts.json").write_text("[]")
+    with pytest.raises(FedcastError, match="facts.json: was changed or damaged; delete the folder"):
+        load_run(copied)
+
+
+def test_a_finished_run_whose_scenario_was_edited_is_not_used(copied):
+    path = copied / "scenario.toml"
+    path.write_text(path.read_text().replace("target_accuracy = 0.85", "target_accuracy = 0.15"))
+    with pytest.raises(FedcastError, match="scenario.toml: was changed or damaged"):
         load_run(copied)
 
 
 def test_runs_of_another_format_are_refused(copied):
     done = json.loads((copied / "done.json").read_text())
     (copied / "done.json").write_text(json.dumps({**done, "format": 0}))
-    with pytest.raises(FedcastError, match="run of format 0"):
+    with pytest.raises(FedcastError, match="a run of another format"):
         load_run(copied)
 
 

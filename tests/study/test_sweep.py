@@ -1,5 +1,6 @@
 """Sweeps: over processes, killed at random moments, over a real Ray cluster."""
 
+import multiprocessing
 import os
 import random
 import signal
@@ -65,7 +66,7 @@ def test_processes_give_the_bytes_of_one_process(scenarios, calm, tmp_path):
 
 def test_a_failing_run_is_named_and_the_others_are_kept(small, scenarios, tmp_path):
     bad = changed(small, {"training.learning_rate": 1e30})
-    with pytest.raises(FedcastError, match="training diverged in round"):
+    with pytest.raises(FedcastError, match=f"{run_folder(tmp_path, bad).name}: training diverged in round"):
         sweep([scenarios[0], bad], tmp_path, workers=2)
     assert is_done(run_folder(tmp_path, scenarios[0]))
     assert not is_done(run_folder(tmp_path, bad))
@@ -119,8 +120,9 @@ def test_killed_at_random_moments_the_result_is_that_of_an_undisturbed_sweep(sma
         assert (folder / "log.txt").read_text().count("finished") == 1
 
 
-def test_interrupted_runs_leave_checkpoints_and_are_gone_on_with(small, tmp_path):
-    """Ctrl-C at the terminal reaches the parent, which lets workers finish their round."""
+@pytest.mark.parametrize("times", [1, 2])
+def test_interrupted_runs_leave_checkpoints_and_are_gone_on_with(small, tmp_path, times):
+    """Ctrl-C at the terminal reaches the parent, which lets workers finish their round; a second one ends them."""
     from fedcast import to_toml
 
     scenario = changed(small, {"training.rounds": 400})
@@ -132,10 +134,25 @@ def test_interrupted_runs_leave_checkpoints_and_are_gone_on_with(small, tmp_path
     while len(list(store.glob("*/checkpoint.pt"))) < 2:
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGINT)
+    for _ in range(times):
+        os.killpg(process.pid, signal.SIGINT)
+        time.sleep(0.05)
     assert process.wait(120) != 0
-    stopped = [path for path in store.glob("*/log.txt") if "stopped after round" in path.read_text()]
-    assert len(stopped) == 2
+    if times == 1:
+        stopped = [path for path in store.glob("*/log.txt") if "stopped after round" in path.read_text()]
+        assert len(stopped) == 2
+
+
+def test_a_killed_worker_is_not_called_a_bug(small, tmp_path):
+    """As the kernel does when memory runs out."""
+    slow = grid(changed(small, {"training.rounds": 100_000}), ["none"], seeds=[0, 1])
+
+    def kill_it(*_):
+        for worker in multiprocessing.active_children():
+            worker.kill()
+
+    with pytest.raises(FedcastError, match="a worker process was killed, perhaps for want of memory"):
+        sweep(slow, tmp_path, workers=2, progress=kill_it)
 
 
 ray = pytest.importorskip("ray")

@@ -65,6 +65,21 @@ def test_full_batches_and_one_epoch_of_fedavg_is_central_gradient_descent():
         assert torch.allclose(ours, theirs, atol=1e-12)
 
 
+def test_a_round_of_some_users_costs_what_they_cost():
+    """By hand: the slowest of those present, the sum of their energy, and no upload of those absent."""
+    world = federation(sizes=[12, 5, 8, 20, 3, 0])
+    seconds, joules = (1.0, 2.0, 3.0, 4.0, 5.0, 0.0), (0.1, 0.2, 0.3, 0.4, 0.5, 0.0)
+    clock = Clock(10.0, 5.0, 1.0, 1.5, 100.0, 60.0, seconds, joules, upload_bytes=10.0)
+    outcome = run(world, rounds=3, clock=clock, dropped={(2, 4), (2, 2), *((3, user) for user in range(5))})
+    start, first, second, third = outcome.history.records
+    assert (start.seconds, start.energy_j, start.bytes_sent) == (10.0, 1.0, 100.0)
+    assert (first.seconds, first.energy_j, first.bytes_sent) == (15.0, 2.5, 160.0)
+    # Users 0, 1 and 3 are there: user 3 takes 4 s, together 0.7 J, two uploads of 10 bytes are missing.
+    assert (second.seconds, second.energy_j, second.bytes_sent) == (19.0, pytest.approx(3.2), 200.0)
+    # Nobody answers: only the broadcast is sent.
+    assert (third.seconds, third.energy_j, third.bytes_sent) == (19.0, pytest.approx(3.2), 210.0)
+
+
 def test_scaffold_of_unequal_users_written_out():
     """Against SCAFFOLD by hand (option II), the server's variate weighted as the server's model is."""
     world = federation(sizes=[12, 5, 8, 20, 3, 0])

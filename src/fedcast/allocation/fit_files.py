@@ -13,7 +13,7 @@ import numpy as np
 
 from fedcast.allocation.forms import FORMS, FormName
 from fedcast.allocation.rounds import AccuracyFit, RoundsModel
-from fedcast.errors import FedcastError
+from fedcast.errors import FedcastError, OutsideFitError
 from fedcast.scenario import Rounds
 from fedcast.writing import written_aside
 
@@ -60,7 +60,7 @@ def load_rounds(settings: Rounds) -> RoundsModel:
     """
     model = load_fit(settings.fit).model(settings.form, settings.round_scale)
     if abs(model.target_accuracy - settings.target_accuracy) > 1e-9:
-        raise FedcastError(
+        raise OutsideFitError(
             f"rounds.target_accuracy: {settings.target_accuracy}, but fit {settings.fit!r} is for "
             f"{model.target_accuracy}; choose the fit of your target, or set the target to that of the fit"
         )

@@ -166,7 +166,7 @@ class RoundsModel:
         for what, (value, (low, high)) in asked.items():
             if not low - _ROUNDING <= value <= high + _ROUNDING:
                 raise OutsideFitError(
-                    f"rounds.fit {self.name!r}: the {what} is {value:.4g}, the fit covers {low:.4g} to {high:.4g}; "
+                    f"rounds.fit {self.name!r}: the {what} is {value:.6g}, the fit covers {low:.6g} to {high:.6g}; "
                     f"choose a fit that covers it, or make one with `fedcast fit-rounds`"
                 )
 

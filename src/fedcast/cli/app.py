@@ -13,6 +13,7 @@ from fedcast import __version__
 from fedcast.cli.cluster import cluster
 from fedcast.cli.compare import compare
 from fedcast.cli.datasets import datasets
+from fedcast.cli.exits import BUG, INTERRUPTED, USER_ERROR
 from fedcast.cli.fit_rounds import fit_rounds
 from fedcast.cli.init import init
 from fedcast.cli.inspect import inspect
@@ -24,8 +25,6 @@ from fedcast.cli.run import run as run_scenario
 from fedcast.cli.train import train
 from fedcast.cli.validate import validate
 from fedcast.errors import FedcastError
-
-USER_ERROR, BUG, INTERRUPTED = 2, 1, 130
 
 app = typer.Typer(
     name="fedcast",
@@ -82,6 +81,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         if debug:
             raise
         return _stop(*_explain(error))
+    if result == INTERRUPTED:  # what Typer makes of Ctrl-C
+        return _stop("interrupted; what is finished is kept, and the same command goes on", INTERRUPTED)
     return result if isinstance(result, int) else 0
 
 
@@ -92,8 +93,6 @@ def _explain(error: Exception) -> tuple[str, int]:
         context = getattr(error, "ctx", None)
         where = f" (see {context.command_path} --help)" if context else ""
         return f"{error.format_message()}{where}", USER_ERROR
-    if type(error).__name__ == "Abort":
-        return "interrupted", INTERRUPTED
     if isinstance(error, OSError):
         place = f"{error.filename}: " if error.filename else ""
         return f"{place}{error.strerror or error}", USER_ERROR

@@ -71,7 +71,7 @@ class _Bars:
         self.scenarios, self.tasks = scenarios, {}  # type: ignore[var-annotated]
         self.progress = Progress(
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[state]}"),
-            TimeRemainingColumn(), console=console, transient=True,
+            TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal,
         )  # fmt: skip
         self.all = self.progress.add_task("runs", total=len(scenarios), completed=done, state="")
 
@@ -118,7 +118,7 @@ def _lines(rows: Sequence[Row], target: float) -> list[tuple[str, list[str]]]:
     lines = [
         ("average EMD before", measure("emd_before")),
         ("average EMD after", measure("emd_after")),
-        (f"rounds to {target:.0%}", [_until(row, "rounds", 3) for row in rows]),
+        (f"rounds to {100 * target:g} %", [_until(row, "rounds", 3) for row in rows]),
         ("accuracy, %", measure("accuracy", 3, 100)),
         ("worst tenth of users, %", measure("worst_accuracy", 3, 100)),
         ("delay, s", [_until(row, "total_s", 3) for row in rows]),
@@ -146,7 +146,8 @@ def _until(row: Row, name: str, digits: int) -> str:
 
 
 def _interval(interval: Interval, digits: int, scale: float = 1.0) -> str:
-    text = f"{interval.mean * scale:,.{digits}g}"
+    value = interval.mean * scale
+    text = f"{value:,.0f}" if abs(value) >= 10**digits else f"{value:,.{digits}g}"
     return text if interval.half_width is None else f"{text} ± {interval.half_width * scale:,.2g}"
 
 

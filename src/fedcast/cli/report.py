@@ -19,14 +19,15 @@ def report(
 ) -> None:
     """Write finished runs as one HTML page that works offline, and as tables and figures if asked."""
     from fedcast.errors import FedcastError
-    from fedcast.report.export import USUAL_FORMATS, check_formats, export_report
+    from fedcast.report.export import USUAL_FORMATS, check_export, export_report
     from fedcast.report.write import check_report_path, write_report
     from fedcast.study.store import load_runs
 
     check_report_path(out)
-    check_formats(formats or [])
     if formats and export is None:
         raise FedcastError("--format: says how to export; add --export FOLDER")
+    if export is not None:
+        check_export(export, formats or USUAL_FORMATS)
     found = load_runs(runs)
     typer.echo(f"wrote {write_report(found, out)}")
     if export is not None:

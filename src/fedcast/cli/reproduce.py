@@ -149,12 +149,11 @@ def _seeds(text: str | None) -> tuple[int, ...] | None:
         return None
     try:
         pairs = [[int(end) for end in part.split("-")] for part in text.split(",")]
-        found = [seed for ends in pairs for seed in range(ends[0], ends[-1] + 1) if len(ends) <= 2]
+        if any(len(ends) > 2 or ends[0] > ends[-1] for ends in pairs):
+            raise ValueError
     except ValueError:
-        found = []
-    if not found:
-        raise typer.BadParameter(f"--seeds {text}: expected whole numbers and ranges, for example 0-4,9")
-    return tuple(dict.fromkeys(found))
+        raise typer.BadParameter(f"--seeds {text}: expected whole numbers and ranges, for example 0-4,9") from None
+    return tuple(dict.fromkeys(seed for ends in pairs for seed in range(ends[0], ends[-1] + 1)))
 
 
 def _table(results: Path) -> Table:

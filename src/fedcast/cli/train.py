@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fedcast.cli.exits import INTERRUPTED
 from fedcast.cli.options import DataDir, Overrides, Preset, ScenarioFile, read_scenario
 
 if TYPE_CHECKING:
@@ -36,8 +38,7 @@ def train(
     with _Bar(Console(stderr=True), scenario.training.rounds) as show, _interrupts() as asked:
         folder = do_run(scenario, out, data_dir=data_dir, progress=show, should_stop=asked)
     if folder is None:
-        typer.echo("stopped after a checkpoint; the same command goes on from there")
-        return
+        raise typer.Exit(INTERRUPTED)
     run = load_run(folder)
     last, target = run.history.records[-1], scenario.rounds.target_accuracy
     reached = run.history.rounds_to(target)
@@ -58,7 +59,7 @@ class _Bar:
 
         self.progress = Progress(
             TextColumn("training"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[state]}"),
-            TimeRemainingColumn(), console=console, transient=True,
+            TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal,
         )  # fmt: skip
         self.task = self.progress.add_task("training", total=rounds, state="")
 
@@ -88,6 +89,7 @@ class _interrupts:  # noqa: N801 — reads as a statement: with _interrupts() as
             if self.asked:
                 raise KeyboardInterrupt
             self.asked = True
+            print("stopping after this round; Ctrl-C again ends at once", file=sys.stderr)
 
         signal.signal(signal.SIGINT, ask)
         return lambda: self.asked

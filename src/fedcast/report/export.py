@@ -36,9 +36,7 @@ def export_report(runs: Sequence[StoredRun], folder: str | Path, formats: Sequen
     are those that the page shows.
     """
     folder = Path(folder)
-    check_formats(formats)
-    if folder.exists() and not folder.is_dir():
-        raise FedcastError(f"{folder}: is a file, expected a folder for tables and figures")
+    check_export(folder, formats)
     content = gather(runs)
     return [*_write_tables(content, folder, formats), *_write_figures(content, folder, formats)]
 
@@ -57,12 +55,14 @@ def _write_figures(content: Content, folder: Path, formats: Sequence[str]) -> li
     return [save_figure(drawn, folder / f"{name}.{suffix}") for name, drawn in _figures(content) for suffix in wanted]
 
 
-def check_formats(formats: Sequence[str]) -> None:
-    """Refuse a format that nothing can be written in."""
+def check_export(folder: Path, formats: Sequence[str]) -> None:
+    """Refuse a format that nothing can be written in, and a place that can hold no files."""
     known = (*TABLE_FORMATS, *FIGURE_FORMATS)
     for name in formats:
         if name not in known:
             raise FedcastError(f"--format {name}: unknown; expected {', '.join(known)}")
+    if folder.exists() and not folder.is_dir():
+        raise FedcastError(f"{folder}: is a file, expected a folder for tables and figures")
 
 
 def _figures(content: Content) -> Iterator[tuple[str, Figure]]:

@@ -10,9 +10,12 @@ from typing import Any
 import numpy as np
 
 from fedcast.errors import FedcastError
-from fedcast.study.store import StoredRun
+from fedcast.scenario import Scenario
+from fedcast.study.store import NOT_DECIDING, StoredRun
 
 LEVEL = 0.95
+# Rules under which no volumes are allocated, whatever the method.
+NOTHING_ALLOCATED = ("none", "central")
 # What is averaged over seeds, in the order of tables.
 MEASURES = (
     "emd_before", "emd_after", "rounds", "accuracy", "worst_accuracy", "total_s", "sharing_s", "download_s",
@@ -39,7 +42,7 @@ class Strategy:
         if self.is_baseline:
             return "FedAvg"
         words = [self.rule] if self.rule != "none" else []
-        words += [self.method] if self.method != "jfvo" and self.rule not in ("none", "central") else []
+        words += [self.method] if self.method != "jfvo" and self.rule not in NOTHING_ALLOCATED else []
         return " ".join([*words, *([self.algorithm] if self.algorithm != "fedavg" else [])])
 
 
@@ -143,8 +146,10 @@ def score(run: StoredRun) -> Score:
     met = history.rounds_to(target)
     last = history.records[-1]
     end = history.records[met] if met is not None else last
+    # In rounds of all users: shorter ones, of a part of them, are taken to be split in the same way.
+    rounds = (end.seconds - facts.sharing_s) / facts.round_s
     return Score(
-        strategy=Strategy(run.rule, scenario.allocation.method, scenario.training.algorithm),
+        strategy=_strategy(scenario),
         seed=scenario.seed,
         target=target,
         reached=met is not None,
@@ -155,13 +160,19 @@ def score(run: StoredRun) -> Score:
         worst_accuracy=last.worst_accuracy,
         total_s=end.seconds,
         sharing_s=facts.sharing_s,
-        download_s=end.round * facts.download_s,
-        compute_s=end.round * facts.compute_s,
-        upload_s=end.round * facts.upload_s,
+        download_s=rounds * facts.download_s,
+        compute_s=rounds * facts.compute_s,
+        upload_s=rounds * facts.upload_s,
         energy_j=end.energy_j,
         sent_bytes=end.bytes_sent,
         average_sharing_ratio=facts.average_sharing_ratio,
     )
+
+
+def _strategy(scenario: Scenario) -> Strategy:
+    """What a scenario tries; where nothing is allocated, all methods are one."""
+    rule, method = scenario.clustering.rule, scenario.allocation.method
+    return Strategy(rule, "jfvo" if rule in NOTHING_ALLOCATED else method, scenario.training.algorithm)
 
 
 def compare(runs: Iterable[StoredRun]) -> list[Row]:
@@ -231,7 +242,11 @@ def comparison_table(rows: Sequence[Row]) -> dict[str, list[Any]]:
 
 
 def _by_seed(scores: Iterable[Score], strategy: Strategy) -> dict[int, Score]:
-    return {one.seed: one for one in sorted(scores, key=lambda one: one.seed) if one.strategy == strategy}
+    found: dict[int, Score] = {}
+    for one in sorted(scores, key=lambda one: one.seed):
+        if one.strategy == strategy:
+            found.setdefault(one.seed, one)
+    return found
 
 
 def _row(strategy: Strategy, own: dict[int, Score], baseline: dict[int, Score]) -> Row:
@@ -266,7 +281,7 @@ def _speed_up(met: Sequence[tuple[Score, Score]]) -> Interval | None:
     return Interval(math.exp(logs.mean), half, logs.count)
 
 
-_STRATEGY_KEYS = {("clustering", "rule"), ("allocation", "method"), ("training", "algorithm")}
+_MAY_DIFFER = {("clustering", "rule"), ("allocation", "method"), ("training", "algorithm"), *NOT_DECIDING}
 
 
 def _refuse_other_differences(runs: Sequence[StoredRun]) -> None:
@@ -289,5 +304,5 @@ def _settings(run: StoredRun) -> dict[str, Any]:
         f"{section}.{key}": value
         for section, values in content.items()
         for key, value in values.items()
-        if (section, key) not in _STRATEGY_KEYS and key != "checkpoint_every"
+        if (section, key) not in _MAY_DIFFER
     }

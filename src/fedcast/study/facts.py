@@ -20,7 +20,8 @@ class Facts:
 
     Attributes:
         emd_before: average EMD before sharing.
-        emd_after: the same after sharing, in the scenario's weighting.
+        emd_after: the same after sharing, in the scenario's weighting; as the plan counts, by the mix of which a head
+            sends a random part.
         emd_after_a: the same, weights as printed in the paper.
         emd_after_b: the same, weights by sizes after sharing.
         emd_after_c: the same, weights by sizes before sharing.
@@ -36,9 +37,9 @@ class Facts:
         largest_revealed_share: of a user's samples, over users.
         average_sharing_ratio: the paper's measure of leakage.
         sharing_s: delay of sharing, once.
-        download_s: of a round, as its slowest user sees it.
-        compute_s: of a round.
-        upload_s: of a round.
+        download_s: of a round of all users, as its slowest sees it.
+        compute_s: likewise.
+        upload_s: likewise.
         sharing_j: energy of all heads for sharing.
         round_j: energy of all users in a round.
         sharing_bytes: bytes on the air for sharing.
@@ -118,7 +119,7 @@ def tables_of(run: PreparedRun) -> dict[str, Table]:
 def _users(run: PreparedRun) -> Table:
     world, clustering = run.world, run.clustering
     story = explain(clustering)
-    trained = np.ones(world.skew.num_users, dtype=bool) if run.plan is None else run.plan.trained
+    trained = run.trained
     frequency, energy = np.zeros((2, world.skew.num_users))
     frequency[trained], energy[trained] = run.cost.round.frequency_hz, run.cost.round.energy_j
     rows = story.users

@@ -5,6 +5,7 @@ A worker does a run in a folder of its own and sends the files back; they enter 
 
 from __future__ import annotations
 
+import itertools
 import logging
 import shutil
 import socket
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedcast.errors import FedcastError
 from fedcast.scenario import Scenario
-from fedcast.study.store import accept_run, do_run, load_run, run_folder
+from fedcast.study.store import accept_run, load_run, run_folder
 
 if TYPE_CHECKING:
     from fedcast.study.sweep import Job, Progress
@@ -27,25 +28,30 @@ Files = dict[str, bytes]
 
 
 def sweep_on_ray(todo: Sequence[Job], store: Path, address: str, data_dir: Path | None, say: Progress) -> None:
-    """Do all runs on the cluster and take them into the store as they come; after a failure, those under way too."""
+    """Do all runs on the cluster and take them into the store as they come; after a failure, begin no more."""
     ray = _connect(address)
     try:
         remote = ray.remote(num_cpus=1, max_retries=_RETRIES)(_run_elsewhere)
         folder = None if data_dir is None else str(data_dir)
-        under_way = {remote.remote(scenario.model_dump_json(), folder): (place, scenario) for place, scenario in todo}
+        waiting = iter(todo)
+
+        def begin(count: int) -> dict[Any, Job]:
+            jobs = itertools.islice(waiting, count)
+            return {remote.remote(scenario.model_dump_json(), folder): (place, scenario) for place, scenario in jobs}
+
+        under_way = begin(max(1, int(ray.cluster_resources().get("CPU", 1))))
         failure: Exception | None = None
         while under_way:
             (finished, *_), _ = ray.wait(list(under_way), num_returns=1)
             place, scenario = under_way.pop(finished)
             try:
-                name, files = ray.get(finished)
+                last = load_run(_take_in(store, scenario, *ray.get(finished))).history.records[-1]
             except Exception as error:
                 failure = failure or _plain(error)
-                for waiting in under_way:
-                    ray.cancel(waiting)  # takes effect on those that have not begun
                 continue
-            last = load_run(_take_in(store, scenario, name, files)).history.records[-1]
             say(place, last.round, last.accuracy)
+            if failure is None:
+                under_way |= begin(1)
         if failure is not None:
             raise failure
     finally:
@@ -92,10 +98,12 @@ def _run_elsewhere(scenario: str, data_dir: str | None) -> tuple[str, Files]:
     """On a worker: one run on one thread; its folder's name and files."""
     import torch
 
+    from fedcast.study.sweep import named_run
+
     torch.set_num_threads(1)
     store = Path(tempfile.mkdtemp(prefix="fedcast-"))
     try:
-        folder = do_run(
+        folder = named_run(
             Scenario.model_validate_json(scenario), store, data_dir=None if data_dir is None else Path(data_dir)
         )
         assert folder is not None
@@ -107,5 +115,7 @@ def _run_elsewhere(scenario: str, data_dir: str | None) -> tuple[str, Files]:
 
 def _plain(error: Exception) -> Exception:
     """What went wrong in the run, without Ray's wrapping."""
+    if isinstance(error, FedcastError):
+        return error
     cause = getattr(error, "cause", None)
     return cause if isinstance(cause, Exception) else FedcastError(f"Ray: {str(error).splitlines()[0]}")

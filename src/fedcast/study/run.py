@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import nn
 
 from fedcast.clustering import Clustering, cluster
@@ -45,10 +46,27 @@ class PreparedRun:
     @property
     def clock(self) -> Clock:
         """The simulated clock that training reads."""
-        cost = self.cost
+        cost, trained = self.cost, self.trained
+        user_s, user_j = np.zeros((2, len(trained)))
+        user_s[trained] = cost.round.broadcast_s + cost.round.compute_s + cost.round.span_s
+        user_j[trained] = cost.round.energy_j
         return Clock(
-            cost.sharing_s, cost.round.round_s, cost.sharing_j, cost.round_j, cost.sharing_bytes, cost.round_bytes
+            cost.sharing_s,
+            cost.round.round_s,
+            cost.sharing_j,
+            cost.round_j,
+            cost.sharing_bytes,
+            cost.round_bytes,
+            tuple(user_s.tolist()),
+            tuple(user_j.tolist()),
+            cost.round.uploaded_bytes / int(trained.sum()),
         )
+
+    @property
+    def trained(self) -> NDArray[np.bool_]:
+        """Who trains, bool[K]."""
+        everyone = np.ones(self.world.skew.num_users, dtype=bool)
+        return everyone if self.plan is None else self.plan.trained
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,7 +26,7 @@ import torch
 from fedcast import __version__
 from fedcast.errors import FedcastError
 from fedcast.plan import SharingPlan, load_plan, save_plan
-from fedcast.scenario import Scenario, load_scenario, to_toml
+from fedcast.scenario import Scenario, changed, load_scenario, to_toml
 from fedcast.study.facts import Facts, Table, facts_of, tables_of
 from fedcast.study.run import PreparedRun, prepare_run, train_prepared
 from fedcast.training import History, Record, load_history
@@ -36,6 +36,7 @@ from fedcast.writing import written_aside
 RUN_FORMAT = 1
 _FILES_NAMED_BY = (
     ("data", "file"),
+    ("data", "indices_file"),
     ("geometry", "positions_file"),
     ("trust", "links_file"),
     ("devices", "devices_file"),
@@ -43,7 +44,9 @@ _FILES_NAMED_BY = (
     ("rounds", "fit"),
 )
 # These change how a run is carried out, not what comes of it.
-_NOT_DECIDING = {"training": {"checkpoint_every"}}
+NOT_DECIDING = (("training", "checkpoint_every"),)
+# These change while a folder is whole: they are no part of what it promises.
+_LOOSE_FILES = ("checkpoint.pt", "log.txt", "done.json")
 _PACKAGES = ("fedcast", "torch", "numpy", "scipy", "numba", "scikit-learn")
 _KEY_LENGTH = 12
 
@@ -93,9 +96,8 @@ def run_key(scenario: Scenario) -> str:
         64
     """
     content = scenario.model_dump(mode="json")
-    for section, names in _NOT_DECIDING.items():
-        for name in names:
-            del content[section][name]
+    for section, name in NOT_DECIDING:
+        del content[section][name]
     digest = hashlib.sha256(json.dumps([RUN_FORMAT, content], sort_keys=True).encode())
     for path in _files_of(scenario):
         digest.update(_digest_of(path))
@@ -133,7 +135,8 @@ def do_run(
         should_stop: asked after every round; if it says so, the run is left with a checkpoint, and None is returned.
     """
     folder = run_folder(Path(store), scenario)
-    with locked(folder):
+    check_store(Path(store))
+    with locked(folder), _failures_in_log(folder):
         if not is_done(folder):
             _begin(folder, scenario)
             prepared = prepare_run(scenario, data_dir=data_dir)
@@ -146,6 +149,17 @@ def do_run(
                 return None
             finish_run(folder, trained.history)
     return folder
+
+
+def check_store(store: Path) -> None:
+    """Refuse a place that cannot hold runs before any work is done for it."""
+    wrong = next((place for place in (store, *store.parents) if place.exists() and not place.is_dir()), None)
+    if wrong is not None:
+        raise FedcastError(f"{wrong}: is a file, expected a folder for runs")
+    store.mkdir(parents=True, exist_ok=True)
+    probe = store / f".writable.{os.getpid()}"
+    probe.touch()
+    probe.unlink()
 
 
 def prepare_folder(scenario: Scenario, store: Path, *, data_dir: Path | None = None) -> tuple[Path, PreparedRun | None]:
@@ -165,8 +179,9 @@ def finish_run(folder: Path, history: History) -> None:
     history.save(folder / "history.json")
     history.save(folder / "history.csv")
     _log(folder, f"finished after round {history.records[-1].round}")
-    files = sorted(path.name for path in folder.iterdir() if path.is_file() and path.name[0] != ".")
-    _write_json(folder / "done.json", {"format": RUN_FORMAT, "files": files})
+    files = [path for path in sorted(folder.iterdir()) if path.name[0] != "." and path.name not in _LOOSE_FILES]
+    digests = {path.name: _digest_of(path).hex() for path in files}
+    _write_json(folder / "done.json", {"format": RUN_FORMAT, "files": digests})
 
 
 def accept_run(folder: Path, files: Mapping[str, bytes]) -> Path:
@@ -180,10 +195,11 @@ def accept_run(folder: Path, files: Mapping[str, bytes]) -> Path:
 
 
 def forget_run(folder: Path) -> None:
-    """Take away what is known of a run, so that it is done anew."""
+    """Take away all that is known of a run but its log, so that it is done anew."""
     with locked(folder):
-        for name in ("done.json", "checkpoint.pt"):
-            (folder / name).unlink(missing_ok=True)
+        for path in folder.iterdir():
+            if path.name not in (".lock", "log.txt"):
+                path.unlink()
 
 
 def load_run(folder: str | Path) -> StoredRun:
@@ -195,11 +211,7 @@ def load_run(folder: str | Path) -> StoredRun:
         begun = (folder / "scenario.toml").exists()
         way_out = "the command that began it goes on with it" if begun else "expected a folder made by `fedcast run`"
         raise FedcastError(f"{folder}: holds no finished run; {way_out}")
-    done = _read_json(folder / "done.json")
-    missing = [name for name in done.get("files", ()) if name != "checkpoint.pt" and not (folder / name).exists()]
-    if done.get("format") != RUN_FORMAT or missing:
-        reason = f"{', '.join(missing)} missing" if missing else f"run of format {done.get('format')}"
-        raise FedcastError(f"{folder}: {reason}; delete the folder and repeat the command that made it")
+    _refuse_changes(folder)
     plan = folder / "plan.json"
     return StoredRun(
         folder,
@@ -218,7 +230,8 @@ def load_runs(paths: Sequence[str | Path]) -> list[StoredRun]:
         if (path / "scenario.toml").exists():
             runs.append(load_run(path))
             continue
-        inside = [folder for folder in sorted(path.glob("*/")) if is_done(folder)] if path.is_dir() else []
+        store = path / "runs" if (path / "runs").is_dir() else path
+        inside = [folder for folder in sorted(store.glob("*/")) if is_done(folder)]
         if not inside:
             raise FedcastError(f"{path}: no finished run in it; `fedcast run` or `fedcast compare` make some")
         runs += [load_run(folder) for folder in inside]
@@ -234,11 +247,35 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
+def _refuse_changes(folder: Path) -> None:
+    """Refuse a finished run that is not as it was when it finished."""
+    done = _read_json(folder / "done.json")
+    known = isinstance(done, dict) and done.get("format") == RUN_FORMAT and isinstance(done.get("files"), dict)
+    if not known:
+        raise FedcastError(f"{folder}: a run of another format; delete the folder and repeat the command that made it")
+    for name, digest in done["files"].items():
+        path = folder / name
+        if not path.is_file() or _digest_of(path).hex() != digest:
+            what = "was changed or damaged" if path.exists() else "is missing"
+            raise FedcastError(f"{path}: {what}; delete the folder and repeat the command that made it")
+
+
+@contextmanager
+def _failures_in_log(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except FedcastError as error:
+        _log(folder, f"failed: {error}")
+        raise
+
+
 def _begin(folder: Path, scenario: Scenario) -> None:
     text = to_toml(scenario)
     path = folder / "scenario.toml"
     if path.exists():
-        if load_scenario(path) != _deciding(scenario, load_scenario(path)):
+        stored = load_scenario(path)
+        kept = {f"{section}.{key}": getattr(getattr(stored, section), key) for section, key in NOT_DECIDING}
+        if stored != changed(scenario, kept):
             raise FedcastError(
                 f"{path}: was changed after the run began; a run folder belongs to one scenario: "
                 f"delete the folder, and call fedcast with the changed scenario instead"
@@ -248,12 +285,6 @@ def _begin(folder: Path, scenario: Scenario) -> None:
             aside.write_text(text, encoding="utf-8")
     _write_json(folder / "versions.json", versions())
     _log(folder, f"begun by process {os.getpid()}, threads: {torch.get_num_threads()}")
-
-
-def _deciding(scenario: Scenario, stored: Scenario) -> Scenario:
-    """The scenario with what does not decide a run taken from the stored one."""
-    every = stored.training.checkpoint_every
-    return scenario.model_copy(update={"training": scenario.training.model_copy(update={"checkpoint_every": every})})
 
 
 def _save_prepared(folder: Path, prepared: PreparedRun) -> None:

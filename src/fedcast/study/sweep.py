@@ -6,19 +6,21 @@ import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fedcast.allocation.methods import find_method
 from fedcast.clustering.rules import find_rule
 from fedcast.errors import FedcastError
 from fedcast.scenario import Scenario, changed
-from fedcast.study.store import do_run, is_done, run_folder
+from fedcast.study.compare import NOTHING_ALLOCATED
+from fedcast.study.store import check_store, do_run, is_done, run_folder
 
 if TYPE_CHECKING:
-    from multiprocessing.queues import SimpleQueue
+    from multiprocessing.connection import Connection
     from multiprocessing.synchronize import Event
 
     from fedcast.training import Record
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 Progress = Callable[[int, int, float], None]
 Job = tuple[int, Scenario]
 _Message = tuple[int, int, float]
+_LISTENING_S = 0.1
 
 
 def grid(
@@ -56,7 +59,7 @@ def grid(
         find_method(method)
     made = []
     for rule, method, algorithm, seed in itertools.product(rules, methods, algorithms, seeds):
-        if method == methods[0] or rule not in ("none", "central"):
+        if method == methods[0] or rule not in NOTHING_ALLOCATED:
             values = {"clustering.rule": rule, "allocation.method": method, "training.algorithm": algorithm}
             made.append(changed(scenario, {**values, "seed": seed}))
     return list({run_folder(Path(), one): one for one in made}.values())
@@ -85,7 +88,7 @@ def sweep(
         progress: called with place, round and accuracy after every round of every run; by Ray, after every run.
     """
     store = Path(store)
-    _check_store(store)
+    check_store(store)
     todo = [(place, one) for place, one in enumerate(scenarios) if not is_done(run_folder(store, one))]
     say = progress or (lambda *_: None)
     if ray_address is not None:
@@ -95,7 +98,7 @@ def sweep(
     elif workers <= 1 or len(todo) <= 1:
         with _one_thread():
             for place, scenario in todo:
-                do_run(scenario, store, data_dir=data_dir, progress=_told(place, say))
+                named_run(scenario, store, data_dir=data_dir, progress=_told(place, say))
     else:
         _in_processes(todo, store, data_dir, min(workers, len(todo)), say)
     return [run_folder(store, scenario) for scenario in scenarios]
@@ -103,14 +106,26 @@ def sweep(
 
 def _in_processes(todo: Sequence[Job], store: Path, data_dir: Path | None, workers: int, say: Progress) -> None:
     context = get_context("spawn")
-    queue: SimpleQueue[_Message | None] = context.SimpleQueue()
+    # A pipe and no queue: a queue's lock would stay held by a worker that is killed while it holds it. Messages this
+    # short are written whole, so that many writers need no lock.
+    reader, writer = context.Pipe(duplex=False)
     stop = context.Event()
-    with _listening(queue, say), ProcessPoolExecutor(workers, context, _start_worker, (queue, stop)) as pool:
-        try:
-            _feed(pool, todo, workers, store, data_dir)
-        except KeyboardInterrupt:
-            stop.set()  # runs under way end with a checkpoint after their round
-            raise
+    try:
+        with _listening(reader, say), ProcessPoolExecutor(workers, context, _start_worker, (writer, stop)) as pool:
+            try:
+                _feed(pool, todo, workers, store, data_dir)
+            except KeyboardInterrupt:
+                stop.set()  # runs under way end with a checkpoint after their round
+                raise
+    except KeyboardInterrupt:
+        for worker in active_children():  # left only if a second Ctrl-C broke off the wait for them
+            worker.kill()
+        raise
+    except BrokenProcessPool:
+        raise FedcastError(
+            "a worker process was killed, perhaps for want of memory; "
+            "what is finished is kept: repeat the command with fewer --workers"
+        ) from None
 
 
 def _feed(pool: ProcessPoolExecutor, todo: Sequence[Job], workers: int, store: Path, data_dir: Path | None) -> None:
@@ -137,20 +152,20 @@ _tell_parent: Callable[[_Message], None]
 _asked_to_stop: Callable[[], bool]
 
 
-def _start_worker(queue: SimpleQueue[_Message | None], stop: Event) -> None:
+def _start_worker(writer: Connection, stop: Event) -> None:
     """In a new process: one thread, progress to the parent, and Ctrl-C left to the parent."""
     import signal
 
     import torch
 
     global _tell_parent, _asked_to_stop
-    _tell_parent, _asked_to_stop = queue.put, stop.is_set
+    _tell_parent, _asked_to_stop = writer.send, stop.is_set
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
 
 
 def _work(place: int, scenario: str, store: Path, data_dir: Path | None) -> None:
-    do_run(
+    named_run(
         Scenario.model_validate_json(scenario),
         store,
         data_dir=data_dir,
@@ -159,24 +174,34 @@ def _work(place: int, scenario: str, store: Path, data_dir: Path | None) -> None
     )
 
 
+def named_run(scenario: Scenario, store: Path, **how: Any) -> Path | None:
+    """`do_run`, whose errors say which of many runs they are about."""
+    try:
+        return do_run(scenario, store, **how)
+    except FedcastError as error:
+        raise FedcastError(f"{run_folder(store, scenario).name}: {error}") from None
+
+
 def _told(place: int, say: Progress) -> Callable[[Record], None]:
     return lambda record: say(place, record.round, record.accuracy)
 
 
 @contextmanager
-def _listening(queue: SimpleQueue[_Message | None], say: Progress) -> Iterator[None]:
+def _listening(reader: Connection, say: Progress) -> Iterator[None]:
     """Pass on what workers say, until the end."""
+    ended = threading.Event()
 
     def listen() -> None:
-        while (message := queue.get()) is not None:
-            say(*message)
+        while reader.poll(0 if ended.is_set() else _LISTENING_S) or not ended.is_set():
+            if reader.poll():
+                say(*reader.recv())
 
     thread = threading.Thread(target=listen, daemon=True)
     thread.start()
     try:
         yield
     finally:
-        queue.put(None)
+        ended.set()
         thread.join()
 
 
@@ -190,13 +215,3 @@ def _one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def _check_store(store: Path) -> None:
-    """Refuse a place that cannot hold runs before any work is done for it."""
-    if store.exists() and not store.is_dir():
-        raise FedcastError(f"{store}: is a file, expected a folder for runs")
-    store.mkdir(parents=True, exist_ok=True)
-    probe = store / ".writable"
-    probe.touch()
-    probe.unlink()

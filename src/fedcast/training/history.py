@@ -108,10 +108,10 @@ def load_history(path: str | Path) -> History:
     """Read what `History.save` wrote as JSON."""
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
-        records = content["records"]
-        known = content["version"] == _VERSION
+        version = content["version"]
+        if version == _VERSION:
+            rows = content["records"]
+            return History([Record(**{**row, "class_accuracy": tuple(row["class_accuracy"])}) for row in rows])
     except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
         raise FedcastError(f"{path}: not a history written by fedcast ({error})") from None
-    if not known:
-        raise FedcastError(f"{path}: history of version {content['version']}, this fedcast reads {_VERSION}")
-    return History([Record(**{**row, "class_accuracy": tuple(row["class_accuracy"])}) for row in records])
+    raise FedcastError(f"{path}: history of version {version}, this fedcast reads {_VERSION}")

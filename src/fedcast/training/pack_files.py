@@ -88,7 +88,7 @@ def read_run(pack: Path, listed: dict[str, Any]) -> PackedRun:
     own = Assignment(whole["own_samples"], whole["own_offsets"]) if "own_samples" in whole else None
     users = Assignment(whole["samples"], whole["offsets"])
     rest = {"users": users, "own": own, "own_sizes": whole["own_sizes"], "distributions": arrays["distributions"]}
-    return PackedRun(**{**listed, "clock": Clock(**listed["clock"])}, **rest)
+    return PackedRun(**{**listed, "clock": _clock(listed["clock"])}, **rest)
 
 
 def smallest(array: NDArray[Any]) -> NDArray[Any]:
@@ -162,3 +162,9 @@ def _unpacked_inputs(name: str, arrays: Arrays) -> NDArray[Any] | TextWindows:
     if name in arrays:
         return arrays[name]
     return TextWindows(arrays[f"{name}_codes"], np.cumsum(arrays[f"{name}_steps"]), int(arrays[f"{name}_length"]))
+
+
+def _clock(listed: dict[str, Any]) -> Clock:
+    """A clock from JSON, where tuples have become lists."""
+    plain: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in listed.items()}
+    return Clock(**plain)

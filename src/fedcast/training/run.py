@@ -41,11 +41,15 @@ class Clock:
 
     Attributes:
         sharing_s: delay before the first round.
-        round_s: delay of one round.
+        round_s: delay of a round of all users.
         sharing_j: energy of sharing, all users.
-        round_j: energy of one round, all users.
+        round_j: energy of a round of all users.
         sharing_bytes: bytes sent while sharing.
-        round_bytes: bytes sent in one round, both ways.
+        round_bytes: bytes sent in a round of all users, both ways.
+        user_s: how long each user takes in a round, K values; a round of some of them waits for the slowest. Empty:
+            a round costs the same whoever takes part.
+        user_j: energy of each user in a round, K values.
+        upload_bytes: bytes that one user uploads.
     """
 
     sharing_s: float = 0.0
@@ -54,6 +58,17 @@ class Clock:
     round_j: float = 0.0
     sharing_bytes: float = 0.0
     round_bytes: float = 0.0
+    user_s: tuple[float, ...] = ()
+    user_j: tuple[float, ...] = ()
+    upload_bytes: float = 0.0
+
+    def cost_of(self, users: Ints, everyone: int) -> tuple[float, float, float]:
+        """Delay, energy and bytes of a round of these users, of so many that could take part."""
+        if not self.user_s or len(users) == everyone:
+            return self.round_s, self.round_j, self.round_bytes
+        slowest = max((self.user_s[user] for user in users), default=0.0)
+        missing = self.upload_bytes * (everyone - len(users))
+        return slowest, sum(self.user_j[user] for user in users), self.round_bytes - missing
 
 
 @dataclass(frozen=True)
@@ -122,7 +137,7 @@ def train(
             seed=seed, round_number=number,
         )  # fmt: skip
         loss, drift = run.round(number, present, state, controls)
-        history.records.append(run.record(number, state, loss, drift, len(present)))
+        history.records.append(run.record(number, state, loss, drift, present, history.records[-1]))
         if progress is not None:
             progress(history.records[-1])
         last = number == training.rounds
@@ -184,7 +199,7 @@ class _Run:
             control = zeros
             controls = [zero.new_zeros(len(self.federation.own_sizes), *zero.shape) for zero in zeros]
         state = ServerState(weights, momentum, second, control)
-        return 0, state, controls, History([self.record(0, state, None, None, 0)])
+        return 0, state, controls, History([self.record(0, state, None, None, np.zeros(0, dtype=np.int64), None)])
 
     def round(
         self, number: int, users: Ints, state: ServerState, controls: Tensors
@@ -232,9 +247,22 @@ class _Run:
                 f"lower training.learning_rate = {self.training.learning_rate} or set training.clip_norm"
             )
 
-    def record(self, number: int, state: ServerState, loss: float | None, drift: float | None, present: int) -> Record:
-        """Score the server's model and read the simulated clock."""
+    def record(
+        self,
+        number: int,
+        state: ServerState,
+        loss: float | None,
+        drift: float | None,
+        users: Ints,
+        before: Record | None,
+    ) -> Record:
+        """Score the server's model and read the simulated clock, which goes on from the record before."""
         federation, clock = self.federation, self.clock
+        spent = (clock.sharing_s, clock.sharing_j, clock.sharing_bytes)
+        if before is not None:
+            able = int(np.count_nonzero(federation.users.sizes))
+            cost = clock.cost_of(users, able)
+            spent = (before.seconds + cost[0], before.energy_j + cost[1], before.bytes_sent + cost[2])
         result = score(self.model, state.weights, self.test, federation.dataset.num_classes)
         mean, worst = user_accuracies(result.class_accuracy, federation.distributions, federation.own_sizes)
         return Record(
@@ -245,10 +273,10 @@ class _Run:
             user_accuracy=mean,
             worst_accuracy=worst,
             drift=drift,
-            participants=present,
-            seconds=clock.sharing_s + number * clock.round_s,
-            energy_j=clock.sharing_j + number * clock.round_j,
-            bytes_sent=clock.sharing_bytes + number * clock.round_bytes,
+            participants=len(users),
+            seconds=spent[0],
+            energy_j=spent[1],
+            bytes_sent=spent[2],
             class_accuracy=tuple(
                 float(value) if tested else None
                 for value, tested in zip(result.class_accuracy, result.tested, strict=True)
