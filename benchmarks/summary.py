@@ -10,8 +10,9 @@ HEAD = """# Benchmarks
 
 Each script prints a table, takes `--quick` (about a minute) and `--json FILE`; `make bench` runs all quickly. Ratios
 are measured side by side in one run, times are medians on one pinned core unless the figure says otherwise. This page
-is made by `benchmarks/summary.py` from the JSON files of the last runs; those of training are of one run with pfl-research
-and Flower (`benchmarks/training.py --pfl PYTHON --flower PYTHON`). Figures of an H200 are in `benchmarks/elsewhere.md`.
+is made by `benchmarks/summary.py` from the JSON files of the last runs; those of training are of one run with
+pfl-research and Flower (`benchmarks/training.py --pfl PYTHON --flower PYTHON`). Figures of an H200 are in
+`benchmarks/elsewhere.md`.
 
 | figure | value | unit | how |
 |---|---|---|---|
