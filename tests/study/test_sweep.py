@@ -79,12 +79,15 @@ def test_a_file_in_the_place_of_the_store_is_refused(scenarios, tmp_path):
         sweep(scenarios, path)
 
 
+# A process started in the background of a shell ignores Ctrl-C; one at a terminal does not.
 SWEEP = """
+import signal
 import sys
 from pathlib import Path
 from fedcast import load_scenario
 from fedcast.study.sweep import grid, sweep
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     scenario = load_scenario(sys.argv[1])
     sweep(grid(scenario, ["none", "daca"], seeds=[0, 1]), Path(sys.argv[2]), workers=2)
 """
