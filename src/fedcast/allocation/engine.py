@@ -3,40 +3,41 @@ r"""One engine for JFVO, SMM and SAA: they differ in step sizes and in how many 
 A step (Eq. 33 to 36): draw :math:`\beta`, build a convex surrogate of the objective at the present ratios x, average it
 into the running surrogate with weight :math:`\rho_t`, minimise that exactly, move a part :math:`\mu_t` of the way.
 
-The surrogate keeps what is convex, the sharing delay and the delay of a round, and makes linear only the rounds:
+SMM and SAA need surrogates that are upper bounds. Curvature is found by back-tracking: it grows until the surrogate is
+above the objective at the minimiser, and shrinks again afterwards; it has an entry for each cluster, since EMD has
+kinks and one cluster at a kink must not slow down the others.
 
-.. math:: g(y) = \tau^s(y) + T\, \tau(y) + \tau\, \nabla T^\top (y - x) + \tfrac{L}{2} \|y - x\|^2
-
-The paper makes :math:`T \tau` linear as a whole (Eq. 34), which loses that :math:`\tau` is a maximum.
-
-SMM and SAA need surrogates that are upper bounds. L is found by back-tracking: it grows until g is above the objective
-at the minimiser, and shrinks again afterwards; it has an entry for each cluster, since EMD has kinks and one cluster
-at a kink must not slow down the others. JFVO needs no upper bound: it has a small L that shrinks. Its first step is a
-long one, for which a tangent promises too much, T being convex; there the slope is that of the chord to the minimiser.
+JFVO needs no upper bound: its curvature is small and shrinks. A minimiser is then far away at first, where tangents
+promise too much: T is convex, a cluster's skew is bent, and the more so where a head runs out of some classes. What the
+first step gets wrong smoothing forgets only slowly. So the first steps minimise again, with the curvature that meets
+the clusters' costs seen at the minimiser; the very first one does so three times, half-way from one to the next, and
+takes the slope of T half-way to that of the chord. Later steps are short and do without.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
+from fedcast.allocation.approximation import Approximation, Excess, Structured, bends, chord
 from fedcast.allocation.minimise import minimise
 from fedcast.allocation.problem import AllocationProblem, Point
 from fedcast.allocation.rounds import BetaSet
 from fedcast.allocation.schedules import Schedule
-from fedcast.allocation.surrogate import Surrogate, tangent
+from fedcast.allocation.surrogate import Surrogate
 from fedcast.heterogeneity import Floats
 from fedcast.random import generator
 
-# Curvature L as a share of the objective, at the start and at least.
+# Curvature as a share of the objective, at the start and at least.
 _FIRST_CURVATURE = 1e-3
 _LEAST_CURVATURE = 1e-7
-# How often the slope of the first step is corrected, and how close to the chord's it need not be.
-_CHORDS = 3
-_STRAIGHT = 0.95
+# How often the first step and those after it look at the minimiser and minimise again, and how many do; all where
+# surrogates need not be upper bounds.
+_FIRST_CORRECTIONS = 3
+_CORRECTED_STEPS = 10
 _MAX_TRIES = 25
 # Curvature grows at most by this factor at once.
 _AT_ONCE = 100.0
@@ -70,70 +71,21 @@ class Found(NamedTuple):
     last: Floats
 
 
-class Excess(NamedTuple):
-    """How far the objective at a new point is above a surrogate without its quadratic term.
-
-    Attributes:
-        total: in seconds.
-        by_cluster: float64[M], the part of it that is due to each cluster's own skew not being linear.
-    """
-
-    total: float
-    by_cluster: Floats
-
-
-class Approximation(Protocol):
-    """A way to build surrogates: the parts of the objective, linear or kept, at a point and for some betas."""
-
-    def surrogate(self, point: Point, betas: BetaSet, curvature: Floats, kept: float = 1.0) -> Surrogate:
-        """The surrogate at a point, with curvature float64[M] and a share `kept` of the slope of the rounds."""
-
-    def excess(self, point: Point, betas: BetaSet, new: Point) -> Excess:
-        """How far the objective at `new` is above the surrogate without its quadratic term."""
-
-
-@dataclass(frozen=True, eq=False)
-class Structured:
-    """Rounds made linear, the delay of a round kept convex.
-
-    Attributes:
-        problem: to be solved.
-    """
+class _Standing(NamedTuple):
+    """Where a step starts: the iterate, the betas drawn, the surrogates averaged so far and the weight of a new one."""
 
     problem: AllocationProblem
+    build: Approximation
+    point: Point
+    betas: BetaSet
+    running: Surrogate | None
+    share: float
 
-    def surrogate(self, point: Point, betas: BetaSet, curvature: Floats, kept: float = 1.0) -> Surrogate:
-        """See the module."""
-        rounds, gradient = rounds_and_gradient(self.problem, point, betas)
-        return tangent(point.x, kept * point.round_s * gradient, curvature, round_weight=rounds)
-
-    def excess(self, point: Point, betas: BetaSet, new: Point) -> Excess:
-        """See the protocol."""
-        rounds, gradient = rounds_and_gradient(self.problem, point, betas)
-        expected = betas.expected(new.skewness.skew, new.skewness.shift)[0]
-        total = (expected - rounds) * new.round_s - point.round_s * float(gradient @ (new.x - point.x))
-        return Excess(total, kinks(self.problem, point, betas, new))
-
-
-def kinks(problem: AllocationProblem, point: Point, betas: BetaSet, new: Point) -> Floats:
-    """Delay that comes from each cluster's cost lying above its tangent, float64[M], s.
-
-    EMD has kinks. One cluster at a kink needs much curvature, and must not slow down all the others.
-    """
-    here, there = point.skewness, new.skewness
-    moved = (new.x - point.x) * problem.feasible.sizes
-    above = np.maximum(there.costs - here.costs - here.cost_slopes * moved, 0.0) / here.denominator
-    by_skew = betas.expected(here.skew, here.shift)[1]
-    delay: Floats = point.round_s * max(by_skew, 0.0) * above
-    return delay
-
-
-def rounds_and_gradient(problem: AllocationProblem, point: Point, betas: BetaSet) -> tuple[float, Floats]:
-    """Expected rounds at a point and their gradient by ratios, float64[M]."""
-    skewness = point.skewness
-    rounds, by_skew, by_shift = betas.expected(skewness.skew, skewness.shift)
-    by_volume = by_skew * skewness.skew_gradient + by_shift * skewness.shift_gradient
-    return rounds, by_volume * problem.feasible.sizes
+    def minimised(self, curvature: Floats, kept: float = 1.0) -> tuple[Surrogate, Floats]:
+        """The running surrogate with a new one averaged in, and its minimiser float64[M]."""
+        new = self.build.surrogate(self.point, self.betas, curvature, kept)
+        mixed = new if self.running is None or self.share == 1 else self.running.mix(self.share, new)
+        return mixed, minimise(mixed, self.problem.feasible)
 
 
 def search(
@@ -164,9 +116,14 @@ def search(
     curvature, running, trace = np.full(problem.num_clusters, _FIRST_CURVATURE * value), None, []
     target = point.x
     for step in range(1, (problem.settings.steps if steps is None else steps) + 1):
-        share, move = schedule.surrogate(step), schedule.iterate(step)
-        running, target, curvature = _advance(problem, build, point, draw(step), running, share, curvature, upper_bound)
+        standing = _Standing(problem, build, point, draw(step), running, schedule.surrogate(step))
+        if upper_bound:
+            running, target, curvature = _majorised(standing, curvature)
+        else:
+            times = _FIRST_CORRECTIONS if step == 1 else int(step <= _CORRECTED_STEPS)
+            running, target = _corrected(standing, curvature, times)
         trace.append(Step(value, float(np.linalg.norm((target - point.x) * problem.feasible.sizes))))
+        move = schedule.iterate(step)
         point = problem.at((1 - move) * point.x + move * target)
         value = problem.objective_s(point)
         if value < best_value:
@@ -176,47 +133,37 @@ def search(
     return Found(better_of(problem, [best, target, np.zeros_like(best)]), tuple(trace), point.x)
 
 
-def _advance(
-    problem: AllocationProblem,
-    build: Approximation,
-    point: Point,
-    betas: BetaSet,
-    running: Surrogate | None,
-    share: float,
-    curvature: Floats,
-    upper_bound: bool,
-) -> tuple[Surrogate, Floats, Floats]:
-    """Average a new surrogate in and minimise; again, if that promised more than the objective keeps."""
+def _majorised(standing: _Standing, curvature: Floats) -> tuple[Surrogate, Floats, Floats]:
+    """Minimise, and again with more curvature if that promised more than the objective keeps."""
+    problem, point = standing.problem, standing.point
     tolerance = _TOLERANCE * problem.objective_s(point)
-    kept = 1.0
-    for attempt in range(_MAX_TRIES):
-        new = build.surrogate(point, betas, curvature, kept)
-        mixed = new if running is None or share == 1 else running.mix(share, new)
-        target = minimise(mixed, problem.feasible)
+    for _ in range(_MAX_TRIES):
+        mixed, target = standing.minimised(curvature)
         squares = (target - point.x) ** 2
         if not squares.any():
             break
-        if upper_bound:
-            excess = build.excess(point, betas, problem.at(target))
-            if excess.total <= float(curvature @ squares) / 2 + tolerance:
-                break
-            curvature = _raised(curvature, excess, squares)
-        else:
-            chord = _chord(point, betas, problem.at(target)) if running is None else kept
-            if attempt == _CHORDS or chord >= _STRAIGHT * kept:
-                break
-            kept = (kept + chord) / 2
+        excess = standing.build.excess(point, standing.betas, problem.at(target))
+        if excess.total <= float(curvature @ squares) / 2 + tolerance:
+            break
+        curvature = _raised(curvature, excess, squares)
     return mixed, target, curvature
 
 
-def _chord(point: Point, betas: BetaSet, new: Point) -> float:
-    """Slope of rounds against skew between two points, as a share of that at the first: below 1, T being convex."""
-    here, there = point.skewness, new.skewness
-    rounds, by_skew, _ = betas.expected(here.skew, here.shift)
-    if there.skew >= here.skew or by_skew <= 0:
-        return 1.0
-    saved = rounds - betas.expected(there.skew, here.shift)[0]
-    return max(saved / (by_skew * (here.skew - there.skew)), 0.0)
+def _corrected(standing: _Standing, curvature: Floats, times: int) -> tuple[Surrogate, Floats]:
+    """Minimise, look at the objective there, and minimise again with what was seen, so many times."""
+    problem, point, betas = standing.problem, standing.point, standing.betas
+    mixed, target = standing.minimised(curvature)
+    bent, kept = curvature, 1.0
+    for time in range(times):
+        if np.array_equal(target, point.x):
+            break
+        there = problem.at(target)
+        if time == 0 and standing.running is None:
+            kept = (1 + chord(point, betas, there)) / 2
+        seen = kept * bends(problem, point, betas, there)
+        bent = np.maximum(curvature, seen if time == 0 else (bent + seen) / 2)
+        mixed, target = standing.minimised(bent, kept)
+    return mixed, target
 
 
 def _raised(curvature: Floats, excess: Excess, squares: Floats) -> Floats:

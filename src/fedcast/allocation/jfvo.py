@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from fedcast.allocation.engine import Found, better_of, one_at_a_time, search
 from fedcast.allocation.problem import AllocationProblem
-from fedcast.allocation.schedules import Schedule, always, ssca_schedule
+from fedcast.allocation.saa import closed_in_on
+from fedcast.allocation.schedules import ssca_schedule
 from fedcast.allocation.tables import less_skewed
 
-# Steps on the whole evaluation set at the end. EMD has kinks, on which a stochastic search settles only slowly.
-CLOSING_STEPS = 10
 # Volumes tried for each cluster where costs are not convex.
 TABLE_ROWS = 65
 
@@ -27,5 +26,4 @@ def jfvo(problem: AllocationProblem) -> Found:
     start = found.x
     if not problem.averages.convex and problem.num_clusters:
         start = better_of(problem, [problem.feasible.shrunk(less_skewed(problem, start, TABLE_ROWS)), start])
-    closed = search(problem, Schedule(always, always), lambda _: problem.betas, start=start, steps=CLOSING_STEPS)
-    return found._replace(x=closed.x)
+    return found._replace(x=closed_in_on(problem, start))

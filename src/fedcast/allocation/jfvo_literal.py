@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fedcast.allocation.engine import Excess, Found, Step, kinks, one_at_a_time, rounds_and_gradient, search
+from fedcast.allocation.approximation import Excess, kinks, rounds_and_gradient
+from fedcast.allocation.engine import Found, Step, one_at_a_time, search
 from fedcast.allocation.problem import AllocationProblem, Point
 from fedcast.allocation.rounds import BetaSet
 from fedcast.allocation.schedules import ssca_schedule

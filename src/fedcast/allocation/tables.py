@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -36,6 +36,20 @@ class Table:
         least = np.minimum.accumulate(priced, axis=0)
         places = np.where(priced <= least, np.arange(len(priced))[:, None], 0)
         return priced, least, np.maximum.accumulate(places, axis=0)
+
+    def priced(self, per_sample: Floats, refund: float) -> Table:
+        """The same table when a sample that a head sends costs float64[M] more, and all together get a refund."""
+        return replace(self, costs=self.costs + per_sample * self.volumes, rest=self.rest - refund)
+
+    def cost_of(self, cluster: int, volumes: Floats, ratio: float) -> Floats:
+        """Costs of one cluster at volumes float64[L] and this Dinkelbach ratio, straight lines between rows."""
+        costs: Floats = np.interp(volumes, self.volumes[:, cluster], self.costs[:, cluster])
+        return costs - ratio * self.members[cluster] * volumes if self.fractional else costs
+
+    def average(self, volumes: Floats) -> float:
+        """Average skew at volumes float64[M]."""
+        costs = sum(float(self.cost_of(m, volume, 0.0)) for m, volume in enumerate(volumes))
+        return (self.rest + costs) / (self.total + (float(self.members @ volumes) if self.fractional else 0.0))
 
     def places(self, caps: Floats) -> tuple[Ints, Floats]:
         """Row of the table at or below caps[..., M], and how far the cap is on the way to the next row."""
