@@ -5,18 +5,6 @@ import sys
 
 import pytest
 
-from fedcast.cli.app import run
-
-
-@pytest.fixture
-def fedcast(capsys):
-    def call(*words):
-        code = run([str(word) for word in words])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
-
 
 def test_help_names_every_command(fedcast):
     code, out, _ = fedcast("--help")

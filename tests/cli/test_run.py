@@ -8,23 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from fedcast.cli.app import app, run
+from fedcast.cli.app import app
 
 SMALL = [
     "--set", "data.num_users=20", "--set", "training.model=mlp", "--set", "training.local_epochs=1",
     "--set", "training.rounds=3", "--set", "allocation.method=fixed",
 ]  # fmt: skip
 COMMANDS = sorted(command.name or command.callback.__name__.replace("_", "-") for command in app.registered_commands)
-
-
-@pytest.fixture
-def fedcast(capsys):
-    def call(*words):
-        code = run([str(word) for word in words])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fedcast.cli.comparison import Log, Workers, do_runs, show_comparison, words
+from fedcast.cli.comparison import Log, Workers, compare_and_report, words
 from fedcast.cli.options import DataDir, Overrides, Preset, ScenarioFile, read_scenario
 
 
@@ -26,17 +26,9 @@ def compare(
     log: Log = None,
 ) -> None:
     """Rules × allocations × algorithms × seeds: means, 95 % intervals, paired tests. Finished runs are reused."""
-    from rich.console import Console
-
-    from fedcast.report import write_report
-    from fedcast.study.compare import compare, comparison_table
-    from fedcast.study.loggers import log_runs, log_targets
     from fedcast.study.sweep import grid
-    from fedcast.tables import save_table
 
     scenario = read_scenario(path, preset, overrides)
-    targets = log_targets(log or [], out)
-    console = Console()
     scenarios = grid(
         scenario,
         words("--rules", rules),
@@ -44,10 +36,4 @@ def compare(
         words("--algorithms", algorithms) if algorithms else (),
         range(scenario.seed, scenario.seed + seeds),
     )
-    runs = do_runs(scenarios, out / "runs", Console(stderr=True), data_dir=data_dir, workers=workers, ray_address=ray)
-    rows = compare(runs)
-    show_comparison(console, rows, scenario.rounds.target_accuracy)
-    for kind, place in targets:
-        log_runs(runs, kind, place)
-    for path in (save_table(comparison_table(rows), out / "comparison.csv"), write_report(runs, out / "report.html")):
-        console.print(f"wrote {path}", highlight=False, soft_wrap=True)
+    compare_and_report(scenarios, out, data_dir=data_dir, workers=workers, log=log or [], ray_address=ray)

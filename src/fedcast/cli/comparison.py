@@ -62,6 +62,35 @@ def do_runs(
     return [load_run(folder) for folder in folders]
 
 
+def compare_and_report(
+    scenarios: Sequence[Scenario],
+    out: Path,
+    *,
+    data_dir: Path | None,
+    workers: int | None,
+    log: Sequence[str],
+    ray_address: str | None = None,
+) -> None:
+    """Do the runs, show them side by side, and write table, report and logs."""
+    from rich.console import Console
+
+    from fedcast.report import write_report
+    from fedcast.study.compare import compare, comparison_table
+    from fedcast.study.loggers import log_runs, log_targets
+    from fedcast.tables import save_table
+
+    trackers = log_targets(log, out)
+    runs = do_runs(
+        scenarios, out / "runs", Console(stderr=True), data_dir=data_dir, workers=workers, ray_address=ray_address
+    )
+    console, rows = Console(), compare(runs)
+    show_comparison(console, rows, scenarios[0].rounds.target_accuracy)
+    for kind, place in trackers:
+        log_runs(runs, kind, place)
+    save_table(comparison_table(rows), out / "comparison.csv")
+    console.print(f"report: {write_report(runs, out / 'report.html')}", highlight=False, soft_wrap=True)
+
+
 class _Bars:
     """One bar over all runs, and one for each run under way."""
 

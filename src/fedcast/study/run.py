@@ -65,8 +65,7 @@ class PreparedRun:
     @property
     def trained(self) -> NDArray[np.bool_]:
         """Who trains, bool[K]."""
-        everyone = np.ones(self.world.skew.num_users, dtype=bool)
-        return everyone if self.plan is None else self.plan.trained
+        return _who_trains(self.world, self.plan)
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +146,7 @@ def prepare_run(scenario: Scenario, *, data_dir: str | Path | None = None, world
         raise FedcastError(f"data.dataset = {scenario.data.dataset}: synthetic data have no samples to train on")
     plan = plan_if_needed(world)
     clustering = _fixed_clustering(world) if plan is None else clustering_of(world, plan)
-    trained = np.ones(world.skew.num_users, dtype=bool) if plan is None else plan.trained
+    trained = _who_trains(world, plan)
     shared = share_samples(world.population, clustering, scenario.seed)
     if not trained.all():
         shared = replace(shared, assignment=_of_users(shared.assignment, trained))
@@ -232,6 +231,10 @@ def dropouts(scenario: Scenario) -> set[tuple[int, int]]:
     last = scenario.data.num_users - 1
     table = read_table(path, [Column("round", "int", minimum=1), Column("user", "int", minimum=0, maximum=last)])
     return set(zip(table["round"].tolist(), table["user"].tolist(), strict=True))
+
+
+def _who_trains(world: World, plan: SharingPlan | None) -> NDArray[np.bool_]:
+    return np.ones(world.skew.num_users, dtype=bool) if plan is None else plan.trained
 
 
 def _fixed_clustering(world: World) -> Clustering:

@@ -11,24 +11,22 @@ import fcntl
 import hashlib
 import json
 import os
-import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from fedcast import __version__
 from fedcast.errors import FedcastError
 from fedcast.plan import SharingPlan, load_plan, save_plan
 from fedcast.scenario import Scenario, changed, load_scenario, to_toml
 from fedcast.study.facts import Facts, Table, facts_of, tables_of
 from fedcast.study.run import PreparedRun, prepare_run, train_prepared
+from fedcast.study.versions import versions
 from fedcast.training import History, Record, load_history
 from fedcast.writing import written_aside
 
@@ -47,7 +45,6 @@ _FILES_NAMED_BY = (
 NOT_DECIDING = (("training", "checkpoint_every"),)
 # These change while a folder is whole: they are no part of what it promises.
 _LOOSE_FILES = ("checkpoint.pt", "log.txt", "done.json")
-_PACKAGES = ("fedcast", "torch", "numpy", "scipy", "numba", "scikit-learn")
 _KEY_LENGTH = 12
 
 Progress = Callable[[Record], None]
@@ -293,17 +290,6 @@ def _save_prepared(folder: Path, prepared: PreparedRun) -> None:
     _write_json(folder / "facts.json", asdict(facts_of(prepared)))
     _write_json(folder / "tables.json", tables_of(prepared))
     prepared.shared.ledger.save(folder / "ledger.csv")
-
-
-def versions() -> dict[str, str]:
-    """Of Python and the packages that decide results."""
-    found = {"python": platform.python_version()}
-    for package in _PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = __version__ if package == "fedcast" else "absent"
-    return found
 
 
 def _files_of(scenario: Scenario) -> list[Path]:

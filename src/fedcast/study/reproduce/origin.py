@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import platform
 import subprocess
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from fedcast import __version__
+from fedcast.study.versions import versions
 
-_PACKAGES = ("numpy", "scipy", "numba", "torch", "cvxpy")
 _NOT_FOUND = "unknown"
 
 
@@ -18,15 +16,9 @@ def origin() -> dict[str, str]:
 
     Example:
         >>> list(origin())[:3]
-        ['fedcast', 'commit', 'python']
+        ['commit', 'python', 'fedcast']
     """
-    found = {"fedcast": __version__, "commit": source_commit(), "python": platform.python_version()}
-    for package in _PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = "absent"
-    return found
+    return {"commit": source_commit(), **versions("cvxpy")}
 
 
 def source_commit(folder: Path = Path(__file__).parent) -> str:
