@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from fedcast.figures.palette import colour
@@ -50,25 +51,35 @@ def data(job: Job) -> Result:
     asked = scenarios(job)
     runs = trained_runs(job, asked)
     by_ratio = {ratio: [run for run in runs if ratio_of(run) == ratio] for ratio in (0.0, *RATIOS)}
+    sharing = "random clusters of one head each; a head sends a random part, the ratio, of its samples"
+    return result_of_groups(job, asked, "ratio", by_ratio, sharing, _verdicts(by_ratio))
+
+
+def result_of_groups(
+    job: Job,
+    asked: list[Scenario],
+    label: str,
+    groups: Mapping[int, list[Trained]] | Mapping[float, list[Trained]],
+    sharing: str,
+    verdicts: tuple[Verdict, ...],
+) -> Result:
+    """Courses and runs of random clusters, each group of runs named by its value of the label."""
+    runs = [run for some in groups.values() for run in some]
     target = target_of(job)
     return Result(
         tables={
             "courses": columns_of(
-                row for ratio, some in by_ratio.items() if some for row in course_rows(some, ratio=ratio)
+                row for value, some in groups.items() if some for row in course_rows(some, **{label: value})
             ),
             "runs": columns_of(
-                run_row(run, ratio=ratio_of(run), mean_loss=mean_loss(run), rounds=run.rounds_to(target))
-                for run in runs
+                run_row(run, **{label: value}, mean_loss=mean_loss(run), rounds=run.rounds_to(target))
+                for value, some in groups.items()
+                for run in some
             ),
         },
         scenario=asked[0].model_dump(mode="json"),
-        assumptions=assumptions(
-            job,
-            runs,
-            network="everybody reaches and trusts everybody",
-            sharing="random clusters of one head each; a head sends a random part, the ratio, of its samples",
-        ),
-        verdicts=_verdicts(by_ratio),
+        assumptions=assumptions(job, runs, network="everybody reaches and trusts everybody", sharing=sharing),
+        verdicts=verdicts,
     )
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fedcast.scenario import Scenario
-from fedcast.study.reproduce.fig1b import draw_pair, random_clusters
+from fedcast.study.reproduce.fig1b import draw_pair, random_clusters, result_of_groups
 from fedcast.study.reproduce.job import Job
-from fedcast.study.reproduce.over_seeds import course_rows, differences, mean_loss, mean_of, run_row
-from fedcast.study.reproduce.result import Result, Verdict, columns_of
-from fedcast.study.reproduce.settings import RATIO, assumptions, label_skew, target_of, task, under_rules
+from fedcast.study.reproduce.over_seeds import differences, mean_loss, mean_of
+from fedcast.study.reproduce.result import Result, Verdict
+from fedcast.study.reproduce.settings import RATIO, label_skew, task, under_rules
 from fedcast.study.reproduce.trained import Trained, trained_runs
 
 if TYPE_CHECKING:
@@ -31,26 +31,8 @@ def data(job: Job) -> Result:
     runs = trained_runs(job, asked)
     few, many = _numbers(job)
     by_number = {number: [run for run in runs if _clusters(run) == number] for number in (0, few, many)}
-    target = target_of(job)
-    return Result(
-        tables={
-            "courses": columns_of(
-                row for number, some in by_number.items() if some for row in course_rows(some, clusters=number)
-            ),
-            "runs": columns_of(
-                run_row(run, clusters=_clusters(run), mean_loss=mean_loss(run), rounds=run.rounds_to(target))
-                for run in runs
-            ),
-        },
-        scenario=asked[0].model_dump(mode="json"),
-        assumptions=assumptions(
-            job,
-            runs,
-            network="everybody reaches and trusts everybody",
-            sharing=f"random clusters of one head each; a head sends a random {RATIO:.0%} of its samples",
-        ),
-        verdicts=_verdicts(by_number, few, many),
-    )
+    sharing = f"random clusters of one head each; a head sends a random {RATIO:.0%} of its samples"
+    return result_of_groups(job, asked, "clusters", by_number, sharing, _verdicts(by_number, few, many))
 
 
 def _numbers(job: Job) -> tuple[int, int]:
