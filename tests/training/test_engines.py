@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from fedcast.training import MODELS, build_model, train
-from fedcast.training.stack import _CPU_LAYERS, _GPU_LAYERS, stacked_forward
+from fedcast.training.stack import _CPU_LAYERS, _GPU_LAYERS, _patches, _patches_by_slices, stacked_forward
 from tests.training.conftest import federation, settings, text_federation
 
 CASES = {
@@ -125,9 +125,10 @@ def test_layers_with_stride_and_without_bias():
     assert set(_CPU_LAYERS) == set(_GPU_LAYERS)
 
 
-@pytest.mark.parametrize("block", [1, 2, 5])
-def test_blocks_do_not_change_the_result(block, monkeypatch):
-    monkeypatch.setattr("fedcast.training.stacked.block_size", lambda _: block)
+@pytest.mark.parametrize(("lanes", "block"), [(1, 1), (2, 2), (1, 5), (2, 5), (3, 4), (5, 5)])
+def test_lanes_and_blocks_do_not_change_the_result(lanes, block, monkeypatch):
+    monkeypatch.setattr("fedcast.training.stacked.useful_lanes", lambda *_: lanes)
+    monkeypatch.setattr("fedcast.training.stacked.users_of_block", lambda _: block)
     assert_equal(*both(federation(), "mlp", *CASES["mlp"], momentum=0.9, algorithm="scaffold"))
 
 
@@ -139,3 +140,46 @@ def test_compiled_step_gives_the_same():
         pytest.skip("compiling needs g++")
     loop, compiled = both(federation(), "mlp", *CASES["mlp"], compile="always")
     assert_equal(loop, compiled)
+
+
+@pytest.mark.parametrize(("size", "stride"), [((3, 3), (1, 1)), ((5, 2), (2, 3)), ((1, 1), (2, 2))])
+def test_both_ways_to_patches_agree_with_their_gradients(size, stride):
+    hidden = torch.rand(2, 3, 4, 9, 8, dtype=torch.float64, requires_grad=True)
+    found, gradients = [], []
+    for way in (_patches, _patches_by_slices):
+        found.append(way(hidden, size, stride))
+        gradients.append(
+            torch.autograd.grad((found[-1] * torch.arange(found[-1].numel()).view_as(found[-1])).sum(), hidden)[0]
+        )
+    flat = torch.nn.functional.unfold(hidden.transpose(1, 2).flatten(0, 1), size, stride=stride)  # [U·B, C·kh·kw, L]
+    assert torch.equal(found[0], found[1])
+    assert torch.equal(found[0].permute(0, 2, 1, 3, 4).flatten(0, 1).flatten(2), flat)
+    assert torch.allclose(gradients[0], gradients[1], rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["mlp", "small_cnn"])
+def test_bfloat16_products_train_about_as_well_and_not_the_same(name):
+    loop, stacked = both(federation(), name, *CASES[name], precision="bf16")
+    exact, _ = both(federation(), name, *CASES[name], precision="float32")
+    for outcome in (loop, stacked):
+        assert all(weight.dtype == torch.float32 for weight in outcome.weights)
+        distance = max(float((a - b).abs().max()) for a, b in zip(outcome.weights, exact.weights, strict=True))
+        assert 1e-7 < distance < 0.02
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_gpu_layers_compile_to_the_same():
+    import shutil
+
+    if not shutil.which("g++"):
+        pytest.skip("compiling needs g++")
+    model = nn.Sequential(nn.Conv2d(2, 4, 3, padding=1), nn.GroupNorm(2, 4), nn.ReLU(), nn.Flatten(), nn.Linear(64, 3))
+    weights = [torch.randn(2, *weight.shape) for weight in model.parameters()]
+    forward = stacked_forward(model, torch.device("cuda"))
+
+    def gradients(at, inputs):
+        return torch.func.grad(lambda inner: forward(inner, inputs).square().sum())(at)
+
+    inputs = torch.rand(2, 5, 2, 4, 4)
+    for ours, theirs in zip(torch.compile(gradients)(weights, inputs), gradients(weights, inputs), strict=True):
+        assert torch.allclose(ours, theirs, rtol=1e-4, atol=1e-4)

@@ -290,8 +290,10 @@ class Training(Section):
     dropout_file: str | None = Field(None, description="who drops out when: .csv with round,user")
     engine: Literal["auto", "loop", "stacked"] = Field("auto", description="how users are stepped")
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="where")
-    precision: Literal["float32", "tf32", "float64"] = Field(
-        "float32", description="numbers; tf32: float32 with the matrix units of a GPU"
+    precision: Literal["float32", "tf32", "bf16", "float64"] = Field(
+        "float32",
+        description="numbers; tf32: float32 with the matrix units of a GPU; bf16: layers multiply in bfloat16, weights "
+        "stay float32",
     )
     compile: Literal["auto", "always", "never"] = Field(
         "auto", description="compile the stacked step; auto: where a run is long enough for it to pay"

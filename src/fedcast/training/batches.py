@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from fedcast.data.assignment import Assignment
 from fedcast.random import hash_words, stream_key
+from fedcast.training.lanes import Lanes, own_lanes
 
 Ints = NDArray[np.int64]
 
@@ -20,8 +21,8 @@ class Batches:
     """The steps of a block of users.
 
     Attributes:
-        samples: int64[S, U, B]; where nothing is left, sample 0.
-        weights: float64[S, U, B]; 1/(samples in the batch), 0 where nothing is left.
+        samples: int64[S, L, B] of steps and lanes; where nothing is left, sample 0.
+        weights: float64[S, L, B]; 1/(samples in the batch), 0 where nothing is left.
         steps: int64[U], steps of each user.
     """
 
@@ -43,7 +44,7 @@ def batches_of(
     *,
     seed: int,
     round_number: int,
-    num_steps: int | None = None,
+    lanes: Lanes | None = None,
 ) -> Batches:
     """Shuffle each user's samples in each epoch and cut them into batches.
 
@@ -56,7 +57,7 @@ def batches_of(
         epochs: passes over a user's samples.
         seed: of the shuffles.
         round_number: likewise.
-        num_steps: pad to so many steps; default: the most any of these users has.
+        lanes: where each user steps; default: a lane for each.
     """
     sizes = data.sizes[users]
     row = np.repeat(np.arange(len(users)), sizes)
@@ -65,17 +66,18 @@ def batches_of(
     key_of_sample = hash_words(users[row], position)
     per_epoch = -(-sizes // batch_size)
     steps = epochs * per_epoch
-    length = int(steps.max(initial=0)) if num_steps is None else num_steps
-    samples = np.zeros((length, len(users), batch_size), dtype=np.int64)
-    weights = np.zeros((length, len(users), batch_size))
+    lanes = lanes or own_lanes(steps)
+    samples = np.zeros((lanes.length, lanes.count, batch_size), dtype=np.int64)
+    weights = np.zeros((lanes.length, lanes.count, batch_size))
     step_in_epoch, slot = position // batch_size, position % batch_size
+    lane = lanes.lane[row]
     batch_fill = np.minimum(sizes[row] - step_in_epoch * batch_size, batch_size)
     for epoch in range(epochs):
         key = hash_words(key_of_sample, stream_key(seed, f"batches/{round_number}/{epoch}"))
         order = np.argsort(
             (row.astype(np.uint64) << (np.uint64(64) - _OWNER_BITS)) | (key >> _OWNER_BITS), kind="stable"
         )
-        step = epoch * per_epoch[row] + step_in_epoch
-        samples[step, row, slot] = held[order]
-        weights[step, row, slot] = 1.0 / batch_fill
+        step = lanes.first[row] + epoch * per_epoch[row] + step_in_epoch
+        samples[step, lane, slot] = held[order]
+        weights[step, lane, slot] = 1.0 / batch_fill
     return Batches(samples, weights, steps)

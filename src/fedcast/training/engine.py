@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -32,6 +33,7 @@ class Task:
         seed: of the batches.
         users_per_round: the most users that train in a round.
         compiled: whether the step is compiled.
+        half: whether layers multiply in bfloat16; weights and their updates stay as they are.
     """
 
     model: nn.Module
@@ -43,11 +45,17 @@ class Task:
     seed: int
     users_per_round: int
     compiled: bool = False
+    half: bool = False
 
     @property
     def device(self) -> torch.device:
         """Where everything is."""
         return self.data.labels.device
+
+    def arithmetic(self) -> AbstractContextManager[object]:
+        """In which a forward pass is computed."""
+        # A cache of converted weights would outlive the step they belong to.
+        return torch.autocast(self.device.type, torch.bfloat16, cache_enabled=False) if self.half else nullcontext()
 
 
 @dataclass(frozen=True)

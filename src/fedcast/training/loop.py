@@ -41,7 +41,9 @@ class LoopEngine:
         for samples, share in zip(plan.samples[:, 0], plan.weights[:, 0], strict=True):
             inputs, labels = task.data.pick(torch.from_numpy(samples[share > 0]).to(task.device))
             optimizer.zero_grad()
-            loss = F.cross_entropy(self.model(inputs), labels)
+            with task.arithmetic():
+                logits = self.model(inputs)
+            loss = F.cross_entropy(logits.to(task.data.dtype), labels)
             loss.backward()
             if rule.clip_norm is not None:
                 torch.nn.utils.clip_grad_norm_(weights, rule.clip_norm)

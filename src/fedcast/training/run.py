@@ -25,7 +25,7 @@ from fedcast.training.history import History, Record
 from fedcast.training.loop import LoopEngine
 from fedcast.training.models import check_model
 from fedcast.training.participation import asked_users, participants
-from fedcast.training.stacked import StackedEngine, block_size
+from fedcast.training.stacked import StackedEngine, most_lanes
 
 if TYPE_CHECKING:
     from fedcast.data.dataset import Dataset
@@ -157,7 +157,8 @@ class _Run:
         self.federation, self.training, self.clock = federation, training, clock
         self.device = choose_device(training.device)
         if self.device.type == "cuda":
-            torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = training.precision == "tf32"
+            on_matrix_units = training.precision in ("tf32", "bf16")
+            torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = on_matrix_units
             torch.backends.cudnn.deterministic = True
         dtype = torch.float64 if training.precision == "float64" else torch.float32
         self.model = model.to(self.device, dtype)
@@ -168,6 +169,7 @@ class _Run:
             self.model, data, federation.users, local_rule(training), training.batch_size, training.local_epochs, seed,
             asked_users(federation.users.sizes, training.participation),
             compiled=worth_compiling(model, federation.users, training, self.device),
+            half=training.precision == "bf16",
         )  # fmt: skip
         self.engine = choose_engine(training.engine, self.task)
         self.user_weights = aggregation_weights(federation, training.aggregation)
@@ -345,7 +347,7 @@ def choose_engine(name: str, task: Task) -> Engine:
         )
     if name == "loop" or recurrent is not None:
         return LoopEngine(task)
-    if name == "auto" and task.device.type == "cpu" and block_size(task) < 2:
+    if name == "auto" and task.device.type == "cpu" and most_lanes(task) < 2:
         return LoopEngine(task)
     return StackedEngine(task)
 

@@ -101,12 +101,24 @@ def _patches(hidden: Tensor, size: tuple[int, ...], stride: tuple[int, ...]) -> 
     return windows.permute(0, 1, 5, 6, 2, 3, 4).flatten(1, 3)
 
 
+def _patches_by_slices(hidden: Tensor, size: tuple[int, ...], stride: tuple[int, ...]) -> Tensor:
+    """The same. Compiled, its gradient is one sum; that of `unfold` would be atomic additions in no fixed order."""
+    high, wide = (1 + (whole - part) // by for whole, part, by in zip(hidden.shape[3:], size, stride, strict=True))
+    slices = [
+        hidden[..., row : row + stride[0] * high : stride[0], column : column + stride[1] * wide : stride[1]]
+        for row in range(size[0])
+        for column in range(size[1])
+    ]
+    return torch.stack(slices, 2).flatten(1, 2)
+
+
 def _patch_convolution(layer: nn.Module, weights: Weights, hidden: Tensor, _: int) -> Tensor:
     assert isinstance(layer, nn.Conv2d)
     assert isinstance(layer.padding, tuple)
     if any(layer.padding):
         hidden = F.pad(hidden, (layer.padding[1], layer.padding[1], layer.padding[0], layer.padding[0]))
-    patches = _patches(hidden, layer.kernel_size, layer.stride)
+    in_patches = _patches_by_slices if torch.compiler.is_compiling() else _patches
+    patches = in_patches(hidden, layer.kernel_size, layer.stride)
     kernel = weights[0].flatten(2)
     flat = patches.flatten(2)
     product = torch.baddbmm(weights[1][:, :, None], kernel, flat) if len(weights) > 1 else torch.bmm(kernel, flat)
@@ -116,12 +128,13 @@ def _patch_convolution(layer: nn.Module, weights: Weights, hidden: Tensor, _: in
 
 def _group_norm_users_first(layer: nn.Module, weights: Weights, hidden: Tensor, _: int) -> Tensor:
     assert isinstance(layer, nn.GroupNorm)
-    grouped = hidden.unflatten(1, (layer.num_groups, -1))
+    # Sums over bfloat16 are taken in float32.
+    grouped = hidden.to(torch.promote_types(hidden.dtype, torch.float32)).unflatten(1, (layer.num_groups, -1))
     variance, mean = torch.var_mean(grouped, dim=(2, 4, 5), correction=0, keepdim=True)
     normalised: Tensor = ((grouped - mean) * (variance + layer.eps).rsqrt()).flatten(1, 2)
-    if not weights:
-        return normalised
-    return normalised * weights[0][:, :, None, None, None] + weights[1][:, :, None, None, None]
+    if weights:
+        normalised = normalised * weights[0][:, :, None, None, None] + weights[1][:, :, None, None, None]
+    return normalised.to(hidden.dtype)
 
 
 def _pool_users_first(layer: nn.Module, _: Weights, hidden: Tensor, __: int) -> Tensor:

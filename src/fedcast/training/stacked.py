@@ -1,13 +1,15 @@
 """The fast engine: the weights of many users stacked, one step for all of them.
 
-Users are sorted by their number of steps and taken in blocks that fit the cache (CPU) or the memory (GPU). A user with
-fewer steps or a smaller last batch is masked. On a GPU the step is recorded once as a CUDA graph and replayed; it reads
-its batch numbers from a table on the device, so that nothing crosses from the host while a block runs.
+A place in the stack is a lane, in which one user trains after another (`lanes`), so that large users do not keep small
+ones waiting. There are as many lanes as fit the cache (CPU) or the memory (GPU), or as are of use; a smaller last batch
+is masked. On a GPU the step is recorded once as a CUDA graph and replayed; it reads its batch numbers from a table on
+the device, so that nothing crosses from the host while a block of users runs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,28 +17,35 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fedcast.training.algorithm import LocalRule, Tensors, local_step
+from fedcast.training.algorithm import Tensors, local_step
 from fedcast.training.batches import Batches, batches_of, steps_of
 from fedcast.training.engine import BlockResult, Ints, Round, Task
+from fedcast.training.lanes import Lanes, fill_lanes, stretches, useful_lanes
 from fedcast.training.stack import Forward, stacked_forward
 
 _CPU_CACHE_BYTES = 4 * 2**20
 _GPU_BYTES = 24 * 2**30
-_MAX_BLOCK = 512
+_CHANGE_BYTES = {"cpu": 16 * 2**20, "cuda": 16 * 2**30}
+_MOST_USERS = 512
+_COMPILED_LANES = 8
 _PICKED_AT_ONCE = 16  # steps whose samples are gathered together on a CPU
 
 Step = Callable[..., None]
+Place = slice | Tensor
 
 
 class StackedEngine:
-    """Steps a block of users at once; equal to `LoopEngine` up to rounding."""
+    """Steps many users at once; equal to `LoopEngine` up to rounding."""
 
-    def __init__(self, task: Task, block: int | None = None) -> None:
+    def __init__(self, task: Task) -> None:
         self.task = task
-        # Blocks of even size, so that the last one is not mostly padding.
-        blocks = -(-task.users_per_round // (block or block_size(task)))
-        self.block = -(-task.users_per_round // blocks)
-        step = stacked_step(stacked_forward(task.model, task.device), task.rule)
+        self.block = users_of_block(task)
+        steps = np.sort(steps_of(task.users.sizes, task.batch_size, task.epochs))[::-1]
+        self.lanes = useful_lanes(steps[: self.block], most_lanes(task))
+        if task.compiled:
+            # What was compiled is kept by its shapes: runs with about as many lanes find it again.
+            self.lanes = min(most_lanes(task), -(-self.lanes // _COMPILED_LANES) * _COMPILED_LANES)
+        step = stacked_step(stacked_forward(task.model, task.device), task)
         self.step = torch.compile(step, dynamic=False) if task.compiled else step
         self.buffers: _Buffers | None = None
 
@@ -50,17 +59,18 @@ class StackedEngine:
 
     def _train(self, users: Ints, current: Round) -> BlockResult:
         task = self.task
-        plan = batches_of(task.users, users, task.batch_size, task.epochs, seed=task.seed, round_number=current.number)
+        steps = steps_of(task.users.sizes[users], task.batch_size, task.epochs)
+        lanes = fill_lanes(steps, self.lanes)
+        plan = batches_of(
+            task.users, users, task.batch_size, task.epochs, seed=task.seed, round_number=current.number, lanes=lanes
+        )
         if self.buffers is None:
-            self.buffers = _Buffers(task, self.step, self.block, current)
-        self.buffers.start(users, plan, current)
-        self.buffers.run(len(plan.samples))
-        present = len(users)
-        change = [weight[:present] - start for weight, start in zip(self.buffers.weights, current.weights, strict=True)]
-        return BlockResult(users, change, self.buffers.losses[:present].clone(), plan.steps)
+            self.buffers = _Buffers(task, self.step, self.lanes, self.block, current)
+        change, losses = self.buffers.run(users, lanes, plan, current)
+        return BlockResult(users, change, losses, steps)
 
 
-def stacked_step(forward: Forward, rule: LocalRule) -> Step:
+def stacked_step(forward: Forward, task: Task) -> Step:
     """One step of a block as a function of tensors alone, so that it can be compiled or recorded whole."""
 
     def step(
@@ -75,7 +85,8 @@ def stacked_step(forward: Forward, rule: LocalRule) -> Step:
         shares: Tensor,
     ) -> None:
         def total_loss(at: Tensors) -> tuple[Tensor, Tensor]:
-            logits = forward(at, inputs)
+            with task.arithmetic():
+                logits = forward(at, inputs).to(shares.dtype)
             each = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none").view_as(shares)
             of_user = (each * shares).sum(1)
             return of_user.sum(), of_user
@@ -83,59 +94,120 @@ def stacked_step(forward: Forward, rule: LocalRule) -> Step:
         # A user's loss depends on its own weights alone, so that the gradient of the sum is every user's own.
         gradients, of_user = torch.func.grad(total_loss, has_aux=True)(weights)
         step_size = learning_rate * (shares[:, 0] > 0)
-        local_step(rule, weights, momenta, gradients, anchor, correction, step_size)
+        local_step(task.rule, weights, momenta, gradients, anchor, correction, step_size)
         losses.add_(of_user)
 
     return step
 
 
-class _Buffers:
-    """Tensors of one block, allocated once: CUDA graphs need fixed places, and a CPU likes warm ones."""
+@dataclass(frozen=True)
+class _Stretch:
+    """Steps in which every lane has the same user from the first to the last.
 
-    def __init__(self, task: Task, step: Step, users: int, current: Round) -> None:
+    Attributes:
+        start: the first step.
+        stop: the step after the last.
+        users: who begins.
+        taken: their lanes.
+        rows: who ends, as places in the block.
+        left: their lanes.
+    """
+
+    start: int
+    stop: int
+    users: Tensor
+    taken: Place
+    rows: Place
+    left: Place
+
+
+def _place(numbers: Ints, on_device: Tensor) -> Place:
+    """The index, as a slice where it is one: equal users begin and end together, and slices are copied faster."""
+    if len(numbers) and np.array_equal(numbers, np.arange(numbers[0], numbers[0] + len(numbers))):
+        return slice(int(numbers[0]), int(numbers[-1]) + 1)
+    return on_device
+
+
+class _Buffers:
+    """Tensors of all lanes, allocated once: CUDA graphs need fixed places, and a CPU likes warm ones."""
+
+    def __init__(self, task: Task, step: Step, lanes: int, block: int, current: Round) -> None:
         device, dtype = task.device, task.data.dtype
         self.task, self.step = task, step
-        self.weights = [torch.empty(users, *weight.shape, dtype=dtype, device=device) for weight in current.weights]
+        self.weights = [torch.zeros(lanes, *weight.shape, dtype=dtype, device=device) for weight in current.weights]
         self.momenta = [torch.zeros_like(weight) for weight in self.weights] if task.rule.momentum else []
         self.correction = [torch.zeros_like(weight) for weight in self.weights] if current.control else None
         self.anchor = [torch.empty_like(weight) for weight in current.weights]
-        self.losses = torch.zeros(users, dtype=torch.float64, device=device)
+        self.losses = torch.zeros(lanes, dtype=torch.float64, device=device)
         self.learning_rate = torch.zeros((), dtype=dtype, device=device)
-        longest = int(steps_of(task.users.sizes, task.batch_size, task.epochs).max())
-        self.samples = torch.zeros(longest, users, task.batch_size, dtype=torch.int64, device=device)
-        self.shares = torch.zeros(longest, users, task.batch_size, dtype=dtype, device=device)
+        length = longest_block(task, lanes, block)
+        self.samples = torch.zeros(length, lanes, task.batch_size, dtype=torch.int64, device=device)
+        self.shares = torch.zeros(length, lanes, task.batch_size, dtype=dtype, device=device)
         self.position = torch.zeros(1, dtype=torch.int64, device=device)
         self.graph: torch.cuda.CUDAGraph | None = None
 
-    def start(self, users: Ints, plan: Batches, current: Round) -> None:
-        """Set everything to the start of a round."""
+    def run(self, users: Ints, lanes: Lanes, plan: Batches, current: Round) -> tuple[Tensors, Tensor]:
+        """Train a block; what each user changed, and the sum of its losses."""
         if self.task.device.type == "cuda" and self.graph is None:
             self._record()
-        for index, start in enumerate(current.weights):
-            self.anchor[index].copy_(start)
-            self.weights[index].copy_(start.expand_as(self.weights[index]))
-        for momentum in self.momenta:
-            momentum.zero_()
-        if self.correction is not None:
-            for index, control in enumerate(current.control):
-                own = current.user_controls[index][torch.from_numpy(users).to(control.device)]
-                self.correction[index][: len(users)] = control - own
-        self.losses.zero_()
+        self._start(plan, current)
+        change = [weight.new_empty(len(users), *weight.shape[1:]) for weight in self.weights]
+        losses = self.losses.new_empty(len(users))
+        for stretch in self._stretches(users, lanes):
+            if len(stretch.users):
+                self._begin(stretch.users, stretch.taken, current)
+            self._advance(stretch.start, stretch.stop)
+            self._end(stretch.rows, stretch.left, change, losses)
+        return change, losses
+
+    def _start(self, plan: Batches, current: Round) -> None:
+        for anchor, weight in zip(self.anchor, current.weights, strict=True):
+            anchor.copy_(weight)
         self.learning_rate.fill_(current.learning_rate)
-        length, present, _ = plan.samples.shape
-        self.shares[:length].zero_()
-        self.samples[:length, :present] = torch.from_numpy(plan.samples).to(self.samples.device, non_blocking=True)
-        self.shares[:length, :present] = torch.from_numpy(plan.weights).to(self.shares)
+        length = len(plan.samples)
+        self.samples[:length] = torch.from_numpy(plan.samples).to(self.samples.device, non_blocking=True)
+        self.shares[:length] = torch.from_numpy(plan.weights).to(self.shares)
         self.position.zero_()
 
-    def run(self, steps: int) -> None:
-        """Take that many steps."""
+    def _stretches(self, users: Ints, lanes: Lanes) -> Iterator[_Stretch]:
+        found = list(stretches(lanes))
+        begin, end = (np.concatenate([part[place] for part in found]) for place in (2, 3))
+        # Indices go to the device before the first step: a copy between steps would wait for those before it.
+        on_device = [
+            torch.from_numpy(it).to(self.losses.device)
+            for it in (users[begin], lanes.lane[begin], end, lanes.lane[end])
+        ]
+        begun = ended = 0
+        for start, stop, begins, ends in found:
+            among, done = slice(begun, begun := begun + len(begins)), slice(ended, ended := ended + len(ends))
+            yield _Stretch(
+                start, stop, on_device[0][among], _place(lanes.lane[begins], on_device[1][among]),
+                _place(ends, on_device[2][done]), _place(lanes.lane[ends], on_device[3][done]),
+            )  # fmt: skip
+
+    def _begin(self, users: Tensor, lanes: Place, current: Round) -> None:
+        for weight, anchor in zip(self.weights, self.anchor, strict=True):
+            weight[lanes] = anchor
+        for momentum in self.momenta:
+            momentum[lanes] = 0.0
+        if self.correction is not None:
+            for index, control in enumerate(current.control):
+                self.correction[index][lanes] = control - current.user_controls[index][users]
+        self.losses[lanes] = 0.0
+
+    def _end(self, rows: Place, lanes: Place, change: Tensors, losses: Tensor) -> None:
+        for moved, weight, anchor in zip(change, self.weights, self.anchor, strict=True):
+            moved[rows] = weight[lanes] - anchor
+        losses[rows] = self.losses[lanes]
+
+    def _advance(self, start: int, stop: int) -> None:
+        """Take the steps from one to another."""
         if self.graph is not None:
-            for _ in range(steps):
+            for _ in range(start, stop):
                 self.graph.replay()
             return
-        for start in range(0, steps, _PICKED_AT_ONCE):
-            chunk = slice(start, min(start + _PICKED_AT_ONCE, steps))
+        for first in range(start, stop, _PICKED_AT_ONCE):
+            chunk = slice(first, min(first + _PICKED_AT_ONCE, stop))
             inputs, labels = self.task.data.pick(self.samples[chunk])
             for batch in zip(inputs, labels, self.shares[chunk], strict=True):
                 self._step(*batch)
@@ -167,13 +239,31 @@ class _Buffers:
             self._step_at_position()
 
 
-def block_size(task: Task) -> int:
+def users_of_block(task: Task) -> int:
+    """Users whose changes are held at once: blocks of even size, as memory allows."""
+    room = _CHANGE_BYTES[task.device.type] // weight_bytes(task)
+    blocks = -(-task.users_per_round // max(most_lanes(task), min(_MOST_USERS, room)))
+    return -(-task.users_per_round // blocks)
+
+
+def most_lanes(task: Task) -> int:
     """Users stepped together: as many as the cache of a CPU or a share of a GPU's memory holds activations for."""
     room = _GPU_BYTES if task.device.type == "cuda" else _CPU_CACHE_BYTES
     per_user = task.batch_size * activation_bytes(task)
     if task.device.type == "cuda":
-        per_user += 4 * sum(weight.numel() * weight.element_size() for weight in task.model.parameters())
-    return max(1, min(_MAX_BLOCK, room // per_user))
+        per_user += 4 * weight_bytes(task)
+    return max(1, min(_MOST_USERS, room // per_user))
+
+
+def longest_block(task: Task, lanes: int, block: int) -> int:
+    """Steps that no block takes more of: a lane begins its last user when the lanes are at most full on average."""
+    steps = np.sort(steps_of(task.users.sizes, task.batch_size, task.epochs))[::-1]
+    return int(steps[:block].sum() // lanes + steps[0])
+
+
+def weight_bytes(task: Task) -> int:
+    """Bytes of one model."""
+    return sum(weight.numel() * weight.element_size() for weight in task.model.parameters())
 
 
 def activation_bytes(task: Task) -> int:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 PAPER = "Named as outlook: sharing beside other algorithms against skew."
 ALGORITHMS = {"fedavg": "FedAvg", "fedprox": "FedProx", "scaffold": "SCAFFOLD"}
 RULES = ("none", "daca", "blend")
+# SCAFFOLD uploads control variates beside weights: twice the energy, which 12 of 100 users have not in 0.05 J a round.
+_CHANGES = {"scaffold": ("devices.energy_budget_j=0.1",)}
 
 
 def scenarios(job: Job) -> list[Scenario]:
@@ -35,12 +37,13 @@ def scenarios(job: Job) -> list[Scenario]:
     seeds = job.seeds_or(smoke=1, full=3)
     return [
         scenario(
-            job, *task(job, "mnist", *label_skew()), *shared_by(rule), f"training.algorithm={algorithm}", f"seed={seed}"
+            job, *task(job, "mnist", *label_skew()), *shared_by(rule), f"training.algorithm={algorithm}",
+            f"seed={seed}", *_CHANGES.get(algorithm, ()),
         )
         for algorithm in ALGORITHMS
         for rule in RULES
         for seed in seeds
-    ]
+    ]  # fmt: skip
 
 
 def data(job: Job) -> Result:
@@ -68,7 +71,8 @@ def data(job: Job) -> Result:
         scenario=asked[0].model_dump(mode="json"),
         assumptions=assumptions(
             job, runs, target=f"{target:.0%}",
-            algorithms="FedProx with weight 0.01; SCAFFOLD with its second way of setting control variates",
+            algorithms="FedProx with weight 0.01; SCAFFOLD with its second way of setting control variates and an "
+            "energy budget of 0.1 J instead of 0.05, since it uploads twice as much",
         ),
         verdicts=_verdicts(ends),
         notes=tuple(
