@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from fedcast.training import MODELS, build_model, train
-from fedcast.training.stack import _CPU_LAYERS, _GPU_LAYERS, _patches, _patches_by_slices, stacked_forward
+from fedcast.training.stack import _CPU_LAYERS, _GPU_LAYERS, _patch_convolution, stacked_forward
 from tests.training.conftest import federation, settings, text_federation
 
 CASES = {
@@ -142,19 +142,28 @@ def test_compiled_step_gives_the_same():
     assert_equal(loop, compiled)
 
 
-@pytest.mark.parametrize(("size", "stride"), [((3, 3), (1, 1)), ((5, 2), (2, 3)), ((1, 1), (2, 2))])
-def test_both_ways_to_patches_agree_with_their_gradients(size, stride):
-    hidden = torch.rand(2, 3, 4, 9, 8, dtype=torch.float64, requires_grad=True)
-    found, gradients = [], []
-    for way in (_patches, _patches_by_slices):
-        found.append(way(hidden, size, stride))
-        gradients.append(
-            torch.autograd.grad((found[-1] * torch.arange(found[-1].numel()).view_as(found[-1])).sum(), hidden)[0]
-        )
-    flat = torch.nn.functional.unfold(hidden.transpose(1, 2).flatten(0, 1), size, stride=stride)  # [U·B, C·kh·kw, L]
-    assert torch.equal(found[0], found[1])
-    assert torch.equal(found[0].permute(0, 2, 1, 3, 4).flatten(0, 1).flatten(2), flat)
-    assert torch.allclose(gradients[0], gradients[1], rtol=1e-12)
+@pytest.mark.parametrize(
+    ("size", "padding", "stride"), [(3, 1, 1), ((5, 2), (2, 0), 1), (1, 0, 1), (3, 1, 2), (2, 3, 1)]
+)
+def test_convolutions_of_many_users_and_their_gradients(size, padding, stride):
+    layer = nn.Conv2d(3, 4, size, stride=stride, padding=padding).double()
+    weights = [torch.randn(2, *weight.shape, dtype=torch.float64, requires_grad=True) for weight in layer.parameters()]
+    hidden = torch.rand(2, 3, 5, 9, 8, dtype=torch.float64, requires_grad=True)  # users, channels, batch, height, width
+    ours = _patch_convolution(layer, weights, hidden, 2)
+    theirs = torch.stack(
+        [
+            nn.functional.conv2d(images.transpose(0, 1), kernel, bias, layer.stride, layer.padding).transpose(0, 1)
+            for images, kernel, bias in zip(hidden, *weights, strict=True)
+        ]
+    )
+    assert torch.allclose(ours, theirs, rtol=1e-10)
+    towards = torch.rand_like(ours)
+    for one, other in zip(
+        torch.autograd.grad((ours * towards).sum(), [hidden, *weights]),
+        torch.autograd.grad((theirs * towards).sum(), [hidden, *weights]),
+        strict=True,
+    ):
+        assert torch.allclose(one, other, rtol=1e-10)
 
 
 @pytest.mark.parametrize("name", ["mlp", "small_cnn"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -46,16 +47,90 @@ def lstm(inputs: Tensor, weights: list[Tensor], num_layers: int) -> Tensor:
         # All input products at once: one large multiplication instead of one per step.
         flat = inputs.flatten(-3, -2) @ weight_ih.mT + bias
         projected = flat.unflatten(-2, inputs.shape[-3:-1])
-        hidden = projected.new_zeros(*projected.shape[:-2], weight_hh.shape[-1])
-        cell, outputs = hidden, []
-        for step in projected.unbind(-2):
-            gates = step + hidden @ weight_hh.mT
-            into, forget, new, out = gates.chunk(4, dim=-1)
-            cell = forget.sigmoid() * cell + into.sigmoid() * new.tanh()
-            hidden = out.sigmoid() * cell.tanh()
-            outputs.append(hidden)
-        inputs = torch.stack(outputs, dim=-2)
+        # Time first, so that the steps lie side by side.
+        states = _Recurrence.apply(projected.movedim(-2, 0).contiguous(), weight_hh.to(projected.dtype))[0]  # type: ignore[no-untyped-call]
+        inputs = states.movedim(0, -2)
     return inputs
+
+
+class _Recurrence(torch.autograd.Function):
+    """One layer over all steps. Autograd would add up the gradient of the weights step by step; here it is one product.
+
+    Inputs are projected inputs [time, ..., batch, 4H] and weight_hh [..., 4H, H]; outputs are states and cells
+    [time, ..., batch, H] and gates [time, ..., batch, 4H], of which only states have a gradient.
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(projected: Tensor, weight_hh: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        hidden = projected.new_zeros(*projected.shape[1:-1], weight_hh.shape[-1])
+        cell, steps = hidden, []
+        for step in projected:
+            hidden, cell, gates = _cell(step, hidden @ weight_hh.mT, cell)
+            steps.append((hidden, cell, gates))
+        states, cells, all_gates = (torch.stack(list(each)) for each in zip(*steps, strict=True))
+        return states, cells, all_gates
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: tuple[Tensor, Tensor, Tensor]) -> None:
+        ctx.mark_non_differentiable(*output[1:])
+        ctx.save_for_backward(inputs[1], *output)
+
+    @staticmethod
+    def backward(ctx: Any, of_states: Tensor, *_: Tensor) -> tuple[Tensor, Tensor]:
+        weight_hh, states, cells, gates = ctx.saved_tensors
+        of_hidden, of_cell = torch.zeros_like(states[0]), torch.zeros_like(cells[0])
+        first = torch.zeros_like(states[:1])
+        before, cells_before = torch.cat([first, states[:-1]]), torch.cat([first, cells[:-1]])
+        found = []
+        for time in reversed(range(len(states))):
+            of_gates, of_cell = _cell_backward(
+                of_states[time] + of_hidden, of_cell, cells_before[time], cells[time], gates[time]
+            )
+            of_hidden = of_gates @ weight_hh
+            found.append(of_gates)
+        of_projected = torch.stack(found[::-1])
+        # [..., time × batch, features] of both, multiplied once.
+        rows = (tensor.movedim(0, -3).flatten(-3, -2) for tensor in (of_projected, before))
+        return of_projected, next(rows).mT @ next(rows)
+
+
+def _cell(inputs: Tensor, recurrent: Tensor, cell: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """One step: the new state, the new cell and the gates after their functions; one kernel on a GPU."""
+    if inputs.device.type == "cuda" and not torch.compiler.is_compiling():
+        shape = inputs.shape
+        hidden, new_cell, gates = torch.ops.aten._thnn_fused_lstm_cell(
+            inputs.flatten(0, -2), recurrent.flatten(0, -2), cell.flatten(0, -2)
+        )
+        return hidden.view_as(cell), new_cell.view_as(cell), gates.view(shape)
+    into, forget, new, out = (inputs + recurrent).chunk(4, dim=-1)
+    into, forget, new, out = into.sigmoid(), forget.sigmoid(), new.tanh(), out.sigmoid()
+    new_cell = forget * cell + into * new
+    return out * new_cell.tanh(), new_cell, torch.cat([into, forget, new, out], dim=-1)
+
+
+def _cell_backward(
+    of_hidden: Tensor, of_cell: Tensor, before: Tensor, cell: Tensor, gates: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Gradients of the sums that the gates were made of, and of the cell before."""
+    if gates.device.type == "cuda" and not torch.compiler.is_compiling():
+        flat = (tensor.flatten(0, -2) for tensor in (of_hidden, of_cell, before, cell, gates))
+        of_gates, of_before, _ = torch.ops.aten._thnn_fused_lstm_cell_backward_impl(*flat, False)
+        return of_gates.view_as(gates), of_before.view_as(cell)
+    into, forget, new, out = gates.chunk(4, dim=-1)
+    bent = cell.tanh()
+    through = of_cell + of_hidden * out * (1 - bent * bent)
+    of_gates = torch.cat(
+        [
+            through * new * into * (1 - into),
+            through * before * forget * (1 - forget),
+            through * into * (1 - new * new),
+            of_hidden * bent * out * (1 - out),
+        ],
+        dim=-1,
+    )
+    return of_gates, through * forget
 
 
 class LastStep(nn.Module):

@@ -25,6 +25,7 @@ import torch
 
 from fedcast.data import Dataset, population_from
 from fedcast.errors import FedcastError
+from fedcast.training.history import Record
 from fedcast.training.models import build_model
 from fedcast.training.pack_files import PackedRun, read_dataset, read_list, read_run
 from fedcast.training.run import Federation, choose_device, train
@@ -58,6 +59,7 @@ def train_packed(run: PackedRun, dataset: Dataset, out: Path, should_stop: Calla
         seed=run.seed,
         clock=run.clock,
         checkpoint=checkpoint,
+        progress=lambda record: _report(run, record),
         should_stop=should_stop,
         dropped={(number, user) for number, user in run.dropped},
     )
@@ -66,6 +68,12 @@ def train_packed(run: PackedRun, dataset: Dataset, out: Path, should_stop: Calla
     outcome.history.save(out / f"{run.name}.json")
     checkpoint.unlink(missing_ok=True)
     return f"accuracy {outcome.history.records[-1].accuracy:.4f}"
+
+
+def _report(run: PackedRun, record: Record) -> None:
+    if record.round % run.training["checkpoint_every"] == 0:
+        of = f"round {record.round} of {run.training['rounds']}"
+        print(f"{time.strftime('%H:%M:%S')}  {run.name}  {of}, accuracy {record.accuracy:.4f}", flush=True)
 
 
 def machine() -> dict[str, str]:

@@ -7,7 +7,7 @@ patches are laid out and multiplied in one batched product, measured 2.5 times f
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -95,35 +95,65 @@ def _users_first(inputs: Tensor) -> Tensor:
     return inputs.transpose(1, 2)
 
 
-def _patches(hidden: Tensor, size: tuple[int, ...], stride: tuple[int, ...]) -> Tensor:
+def _patches(hidden: Tensor, size: Sequence[int], stride: Sequence[int], padding: Sequence[int]) -> Tensor:
     """[U, C, B, H, W] to [U, C·kh·kw, B, H', W'] (a copy)."""
+    if any(padding):
+        hidden = F.pad(hidden, (padding[1], padding[1], padding[0], padding[0]))
     windows = hidden.unfold(3, size[0], stride[0]).unfold(4, size[1], stride[1])
     return windows.permute(0, 1, 5, 6, 2, 3, 4).flatten(1, 3)
 
 
-def _patches_by_slices(hidden: Tensor, size: tuple[int, ...], stride: tuple[int, ...]) -> Tensor:
-    """The same. Compiled, its gradient is one sum; that of `unfold` would be atomic additions in no fixed order."""
-    high, wide = (1 + (whole - part) // by for whole, part, by in zip(hidden.shape[3:], size, stride, strict=True))
-    slices = [
-        hidden[..., row : row + stride[0] * high : stride[0], column : column + stride[1] * wide : stride[1]]
-        for row in range(size[0])
-        for column in range(size[1])
-    ]
-    return torch.stack(slices, 2).flatten(1, 2)
+def _product_of_patches(hidden: Tensor, kernel: Tensor, bias: Tensor | None, *steps: Sequence[int]) -> Tensor:
+    patches = _patches(hidden, kernel.shape[3:], *steps)
+    flat, rows = patches.flatten(2), kernel.flatten(2)
+    product = torch.bmm(rows, flat) if bias is None else torch.baddbmm(bias[:, :, None], rows, flat)
+    images: Tensor = product.unflatten(2, patches.shape[2:])
+    return images
+
+
+class _Convolution(torch.autograd.Function):
+    """Convolution with stride 1 whose gradients are products of patches too.
+
+    That of `unfold` adds up overlapping patches, once compiled by atomic additions: slower, in no fixed order, and too
+    coarse in bfloat16.
+    """
+
+    @staticmethod
+    def forward(hidden: Tensor, kernel: Tensor, bias: Tensor | None, padding: tuple[int, int]) -> Tensor:
+        return _product_of_patches(hidden, kernel, bias, (1, 1), padding)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ARG004
+        hidden, kernel, bias, ctx.padding = inputs
+        ctx.save_for_backward(hidden, kernel)
+        ctx.biased = bias is not None
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        hidden, kernel = ctx.saved_tensors
+        size = kernel.shape[3:]
+        of_hidden = None
+        if ctx.needs_input_grad[0]:
+            around = [side - 1 - pad for side, pad in zip(size, ctx.padding, strict=True)]
+            turned = kernel.flip(3, 4).transpose(1, 2)
+            of_hidden = _product_of_patches(gradient, turned, None, (1, 1), around)
+        flat = gradient.flatten(2)
+        patches = _patches(hidden, size, (1, 1), ctx.padding).flatten(2)
+        of_kernel = torch.bmm(flat, patches.mT).view_as(kernel)
+        return of_hidden, of_kernel, flat.sum(2) if ctx.biased else None, None
 
 
 def _patch_convolution(layer: nn.Module, weights: Weights, hidden: Tensor, _: int) -> Tensor:
     assert isinstance(layer, nn.Conv2d)
     assert isinstance(layer.padding, tuple)
-    if any(layer.padding):
-        hidden = F.pad(hidden, (layer.padding[1], layer.padding[1], layer.padding[0], layer.padding[0]))
-    in_patches = _patches_by_slices if torch.compiler.is_compiling() else _patches
-    patches = in_patches(hidden, layer.kernel_size, layer.stride)
-    kernel = weights[0].flatten(2)
-    flat = patches.flatten(2)
-    product = torch.baddbmm(weights[1][:, :, None], kernel, flat) if len(weights) > 1 else torch.bmm(kernel, flat)
-    images: Tensor = product.unflatten(2, patches.shape[2:])
-    return images
+    device = hidden.device.type
+    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
+    hidden, kernel, *others = (tensor.to(dtype) for tensor in (hidden, *weights))
+    bias = others[0] if others else None
+    inner = all(pad < side for pad, side in zip(layer.padding, layer.kernel_size, strict=True))
+    if layer.stride == (1, 1) and inner:
+        return _Convolution.apply(hidden, kernel, bias, layer.padding)  # type: ignore[no-any-return,no-untyped-call]
+    return _product_of_patches(hidden, kernel, bias, layer.stride, layer.padding)
 
 
 def _group_norm_users_first(layer: nn.Module, weights: Weights, hidden: Tensor, _: int) -> Tensor:
