@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,9 @@ from fedcast.scenario import Scenario, load_scenario
 from fedcast.study.reproduce import fig4, table2
 from fedcast.study.reproduce.beyond_rounds import setting_scenarios
 from fedcast.study.reproduce.drawing import dress, legend, new_figure
+from fedcast.study.reproduce.gains import seed_count
 from fedcast.study.reproduce.job import Job
+from fedcast.study.reproduce.measures import LEVEL
 from fedcast.study.reproduce.over_seeds import mean_of
 from fedcast.study.reproduce.regression import Explained, explain_rounds
 from fedcast.study.reproduce.result import Columns, Result, Verdict, columns_of, where
@@ -46,7 +49,8 @@ TARGETS = {"label_skew": 0.95, "dirichlet": 0.97}
 LEFT_OUT: dict[str, tuple[str, ...]] = {"all": (), "clusterings": ("none", "central")}
 WEIGHTS = (0.0, 0.3, 1.0, 3.0, 10.0)
 HELD_OUT_SEEDS = (5, 6, 7)
-DIGITS_TARGET = 0.85
+HELD_OUT_TARGETS = {"mnist": TARGET, "digits": 0.85}
+_DEFAULT_WEIGHT = 1.0
 
 
 def scenarios(job: Job) -> list[Scenario]:
@@ -85,13 +89,14 @@ def data(job: Job) -> Result:
     met = [run for run in runs if _rounds(job, run)]
     found = {group: _regressions(job, [run for run in met if run.rule not in out]) for group, out in LEFT_OUT.items()}
     weight = shift_weight(found["clusterings"]["js_after + shift"])
+    checked = {dataset: _held_out_runs(job, dataset) for dataset in HELD_OUT_TARGETS}
     return Result(
         tables={
             "measures": columns_of(
                 {"runs": group, **_measure_row(one)} for group, some in found.items() for one in some.values()
             ),
             "runs": columns_of(_run_row(job, run) for run in met),
-            "weights": columns_of(_checked(job)),
+            "weights": columns_of(row for dataset, some in checked.items() for row in _weight_rows(job, dataset, some)),
         },
         scenario=runs[0].scenario.model_dump(mode="json"),
         assumptions=assumptions(
@@ -102,7 +107,10 @@ def data(job: Job) -> Result:
             weight=f"of the shift beside JS, from the regression on both among clusterings: {_said(weight)}",
             held_out=f"seeds {', '.join(map(str, HELD_OUT_SEEDS))} of MNIST; digits with its own preset",
         ),
-        verdicts=(_verdict(found["all"], found["clusterings"]),),
+        verdicts=(
+            _verdict(found["all"], found["clusterings"]),
+            *(verdict for dataset, some in checked.items() for verdict in _better_weight(job, dataset, some)),
+        ),
     )  # fmt: skip
 
 
@@ -154,18 +162,45 @@ def _run_row(job: Job, run: Trained) -> dict[str, Any]:
     return {**labels, **_values(run), "rounds": _rounds(job, run)}
 
 
-def _checked(job: Job) -> list[dict[str, Any]]:
-    rows = []
-    here = replace(job, only_finished=False)  # digits train in seconds on any machine
-    for dataset, place, target in (("mnist", job, TARGET), ("digits", here, DIGITS_TARGET)):
-        runs = trained_runs(place, held_out_scenarios(job, dataset), some=False)
-        for weight in WEIGHTS:
-            some = [run for run in runs if run.scenario.clustering.shift_weight == weight]
-            met = [number for run in some if (number := run.rounds_to(target_of(job, target))) is not None]
-            row = {"dataset": dataset, "weight": weight, "seeds": len(some), "reached": len(met)}
-            ends = mean_of(run.accuracy for run in some).mean if some else None
-            rows.append({**row, "rounds": mean_of(met).mean if met else None, "accuracy": ends})
-    return rows
+def _held_out_runs(job: Job, dataset: str) -> list[Trained]:
+    # Digits train in seconds on any machine.
+    here = job if dataset == "mnist" else replace(job, only_finished=False)
+    return trained_runs(here, held_out_scenarios(job, dataset), some=False)
+
+
+def _weight_rows(job: Job, dataset: str, runs: list[Trained]) -> Iterator[dict[str, Any]]:
+    target = target_of(job, HELD_OUT_TARGETS[dataset])
+    for weight, some in _by_weight(runs).items():
+        met = [number for run in some if (number := run.rounds_to(target)) is not None]
+        row = {"dataset": dataset, "weight": weight, "seeds": len(some), "reached": len(met)}
+        ends = mean_of(run.accuracy for run in some).mean if some else None
+        yield {**row, "rounds": mean_of(met).mean if met else None, "accuracy": ends}
+
+
+def _by_weight(runs: list[Trained]) -> dict[float, list[Trained]]:
+    return {weight: [run for run in runs if run.scenario.clustering.shift_weight == weight] for weight in WEIGHTS}
+
+
+def _better_weight(job: Job, dataset: str, runs: list[Trained]) -> list[Verdict]:
+    """Whether some weight reaches the target in fewer rounds than 1 does, by a paired test over held-out seeds."""
+    from fedcast.study.compare import paired_test
+
+    target = target_of(job, HELD_OUT_TARGETS[dataset])
+    rounds = {weight: [run.rounds_to(target) for run in some] for weight, some in _by_weight(runs).items()}
+    met = {weight: [float(x) for x in some if x is not None] for weight, some in rounds.items()}
+    if not runs or any(len(met[weight]) < len(rounds[weight]) for weight in WEIGHTS):
+        return []
+    tests = {weight: paired_test(met[weight], met[_DEFAULT_WEIGHT]).p_value for weight in WEIGHTS}
+    fewer = [weight for weight in WEIGHTS if mean_of(met[weight]).mean < mean_of(met[_DEFAULT_WEIGHT]).mean]
+    sure = [weight for weight in fewer if (p_value := tests[weight]) is not None and p_value < LEVEL]
+    means = ", ".join(f"{mean_of(met[weight]).mean:.1f} at {weight:g}" for weight in WEIGHTS)
+    return [
+        Verdict(
+            f"another weight of the shift than {_DEFAULT_WEIGHT:g} would serve blend better on held-out {dataset}",
+            "yes" if sure else "partly" if fewer else "no",
+            f"mean rounds {means}, {seed_count(len(met[_DEFAULT_WEIGHT]))}",
+        )
+    ]
 
 
 def _verdict(every: dict[str, Explained], clusterings: dict[str, Explained]) -> Verdict:

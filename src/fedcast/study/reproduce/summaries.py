@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from fedcast.study.reproduce.gains import seed_count
 from fedcast.study.reproduce.over_seeds import mean_of
 from fedcast.study.reproduce.result import Columns, Result, columns_of, where
 from fedcast.study.reproduce.settings import DATASETS, STRATEGIES
@@ -86,7 +87,7 @@ def _fig4(result: Result) -> list[Row]:
         some = where(ends, panel=panel)
         cells = zip(some["rule"], some["accuracy"], some["accuracy_half_width"], strict=True)
         found = {rule: number(100 * mean, ".2f", width and 100 * width) for rule, mean, width in cells}
-        size = f"{some['rounds'][0]} rounds, {max(some['seeds'])} seeds"
+        size = f"{some['rounds'][0]} rounds, {seed_count(max(some['seeds']))}"
         rows.append({"accuracy, %": f"{PANELS[panel]} ({size})", **_strategies(found)})
     return rows
 
@@ -99,7 +100,7 @@ def _table2(result: Result) -> list[Row]:
         ours = zip(some["rule"], some["accuracy"], some["half_width"], strict=True)
         setting = f"{DATASETS[dataset]}, Dir {alpha:g}, {ratio:.0%}"
         rows.append(
-            {"accuracy, %": setting, "whose": f"ours, {max(some['seeds'])} seeds"}
+            {"accuracy, %": setting, "whose": f"ours, {seed_count(max(some['seeds']))}"}
             | _strategies({rule: number(mean, ".2f", width) for rule, mean, width in ours})
         )
         if any(some["paper"]):
