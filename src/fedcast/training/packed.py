@@ -25,10 +25,11 @@ import torch
 
 from fedcast.data import Dataset, population_from
 from fedcast.errors import FedcastError
+from fedcast.training.choose import choose_device
 from fedcast.training.history import Record
 from fedcast.training.models import build_model
 from fedcast.training.pack_files import PackedRun, read_dataset, read_list, read_run
-from fedcast.training.run import Federation, choose_device, train
+from fedcast.training.run import Federation, train
 from fedcast.writing import written_aside
 
 if TYPE_CHECKING:

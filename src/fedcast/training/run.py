@@ -16,23 +16,18 @@ from torch import Tensor, nn
 from fedcast.data.assignment import Assignment
 from fedcast.errors import FedcastError
 from fedcast.training.algorithm import ServerState, Tensors, local_rule, new_control, normalised_steps, server_step
-from fedcast.training.batches import steps_of
 from fedcast.training.checkpoint import load_checkpoint, save_checkpoint
+from fedcast.training.choose import choose_device, choose_engine, worth_compiling
 from fedcast.training.device_data import to_device
-from fedcast.training.engine import BlockResult, Engine, Ints, Round, Task
+from fedcast.training.engine import BlockResult, Ints, Round, Task
 from fedcast.training.evaluate import score, user_accuracies
 from fedcast.training.history import History, Record
-from fedcast.training.loop import LoopEngine
 from fedcast.training.models import check_model
 from fedcast.training.participation import asked_users, participants
-from fedcast.training.stacked import StackedEngine, most_lanes
 
 if TYPE_CHECKING:
     from fedcast.data.dataset import Dataset
     from fedcast.scenario import Training
-
-# Below this much work (samples times weights, over the whole run) compiling a CPU step costs more than it saves.
-_WORTH_COMPILING = 2e12
 
 
 @dataclass(frozen=True)
@@ -168,7 +163,7 @@ class _Run:
         self.task = Task(
             self.model, data, federation.users, local_rule(training), training.batch_size, training.local_epochs, seed,
             asked_users(federation.users.sizes, training.participation),
-            compiled=worth_compiling(model, federation.users, training, self.device),
+            compiled=worth_compiling(model, data, federation.users, training),
             half=training.precision == "bf16",
         )  # fmt: skip
         self.engine = choose_engine(training.engine, self.task)
@@ -327,44 +322,3 @@ def aggregation_weights(federation: Federation, kind: str) -> NDArray[np.float64
     """Weight of each user before normalising: sizes after sharing, sizes before, or 1."""
     sizes = {"shared": federation.users.sizes, "own": federation.own_sizes}.get(kind)
     return np.ones(len(federation.own_sizes)) if sizes is None else sizes.astype(np.float64)
-
-
-def choose_device(name: str) -> torch.device:
-    """The device of that name; auto takes a GPU if there is one."""
-    available = torch.cuda.is_available()
-    if name == "cuda" and not available:
-        raise FedcastError("training.device = cuda: PyTorch sees no GPU here; use cpu or auto")
-    return torch.device("cuda" if available and name in ("auto", "cuda") else "cpu")
-
-
-def choose_engine(name: str, task: Task) -> Engine:
-    """The engine of that name; auto stacks users unless a single one fills the cache of a CPU."""
-    recurrent = next((type(part).__name__ for part in task.model.modules() if isinstance(part, nn.RNNBase)), None)
-    if recurrent is not None and name == "stacked":
-        raise FedcastError(
-            f"training.engine = stacked: PyTorch cannot step many users of nn.{recurrent} at once; "
-            f"use auto or loop, or cells such as those of the model lstm"
-        )
-    if name == "loop" or recurrent is not None:
-        return LoopEngine(task)
-    if name == "auto" and task.device.type == "cpu" and most_lanes(task) < 2:
-        return LoopEngine(task)
-    return StackedEngine(task)
-
-
-def worth_compiling(model: nn.Module, users: Assignment, training: Training, device: torch.device) -> bool:
-    """Whether the run is long enough for a compiled step to pay, decided by the settings alone, never by a clock."""
-    weights = sum(weight.numel() for weight in model.parameters())
-    steps = steps_of(users.sizes, training.batch_size, training.local_epochs).sum() * training.participation
-    work = float(steps) * training.batch_size * weights * training.rounds
-    if training.compile != "auto":
-        return training.compile == "always"
-    return device.type == "cpu" and work > _WORTH_COMPILING and compiler_available()
-
-
-def compiler_available() -> bool:
-    """Whether a C++ compiler is there for `torch.compile`."""
-    import os
-    import shutil
-
-    return any(shutil.which(name) for name in (os.environ.get("CXX", "g++"), "g++", "clang++"))

@@ -8,6 +8,7 @@ the device, so that nothing crosses from the host while a block of users runs.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ from fedcast.training.algorithm import Tensors, local_step
 from fedcast.training.batches import Batches, batches_of, steps_of
 from fedcast.training.engine import BlockResult, Ints, Round, Task
 from fedcast.training.lanes import Lanes, fill_lanes, stretches, useful_lanes
+from fedcast.training.sizing import activation_bytes, weight_bytes
 from fedcast.training.stack import Forward, stacked_forward
 
 _CPU_CACHE_BYTES = 4 * 2**20
@@ -29,6 +31,8 @@ _CHANGE_BYTES = {"cpu": 16 * 2**20, "cuda": 16 * 2**30}
 _MOST_USERS = 512
 _COMPILED_LANES = 8
 _PICKED_AT_ONCE = 16  # steps whose samples are gathered together on a CPU
+
+_log = logging.getLogger(__name__)
 
 Step = Callable[..., None]
 Place = slice | Tensor
@@ -46,7 +50,7 @@ class StackedEngine:
             # What was compiled is kept by its shapes: runs with about as many lanes find it again.
             self.lanes = min(most_lanes(task), -(-self.lanes // _COMPILED_LANES) * _COMPILED_LANES)
         step = stacked_step(stacked_forward(task.model, task.device), task)
-        self.step = torch.compile(step, dynamic=False) if task.compiled else step
+        self.step = compiled(step) if task.compiled else step
         self.buffers: _Buffers | None = None
 
     def local_training(self, users: Ints, current: Round) -> Iterator[BlockResult]:
@@ -98,6 +102,28 @@ def stacked_step(forward: Forward, task: Task) -> Step:
         losses.add_(of_user)
 
     return step
+
+
+def compiled(step: Step) -> Step:
+    """The step compiled, or as it is if that fails: there are more ways to lack a compiler than can be asked for."""
+    fast, works = torch.compile(step, dynamic=False), None
+
+    def either(*arguments: Any) -> None:
+        nonlocal works
+        if works is not False:
+            try:
+                fast(*arguments)
+            except Exception as error:
+                if works:
+                    raise
+                _log.warning("training goes on without compiling, which failed: %s", str(error).strip().splitlines()[0])
+                works = False
+            else:
+                works = True
+                return
+        step(*arguments)
+
+    return either
 
 
 @dataclass(frozen=True)
@@ -241,7 +267,7 @@ class _Buffers:
 
 def users_of_block(task: Task) -> int:
     """Users whose changes are held at once: blocks of even size, as memory allows."""
-    room = _CHANGE_BYTES[task.device.type] // weight_bytes(task)
+    room = _CHANGE_BYTES[task.device.type] // weight_bytes(task.model)
     blocks = -(-task.users_per_round // max(most_lanes(task), min(_MOST_USERS, room)))
     return -(-task.users_per_round // blocks)
 
@@ -249,9 +275,9 @@ def users_of_block(task: Task) -> int:
 def most_lanes(task: Task) -> int:
     """Users stepped together: as many as the cache of a CPU or a share of a GPU's memory holds activations for."""
     room = _GPU_BYTES if task.device.type == "cuda" else _CPU_CACHE_BYTES
-    per_user = task.batch_size * activation_bytes(task)
+    per_user = task.batch_size * activation_bytes(task.model, task.data)
     if task.device.type == "cuda":
-        per_user += 4 * weight_bytes(task)
+        per_user += 4 * weight_bytes(task.model)
     return max(1, min(_MOST_USERS, room // per_user))
 
 
@@ -259,32 +285,3 @@ def longest_block(task: Task, lanes: int, block: int) -> int:
     """Steps that no block takes more of: a lane begins its last user when the lanes are at most full on average."""
     steps = np.sort(steps_of(task.users.sizes, task.batch_size, task.epochs))[::-1]
     return int(steps[:block].sum() // lanes + steps[0])
-
-
-def weight_bytes(task: Task) -> int:
-    """Bytes of one model."""
-    return sum(weight.numel() * weight.element_size() for weight in task.model.parameters())
-
-
-def activation_bytes(task: Task) -> int:
-    """Bytes of all layers' outputs for one sample; on a GPU with the patches of its convolutions."""
-    total = 0
-
-    def count(module: torch.nn.Module, inputs: Any, output: Tensor) -> None:
-        nonlocal total
-        values = output.numel()
-        if isinstance(module, torch.nn.Conv2d) and task.device.type == "cuda":
-            values += inputs[0].shape[1] * module.kernel_size[0] * module.kernel_size[1] * output[0, 0].numel()
-        total += values * task.data.dtype.itemsize
-
-    leaves = [module for module in task.model.modules() if not list(module.children())]
-    hooks = [module.register_forward_hook(count) for module in leaves]
-    try:
-        sample, _ = task.data.pick(torch.zeros(1, dtype=torch.int64, device=task.device))
-        with torch.no_grad():
-            weight = next(task.model.parameters())
-            task.model(sample.to(weight.device, weight.dtype if sample.is_floating_point() else None))
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return max(total, 1)

@@ -13,8 +13,8 @@ REASONS = {
     "hardly skews the task; the order shows earlier, in the rounds to a target (beyond-rounds). Roles of Shakespeare "
     "use characters in much the same shares: there is little skew that sharing could take away.",
     "table2": "The paper does not say how long it trained; on MNIST its FedAvg is that of a shorter training than "
-    "ours. Where FedAvg is about as good as the paper's, sharing a tenth of a head's samples adds less here than there, "
-    "on both datasets.",
+    "ours. Where FedAvg is about as good as the paper's, sharing a tenth of a head's samples adds less here than "
+    "there, on both datasets.",
     "fig5": "Even if a head sends all it has, a member of one class still holds half of that class: its EMD is halved, "
     "not removed.",
     "fig6": "Over partitions of different skew the EMD predicts the rounds better than in the paper; among ways of "

@@ -89,6 +89,7 @@ def _fig4(result: Result) -> list[Row]:
         found = {rule: number(100 * mean, ".2f", width and 100 * width) for rule, mean, width in cells}
         size = f"{some['rounds'][0]} rounds, {seed_count(max(some['seeds']))}"
         rows.append({"accuracy, %": f"{PANELS[panel]} ({size})", **_strategies(found)})
+        rows.append({"accuracy, %": "samples received", **_volumes(some)})
     return rows
 
 
@@ -108,7 +109,14 @@ def _table2(result: Result) -> list[Row]:
                 found = dict(zip(some["rule"], some[column], strict=True))
                 texts = {rule: number(value, form) for rule, value in found.items()}
                 rows.append({"accuracy, %": "", "whose": whose} | _strategies(texts))
+        rows.append({"accuracy, %": "", "whose": "samples received"} | _volumes(some))
     return rows
+
+
+def _volumes(rows: Columns) -> Row:
+    """What sharing came to under each strategy, all users together."""
+    received = zip(rows["rule"], rows["received_samples"], strict=True)
+    return _strategies({rule: number(samples, ",.0f") for rule, samples in received})
 
 
 def _strategies(found: dict[str, str]) -> Row:

@@ -1,0 +1,77 @@
+"""Where and how to train: device, engine, compiled or not. Settings decide, never a clock: runs repeat exactly."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sysconfig
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from fedcast.data.assignment import Assignment
+from fedcast.errors import FedcastError
+from fedcast.training.device_data import DeviceData
+from fedcast.training.engine import Engine, Task
+from fedcast.training.loop import LoopEngine
+from fedcast.training.models import LSTM
+from fedcast.training.sizing import multiplications
+from fedcast.training.stacked import StackedEngine, most_lanes
+
+if TYPE_CHECKING:
+    from fedcast.scenario import Training
+
+# Multiplications of a run on a CPU from which a compiled step, which saves about 0.2 ns on each, makes up for half a
+# minute of compiling.
+_WORTH_COMPILING = 2e11
+# Multiplications of one user's step from which on a CPU a step of one user after another is as fast as a stacked one
+# that is not compiled.
+_FILLS_A_CORE = 5e6
+
+
+def choose_device(name: str) -> torch.device:
+    """The device of that name; auto takes a GPU if there is one."""
+    available = torch.cuda.is_available()
+    if name == "cuda" and not available:
+        raise FedcastError("training.device = cuda: PyTorch sees no GPU here; use cpu or auto")
+    return torch.device("cuda" if available and name in ("auto", "cuda") else "cpu")
+
+
+def choose_engine(name: str, task: Task) -> Engine:
+    """The engine of that name; auto stacks users unless on a CPU a single one is work enough."""
+    recurrent = next((type(part).__name__ for part in task.model.modules() if isinstance(part, nn.RNNBase)), None)
+    if recurrent is not None and name == "stacked":
+        raise FedcastError(
+            f"training.engine = stacked: PyTorch cannot step many users of nn.{recurrent} at once; "
+            f"use auto or loop, or cells such as those of the model lstm"
+        )
+    if name == "loop" or recurrent is not None or (name == "auto" and _one_is_enough(task)):
+        return LoopEngine(task)
+    return StackedEngine(task)
+
+
+def _one_is_enough(task: Task) -> bool:
+    if task.device.type != "cpu":
+        return False
+    if most_lanes(task) < 2:
+        return True
+    return not task.compiled and task.batch_size * multiplications(task.model, task.data) > _FILLS_A_CORE
+
+
+def worth_compiling(model: nn.Module, data: DeviceData, users: Assignment, training: Training) -> bool:
+    """Whether the run is long enough for a compiled step to pay; a GPU replays recorded steps and gains less."""
+    if training.compile != "auto":
+        return training.compile == "always"
+    # A recurrence is unrolled step by step: compiling takes minutes.
+    if data.labels.device.type != "cpu" or any(isinstance(part, LSTM) for part in model.modules()):
+        return False
+    samples = float(users.sizes.sum()) * training.participation * training.local_epochs * training.rounds
+    return samples * multiplications(model, data) > _WORTH_COMPILING and compiler_available()
+
+
+def compiler_available() -> bool:
+    """Whether what `torch.compile` needs on a CPU is there: a C++ compiler and the headers of Python."""
+    headers = Path(sysconfig.get_path("include")) / "Python.h"
+    return headers.exists() and any(shutil.which(name) for name in (os.environ.get("CXX", "g++"), "g++", "clang++"))
