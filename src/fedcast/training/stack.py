@@ -103,11 +103,9 @@ def _patches(hidden: Tensor, size: Sequence[int], stride: Sequence[int], padding
     return windows.permute(0, 1, 5, 6, 2, 3, 4).flatten(1, 3)
 
 
-def _product_of_patches(hidden: Tensor, kernel: Tensor, bias: Tensor | None, *steps: Sequence[int]) -> Tensor:
-    patches = _patches(hidden, kernel.shape[3:], *steps)
-    flat, rows = patches.flatten(2), kernel.flatten(2)
-    product = torch.bmm(rows, flat) if bias is None else torch.baddbmm(bias[:, :, None], rows, flat)
-    images: Tensor = product.unflatten(2, patches.shape[2:])
+def _product_of_patches(hidden: Tensor, kernel: Tensor, stride: Sequence[int], padding: Sequence[int]) -> Tensor:
+    patches = _patches(hidden, kernel.shape[3:], stride, padding)
+    images: Tensor = torch.bmm(kernel.flatten(2), patches.flatten(2)).unflatten(2, patches.shape[2:])
     return images
 
 
@@ -119,14 +117,13 @@ class _Convolution(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(hidden: Tensor, kernel: Tensor, bias: Tensor | None, padding: tuple[int, int]) -> Tensor:
-        return _product_of_patches(hidden, kernel, bias, (1, 1), padding)
+    def forward(hidden: Tensor, kernel: Tensor, padding: tuple[int, int]) -> Tensor:
+        return _product_of_patches(hidden, kernel, (1, 1), padding)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ARG004
-        hidden, kernel, bias, ctx.padding = inputs
+        hidden, kernel, ctx.padding = inputs
         ctx.save_for_backward(hidden, kernel)
-        ctx.biased = bias is not None
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
@@ -136,11 +133,10 @@ class _Convolution(torch.autograd.Function):
         if ctx.needs_input_grad[0]:
             around = [side - 1 - pad for side, pad in zip(size, ctx.padding, strict=True)]
             turned = kernel.flip(3, 4).transpose(1, 2)
-            of_hidden = _product_of_patches(gradient, turned, None, (1, 1), around)
-        flat = gradient.flatten(2)
+            of_hidden = _product_of_patches(gradient, turned, (1, 1), around)
         patches = _patches(hidden, size, (1, 1), ctx.padding).flatten(2)
-        of_kernel = torch.bmm(flat, patches.mT).view_as(kernel)
-        return of_hidden, of_kernel, flat.sum(2) if ctx.biased else None, None
+        of_kernel = torch.bmm(gradient.flatten(2), patches.mT).view_as(kernel)
+        return of_hidden, of_kernel, None
 
 
 def _patch_convolution(layer: nn.Module, weights: Weights, hidden: Tensor, _: int) -> Tensor:
@@ -148,12 +144,14 @@ def _patch_convolution(layer: nn.Module, weights: Weights, hidden: Tensor, _: in
     assert isinstance(layer.padding, tuple)
     device = hidden.device.type
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
-    hidden, kernel, *others = (tensor.to(dtype) for tensor in (hidden, *weights))
-    bias = others[0] if others else None
+    hidden, kernel, *bias = (tensor.to(dtype) for tensor in (hidden, *weights))
     inner = all(pad < side for pad, side in zip(layer.padding, layer.kernel_size, strict=True))
     if layer.stride == (1, 1) and inner:
-        return _Convolution.apply(hidden, kernel, bias, layer.padding)  # type: ignore[no-any-return,no-untyped-call]
-    return _product_of_patches(hidden, kernel, bias, layer.stride, layer.padding)
+        images: Tensor = _Convolution.apply(hidden, kernel, layer.padding)  # type: ignore[no-untyped-call]
+    else:
+        images = _product_of_patches(hidden, kernel, layer.stride, layer.padding)
+    # Added afterwards, where it becomes part of what follows; within the product it would be laid out first.
+    return images + bias[0][:, :, None, None, None] if bias else images
 
 
 def _group_norm_users_first(layer: nn.Module, weights: Weights, hidden: Tensor, _: int) -> Tensor:
