@@ -42,7 +42,7 @@ CLAIMS = (
         (("fig6", "predicts the rounds"), ("beyond-measures", "decides the rounds")),
     ),
 )
-WORDS = {"yes": "holds", "partly": "holds in part", "no": "does not hold"}
+WORDS = {"yes": "holds", "partly": "holds in part", "no": "does not hold", "open": "not settled"}
 NOT_RUN = "not run yet"
 
 
@@ -58,15 +58,19 @@ def verdicts_on(claim: Claim, results: Mapping[str, Result]) -> list[tuple[str, 
 
 
 def overall(verdicts: Iterable[Verdict]) -> str:
-    """One word for all: it holds only if it holds everywhere.
+    """One word for all: it holds only if it holds everywhere, and does not hold if it is seen nowhere.
 
     Example:
         >>> overall([Verdict("a", "yes", ""), Verdict("a", "no", "")])
         'holds in part'
+        >>> overall([Verdict("a", "open", ""), Verdict("a", "no", "")])
+        'does not hold'
         >>> overall([])
         'not run yet'
     """
     found = {verdict.holds for verdict in verdicts}
     if not found:
         return NOT_RUN
+    if found == {"open", "no"}:
+        return WORDS["no"]
     return WORDS[found.pop()] if len(found) == 1 else WORDS["partly"]

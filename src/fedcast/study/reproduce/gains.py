@@ -6,16 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from fedcast.study.reproduce.measures import LEVEL
 from fedcast.study.reproduce.over_seeds import mean_of
-from fedcast.study.reproduce.result import Columns, Verdict
+from fedcast.study.reproduce.result import Answer, Columns, Verdict
 from fedcast.study.reproduce.settings import STRATEGIES
 from fedcast.study.reproduce.trained import Trained
 
 
 def ahead_verdicts(runs: Iterable[Trained], rule: str, rivals: Sequence[str], where_said: str = "") -> list[Verdict]:
-    """Whether a rule ends at a higher accuracy than each rival: yes if a paired test says so, partly if the mean does.
-
-    With one seed there is no test, and a higher accuracy stays partly.
-    """
+    """Whether a rule ends at a higher accuracy than each rival, by a paired test over seeds."""
     listed = list(runs)
     verdicts = (_ahead(listed, rule, rival, where_said) for rival in rivals)
     return [verdict for verdict in verdicts if verdict is not None]
@@ -29,14 +26,25 @@ def _ahead(runs: list[Trained], rule: str, rival: str, where_said: str) -> Verdi
 
     found = paired_test([one for one, _ in pairs], [other for _, other in pairs])
     gap = mean_of(one - other for one, other in pairs)
-    sure = found.p_value is not None and found.p_value < LEVEL
     points = f"{100 * gap.mean:+.2f}" + ("" if gap.half_width is None else f" ± {100 * gap.half_width:.2f}")
     tested = "no test" if found.p_value is None else f"paired t test p = {found.p_value:.2g}"
     return Verdict(
         f"{STRATEGIES[rule]} ends above {STRATEGIES[rival]}{where_said}",
-        "no" if gap.mean <= 0 else "yes" if sure else "partly",
+        answer(gap.mean, found.p_value),
         f"{points} points of accuracy, {seed_count(gap.seeds)}, {tested}",
     )
+
+
+def answer(gap: float, p_value: float | None) -> Answer:
+    """Yes or no where a test tells a difference from none; open where it does not, or one seed allows no test.
+
+    Example:
+        >>> answer(0.4, 0.01), answer(-0.4, 0.01), answer(0.4, 0.3), answer(-0.4, None)
+        ('yes', 'no', 'open', 'open')
+    """
+    if p_value is None or p_value >= LEVEL:
+        return "open"
+    return "yes" if gap > 0 else "no"
 
 
 def accuracy_pairs(runs: Iterable[Trained], rule: str, rival: str) -> list[tuple[float, float]]:

@@ -14,7 +14,8 @@ from fedcast.writing import written_aside
 
 FORMAT = 1
 Columns = dict[str, list[Any]]
-Answer = Literal["yes", "partly", "no"]
+# partly: in some of what was looked at; open: the seeds there are do not settle it.
+Answer = Literal["yes", "partly", "no", "open"]
 # Enough for every use of a result; what computers disagree on lies behind it.
 _DIGITS = 7
 
