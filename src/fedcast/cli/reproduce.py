@@ -10,29 +10,44 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from fedcast.errors import FedcastError
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
     from fedcast.study.reproduce import Job, Result
 
-ALL = "all"
+# PyTorch takes seeds of 64 bits; more than a thousand of them are a slip.
+_LARGEST_SEED, _MOST_SEEDS = 2**64 - 1, 1000
+_SMOKE = "smoke: small worlds, and digits in the place of every dataset; its verdicts say nothing, --scale full is real"
 
 Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="Figures and tables, or all.", hidden=True)]
-Scale = Annotated[Literal["smoke", "full"], typer.Option(help="A quick try, or the real setting.")]
-Seeds = Annotated[str | None, typer.Option(metavar="0-4,9", help="Instead of the figure's own seeds.")]
+Scale = Annotated[
+    Literal["smoke", "full"], typer.Option(help="Quick try (default), or the real thing.", show_default=False)
+]
+Seeds = Annotated[str | None, typer.Option(metavar="0-4,9", help="Instead of its own; 0-5 adds 5 to 0-4.")]
+DropSeeds = Annotated[bool, typer.Option("--drop-seeds", help="Let a stored result lose seeds.")]
 Kind = Annotated[Literal["png", "svg", "pdf"], typer.Option("--format", help="Of pictures.")]
-Workers = Annotated[int, typer.Option(metavar="N", min=1, help="Training runs side by side.")]
+Workers = Annotated[int, typer.Option(metavar="N", min=1, help="Training runs at a time.")]
 Finished = Annotated[bool, typer.Option("--finished", help="Train nothing, take what is there.")]
-Pack = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Pack training for another machine.")]
-Unpack = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Take in what was trained there.")]
-Pages = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Write pages on stored results.")]
+Pack = Annotated[
+    Path | None, typer.Option(metavar="FOLDER", file_okay=False, help="Pack training for another machine.")
+]
+Unpack = Annotated[
+    Path | None, typer.Option(metavar="FOLDER", file_okay=False, exists=True, help="Take in what was trained there.")
+]
+Pages = Annotated[Path | None, typer.Option(metavar="FOLDER", file_okay=False, help="Write pages on stored results.")]
+Out = Annotated[Path, typer.Option(help="Folder for pictures.", file_okay=False, show_default=False)]
+Results = Annotated[Path, typer.Option(help="Folder for results.", file_okay=False)]
+Store = Annotated[Path, typer.Option(help="Folder of training runs.", file_okay=False, show_default=False)]
 
 
 def reproduce(
     ids: Ids = None,
     scale: Scale = "smoke",
     seeds: Seeds = None,
+    drop_seeds: DropSeeds = False,
     redraw: Annotated[bool, typer.Option("--redraw", help="Draw stored results, compute nothing.")] = False,
     listed: Annotated[bool, typer.Option("--list", help="Say what there is and what is stored.")] = False,
     workers: Workers = 1,
@@ -41,9 +56,9 @@ def reproduce(
     unpack: Unpack = None,
     pages: Pages = None,
     kind: Kind = "png",
-    out: Annotated[Path, typer.Option(help="Folder for pictures.", show_default=False)] = Path("out/reproduce"),
-    results: Annotated[Path, typer.Option(help="Folder for results.")] = Path("results"),
-    store: Annotated[Path, typer.Option(help="Folder of training runs.", show_default=False)] = Path("out/runs"),
+    out: Out = Path("out/reproduce"),
+    results: Results = Path("results"),
+    store: Store = Path("out/runs"),
     data_dir: Annotated[Path | None, typer.Option(help="Folder with dataset files.")] = None,
 ) -> None:
     """Reproduce figures and tables of the paper, by ID or all of them; see --list."""
@@ -55,40 +70,79 @@ def reproduce(
     if listed:
         console.print(_table(results))
         return
-    if unpack is not None:
-        _take_in(console, unpack, store)
-    if pages is not None:
-        _write_pages(console, results, pages)
-    if not ids and (unpack or pages):
-        return
-    names = _names(ids or [])
+    if redraw:
+        _refuse_with("--redraw", {"--seeds": seeds, "--drop-seeds": drop_seeds, "--finished": finished, "--pack": pack})
+    if pack is not None:
+        _refuse_with("--pack", {"--drop-seeds": drop_seeds, "--finished": finished})
+    names = _names(ids or [], optional=bool(unpack or pages) and pack is None)
     archive = results / scale / "runs" if scale == "full" else None
     job = Job(scale, _seeds(seeds), store, data_dir, workers=workers, archive=archive, only_finished=finished)
+    if unpack is not None:
+        _take_in(console, unpack, store)
     if pack is not None:
         _pack(console, names, job, pack)
-        return
-    if workers > 1 and not redraw:
+    elif names:
+        _begin(console, names, job, results, redraw=redraw, drop_seeds=drop_seeds)
+        for name in names:
+            _carry_out(console, name, job, results, out, kind, redraw=redraw, drop_seeds=drop_seeds)
+    if pages is not None:
+        _write_pages(console, results, pages)
+
+
+def _refuse_with(option: str, others: dict[str, object]) -> None:
+    """Refuse options that would be passed over in silence."""
+    for other, given in others.items():
+        if given:
+            raise typer.BadParameter(f"{option} has no use for {other}; leave out one of the two")
+
+
+def _begin(console: Console, names: list[str], job: Job, results: Path, *, redraw: bool, drop_seeds: bool) -> None:
+    """What comes before the first result: a refusal, a word on what is ahead, and training, if side by side."""
+    from fedcast.study.reproduce.make import check_seeds
+
+    if not (redraw or drop_seeds):
+        check_seeds(names, job, results)
+    if job.scale == "smoke":
+        console.print(_SMOKE, highlight=False, soft_wrap=True)
+    elif not redraw:
+        _say_what_is_ahead(console, names, job)
+    if job.workers > 1 and not redraw:
         _train_first(names, job)
-    for name in names:
-        _carry_out(console, name, job, results, out, kind, redraw=redraw)
 
 
-def _carry_out(console: Console, name: str, job: Job, results: Path, out: Path, kind: str, *, redraw: bool) -> None:
+def _say_what_is_ahead(console: Console, names: list[str], job: Job) -> None:
+    """On a CPU training at full scale takes hours: nobody should begin it unawares."""
+    from fedcast.study.reproduce.batch import left_to_train
+    from fedcast.training.choose import choose_device
+
+    runs = [] if job.only_finished else left_to_train(names, job)
+    if runs and choose_device("auto").type == "cpu":
+        count, rounds = len(runs), sum(run.training.rounds for run in runs)
+        ahead = f"{count:,} run{'s' * (count > 1)}, {rounds:,} rounds on this CPU, which may take hours or days"
+        console.print(f"ahead: {ahead}; --pack FOLDER takes them to a GPU elsewhere", highlight=False, soft_wrap=True)
+
+
+def _carry_out(
+    console: Console, name: str, job: Job, results: Path, out: Path, kind: str, *, redraw: bool, drop_seeds: bool
+) -> None:
     from fedcast.study.reproduce import draw_result, load_result, result_path
+    from fedcast.study.reproduce.claims import WORDS
 
-    result = load_result(name, job.scale, results) if redraw else _with_bar(name, job, results)
-    picture = draw_result(name, result, out, kind)
+    result = load_result(name, job.scale, results) if redraw else _with_bar(name, job, results, drop_seeds=drop_seeds)
+    picture = draw_result(name, result, out, kind, scale=job.scale)
     stored = result_path(name, job.scale, results)
     console.print(f"{name}: {picture}, {stored}", style="bold", highlight=False, soft_wrap=True)
+    mark, style = job.sized(smoke=("(says nothing) ", "dim"), full=("", ""))
     for verdict in result.verdicts:
-        console.print(f"  {verdict.holds}: {verdict.claim}; {verdict.evidence}", highlight=False)
+        line = f"  {mark}{WORDS[verdict.holds]}: {verdict.claim}; {verdict.evidence}"
+        console.print(line, style=style, highlight=False, markup=False)
 
 
-def _with_bar(name: str, job: Job, results: Path) -> Result:
+def _with_bar(name: str, job: Job, results: Path, *, drop_seeds: bool) -> Result:
     from fedcast.study.reproduce import make_result
 
     with _bar(name) as progress:
-        return make_result(name, replace(job, progress=progress), results)
+        return make_result(name, replace(job, progress=progress), results, drop_seeds=drop_seeds)
 
 
 @contextmanager
@@ -116,6 +170,7 @@ def _pack(console: Console, names: list[str], job: Job, folder: Path) -> None:
     runs = pack_for(names, job, folder)
     console.print(f"{len(runs)} runs packed in {folder}; there, with PyTorch, NumPy and this source tree:")
     console.print(f"  PYTHONPATH=src python -m fedcast.training.packed {folder} OUT", highlight=False, soft_wrap=True)
+    console.print("then bring OUT back, and repeat this command with --unpack OUT in the place of --pack")
 
 
 def _take_in(console: Console, folder: Path, store: Path) -> None:
@@ -125,22 +180,26 @@ def _take_in(console: Console, folder: Path, store: Path) -> None:
 
 
 def _write_pages(console: Console, results: Path, docs: Path) -> None:
-    from fedcast.study.reproduce.pages import write_pages
+    from fedcast.study.reproduce.pages import stored_results, write_pages
 
+    if not stored_results(results):
+        raise FedcastError(
+            f"{results / 'full'}: no stored result to write of; `fedcast reproduce ID --scale full` makes one"
+        )
     for path in write_pages(results, docs):
         console.print(str(path), highlight=False, soft_wrap=True)
 
 
-def _names(ids: list[str]) -> list[str]:
+def _names(ids: list[str], *, optional: bool) -> list[str]:
     from fedcast.study.reproduce import REPRODUCTIONS, find_reproduction
+    from fedcast.study.reproduce.table import ALL
 
-    if not ids:
-        raise typer.BadParameter(f"say what: one or more of {', '.join(REPRODUCTIONS)}, or all")
-    if ALL in ids:
-        return list(REPRODUCTIONS)
+    if not ids and not optional:
+        raise typer.BadParameter(f"say what: one or more of {', '.join(REPRODUCTIONS)}, or {ALL}")
     for name in ids:
-        find_reproduction(name)
-    return list(dict.fromkeys(ids))
+        if name != ALL:
+            find_reproduction(name)
+    return list(REPRODUCTIONS if ALL in ids else dict.fromkeys(ids))
 
 
 def _seeds(text: str | None) -> tuple[int, ...] | None:
@@ -149,10 +208,14 @@ def _seeds(text: str | None) -> tuple[int, ...] | None:
         return None
     try:
         pairs = [[int(end) for end in part.split("-")] for part in text.split(",")]
-        if any(len(ends) > 2 or ends[0] > ends[-1] for ends in pairs):
-            raise ValueError
     except ValueError:
-        raise typer.BadParameter(f"--seeds {text}: expected whole numbers and ranges, for example 0-4,9") from None
+        pairs = []
+    ordered = all(len(ends) <= 2 and ends[0] <= ends[-1] <= _LARGEST_SEED for ends in pairs)
+    if not ordered or not 0 < sum(ends[-1] - ends[0] + 1 for ends in pairs) <= _MOST_SEEDS:
+        raise typer.BadParameter(
+            f"--seeds {text}: expected whole numbers and ranges, for example 0-4,9; {_MOST_SEEDS:,} seeds at most, "
+            f"none above {_LARGEST_SEED}"
+        )
     return tuple(dict.fromkeys(seed for ends in pairs for seed in range(ends[0], ends[-1] + 1)))
 
 

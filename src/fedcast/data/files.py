@@ -119,4 +119,7 @@ def _progress_shown() -> bool:
 def _where_to_put(name: str, source: Source, folders: list[Path]) -> str:
     files = ", ".join(file.path for file in source.files)
     places = " or ".join(str(folder) for folder in folders)
-    return f"Dataset {name} is not on this machine: put {files} under {places}, or name another folder by --data-dir"
+    return (
+        f"Dataset {name} is not on this machine: put {files} under {places}, "
+        f"or name another folder by --data-dir or ${DATA_VARIABLE}"
+    )

@@ -310,7 +310,7 @@ class Scenario(Section):
         350000.0
     """
 
-    seed: Annotated[int, Field(ge=0)] = Field(0, description="seed of every random choice")
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = Field(0, description="seed of every random choice")
     data: Data = Data()
     geometry: Geometry = Geometry()
     sidelink: Sidelink = Sidelink()

@@ -15,3 +15,9 @@ def smoke():
         return _made[name]
 
     return result
+
+
+@pytest.fixture
+def job(tmp_path):
+    """Full scale, nothing trained, an empty archive."""
+    return Job("full", store=tmp_path / "runs", archive=tmp_path / "archive", only_finished=True)

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from fedcast.study.reproduce import (
     result_path,
     save_result,
 )
+from fedcast.study.reproduce.make import check_seeds, seeds_of
 from fedcast.study.reproduce.origin import origin, source_commit
 from fedcast.study.reproduce.result import columns_of, where
 
@@ -89,6 +91,64 @@ def test_every_step_is_reported():
 def test_an_unknown_id_is_refused_with_the_nearest():
     with pytest.raises(FedcastError, match=r"no reproduction 'fig7'; did you mean fig7[ab]\? There are fig"):
         find_reproduction("fig7")
+
+
+@pytest.mark.parametrize(("name", "meant"), [("TABLE2", "table2"), ("Fig7A", "fig7a"), ("ALL", "all")])
+def test_large_letters_are_no_hindrance_to_a_hint(name, meant):
+    with pytest.raises(FedcastError, match=f"did you mean {meant}\\?"):
+        find_reproduction(name)
+
+
+@pytest.mark.parametrize("name", REPRODUCTIONS)
+def test_every_stored_result_says_its_seeds(name):
+    assert min(seeds_of(load_result(name, "full", STORED))) == 0
+
+
+def stored(folder, name, seeds):
+    save_result(Result({"t": {"x": [1]}}, {}, {"seeds": seeds}), name, "full", folder)
+
+
+def test_own_seeds_that_are_fewer_than_stored_replace_nothing(tmp_path, monkeypatch):
+    stored(tmp_path, "fig7b", [0, 99])
+    computed = replace(REPRODUCTIONS["fig7b"], data=lambda _: small_result())
+    monkeypatch.setitem(REPRODUCTIONS, "fig7b", computed)
+    with pytest.raises(FedcastError, match=r"holds seeds 0,99, of which 99 would be lost; --seeds 0-1,99 keeps them"):
+        make_result("fig7b", Job("full"), tmp_path)
+    assert seeds_of(load_result("fig7b", "full", tmp_path)) == {0, 99}
+    make_result("fig7b", Job("full"), tmp_path, drop_seeds=True)
+    assert seeds_of(load_result("fig7b", "full", tmp_path)) == {0, 1}
+
+
+def test_runs_that_are_not_finished_count_as_lost(tmp_path):
+    stored(tmp_path, "fig1c", "0, 1")
+    check_seeds(["fig1c"], Job("full", seeds=(0, 1, 2), store=tmp_path / "runs"), tmp_path)
+    job = Job("full", seeds=(0, 1, 2), store=tmp_path / "runs", only_finished=True)
+    with pytest.raises(
+        FedcastError, match="of which 0-1 would be lost; --seeds 0-1 keeps them where their runs are fin"
+    ):
+        check_seeds(["fig1c"], job, tmp_path)
+
+
+@pytest.mark.parametrize("content", ["{", '{"format": 0}'])
+def test_an_unreadable_result_keeps_nobody_from_making_it_anew(tmp_path, content):
+    stored(tmp_path, "fig7b", [0, 1])
+    result_path("fig7b", "full", tmp_path).write_text(content)
+    check_seeds(["fig7b"], Job("full", seeds=(7,)), tmp_path)
+
+
+def test_smoke_results_come_and_go(tmp_path):
+    save_result(Result({"t": {"x": [1]}}, {}, {"seeds": [0, 1]}), "fig7b", "smoke", tmp_path)
+    check_seeds(["fig7b"], Job("smoke", seeds=(7,)), tmp_path)
+
+
+@pytest.mark.parametrize(("name", "caption"), [("fig7b", "smoke: few users, few seeds"), ("fig1c", "smoke: digits, 8")])
+def test_a_picture_at_smoke_scale_says_so(tmp_path, name, caption):
+    result = load_result(name, "full", STORED)
+    scenario = {**result.scenario, "data": {"dataset": "digits", "num_users": 8}, "training": {"rounds": 3}}
+    at_smoke = draw_result(name, replace(result, scenario=scenario), tmp_path / "smoke", "svg", scale="smoke")
+    # Words are drawn as outlines, each after a comment with its text.
+    assert f"<!-- {caption}" in at_smoke.read_text()
+    assert "<!-- smoke" not in draw_result(name, result, tmp_path / "full", "svg").read_text()
 
 
 def test_the_commit_of_a_checkout(tmp_path):

@@ -1,5 +1,6 @@
 """The pages on results come from the stored files and from nothing else."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ from fedcast.study.reproduce.pages import (
     write_pages,
 )
 from fedcast.study.reproduce.reasons import REASONS
-from fedcast.study.reproduce.summaries import mean_text, summary
+from fedcast.study.reproduce.summaries import summary
+from fedcast.study.reproduce.wording import mean_text
 
 TOP = Path(__file__).parents[3]
 
@@ -68,17 +70,68 @@ def test_every_claim_names_ids_that_there_are():
     assert set(REASONS) <= set(REPRODUCTIONS)
 
 
+def cells_of(**columns):
+    """Cells of table 2 at Dir 0.1, of FedAvg, SCC and blend unless said otherwise."""
+    count = len(columns["accuracy"])
+    fixed = {"dataset": ["cifar10"] * count, "alpha": [0.1] * count, "ratio": [0.1] * count}
+    return fixed | {"rule": ["none", "scc", "blend"], "received_samples": [0.0] * count} | columns
+
+
 def test_table2_has_ours_the_paper_and_the_difference():
-    cells = {
-        "dataset": ["mnist"] * 3, "alpha": [0.1] * 3, "ratio": [0.1, 0.1, 0.05], "rule": ["none", "blend", "blend"],
-        "accuracy": [96.5, 98.0, 97.0], "half_width": [0.1, None, None], "seeds": [5, 1, 1],
-        "paper": [96.17, None, None], "difference": [0.33, None, None],
-    }  # fmt: skip
+    cells = cells_of(
+        dataset=["mnist"] * 3, ratio=[0.1, 0.1, 0.05], rule=["none", "blend", "blend"],
+        accuracy=[96.5, 98.0, 97.0], half_width=[0.1, 0.2, 0.3], seeds=[5, 3, 5], late_accuracy=[96.0, 97.0, 96.0],
+        paper=[96.17, None, None], difference=[0.33, None, None],
+    )  # fmt: skip
     table = summary("table2", result_of(tables={"cells": cells}))
-    assert table["accuracy, %"] == ["MNIST, Dir 0.1, 10%", "", "", "MNIST, Dir 0.1, 5%"]
-    assert table["FedAvg"] == ["96.50 ± 0.10", "96.17", "+0.33", "–"]
-    assert table["blend"] == ["98.00", "–", "–", "97.00"]
-    assert table["DACA"] == ["–"] * 4
+    assert table["accuracy, %"] == ["MNIST, Dir 0.1, 10% shared", "", "", "", "MNIST, Dir 0.1, 5% shared", ""]
+    assert table["whose"] == ["ours, 5 seeds", "paper", "difference", "samples received", "ours, 5 seeds",
+                              "samples received"]  # fmt: skip
+    assert table["FedAvg"] == ["96.50 ± 0.10", "96.17", "+0.33", "0", "–", "–"]
+    assert table["blend"][:3] == ["98.00 ± 0.20 (3 seeds)", "–", "–"]
+    assert table["DACA"] == ["–"] * 6
+
+
+def test_one_seed_shows_the_last_ten_rounds_and_the_paper_is_never_left_out():
+    cells = cells_of(
+        accuracy=[65.7, None, 69.9], half_width=[None] * 3, seeds=[1, 0, 1], late_accuracy=[66.2, None, 69.2],
+        paper=[67.72, 74.0, None], difference=[-2.02, None, None], received_samples=[0.0, None, 5886.0],
+    )  # fmt: skip
+    table = summary("table2", result_of(tables={"cells": cells}))
+    assert table["whose"][:3] == ["ours, 1 seed", "ours, mean of the last 10 rounds", "paper"]
+    assert table["FedAvg"] == ["65.70", "66.20", "67.72", "-2.02", "0"]
+    assert table["SCC"] == ["–", "–", "74.00", "–", "–"]
+    none = {name: [None] * 3 for name in ("accuracy", "half_width", "late_accuracy", "difference", "received_samples")}
+    table = summary("table2", result_of(tables={"cells": cells_of(**none, seeds=[0] * 3, paper=cells["paper"])}))
+    assert table["whose"] == ["paper; ours not run"]
+    assert table["SCC"] == ["74.00"]
+
+
+def test_a_lower_bound_is_marked():
+    columns = {
+        "setting": ["100 % one-class"] * 2, "rule": ["none", "daca"], "target": [0.95] * 2, "seeds": [3] * 2,
+        "reached": [0, 3], "rounds": [None, 90.0], "rounds_half_width": [None, 21.0], "seconds": [None, 272.0],
+        "seconds_half_width": [None, 81.0], "speed_up": [None, 1.11], "speed_up_at_least": [False, True],
+        "emd_after": [1.8, 1.7], "shift": [0.0, 0.1], "received_samples": [0.0, 4750.0],
+    }  # fmt: skip
+    table = summary("beyond-rounds", result_of(tables={"strategies": columns}))
+    assert table["times sooner than FedAvg"] == ["–", "> 1.11"]
+
+
+def test_the_head_counts_the_tests_on_the_page():
+    verdicts = [Verdict("JFVO converges within 6 iterations", "yes", f"p = {p}") for p in (0.01, 0.02)]
+    for page in (results_page, claims_page):
+        assert "2 values of p stand on this page" in page({"fig7a": result_of(*verdicts)})
+        assert "Those above 0.03" in page({"fig7a": result_of(*verdicts)})
+        assert "values of p" not in page({})
+
+
+def test_the_head_links_to_pages_and_headings_that_there_are():
+    links = re.findall(r"\]\(([\w/.-]+\.md)(?:#([\w-]+))?\)", results_page({}) + claims_page({}))
+    assert len(links) >= 6
+    for page, anchor in links:
+        headings = re.findall(r"^#+ (.+)$", (TOP / "docs" / page).read_text(), flags=re.MULTILINE)
+        assert not anchor or anchor in {heading.lower().replace(" ", "-") for heading in headings}
 
 
 def test_runs_that_never_arrive_are_counted():

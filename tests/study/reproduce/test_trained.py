@@ -11,7 +11,7 @@ from fedcast.errors import FedcastError
 from fedcast.scenario import load_scenario
 from fedcast.study.reproduce import Job
 from fedcast.study.reproduce.over_seeds import course_rows, differences, mean_loss, mean_of
-from fedcast.study.reproduce.trained import Trained, trained_runs, unfinished
+from fedcast.study.reproduce.trained import Trained, finished, trained_runs, unfinished
 from fedcast.study.store import do_run, load_run, run_folder
 
 TINY = ["data.num_users=8", "training.rounds=2", "training.model=mlp", "allocation.method=fixed"]
@@ -48,7 +48,8 @@ def test_finished_runs_only(tmp_path):
     asked = scenarios(0, 1)
     do_run(asked[1], tmp_path / "runs")
     assert [run.seed for run in trained_runs(job, asked)] == [1]
-    assert unfinished(job, asked) == asked[:1]
+    assert unfinished(job, asked * 2) == asked[:1]
+    assert finished(job, asked * 2) == asked[1:]
     assert trained_runs(job, asked[:1], some=False) == []
     with pytest.raises(FedcastError, match="none of its training runs is finished"):
         trained_runs(job, asked[:1])

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fedcast.figures.palette import colour
+from fedcast.study.reproduce.drawing import percent_axis
 from fedcast.study.reproduce.result import Columns, where
 
 if TYPE_CHECKING:
@@ -19,28 +20,38 @@ COLOURS = {rule: colour(place) for rule, place in _PLACES.items()}
 
 
 def draw_courses(
-    axes: Axes, table: Columns, quantity: str, label: str, names: Mapping[Any, str], colours: Mapping[Any, str]
+    axes: Axes,
+    table: Columns,
+    quantity: str,
+    label: str,
+    names: Mapping[Any, str],
+    colours: Mapping[Any, str],
+    *,
+    bands: bool = True,
 ) -> None:
-    """One line for each value of a column.
+    """One line for each value of a column that has the quantity; accuracy is marked in percent.
 
     Args:
         axes: to draw on.
-        table: of `course_rows`.
-        quantity: ``loss`` or ``accuracy``.
+        table: of `course_rows` or `gain_rows`.
+        quantity: ``loss``, ``accuracy`` or ``gain``.
         label: the column that tells lines apart.
         names: of its values, in the order of the legend.
         colours: of its values.
+        bands: whether to draw intervals.
     """
     for value, name in names.items():
         rows = where(table, **{label: value})
-        if not rows["round"]:
+        if not rows["round"] or None in rows[quantity]:
             continue
         axes.plot(rows["round"], rows[quantity], color=colours[value], linewidth=1.4, label=name)
         widths = rows[f"{quantity}_half_width"]
-        if None not in widths:
+        if bands and None not in widths:
             low = [mean - width for mean, width in zip(rows[quantity], widths, strict=True)]
             high = [mean + width for mean, width in zip(rows[quantity], widths, strict=True)]
             axes.fill_between(rows["round"], low, high, color=colours[value], alpha=0.15, linewidth=0)
+    if quantity == "accuracy":
+        percent_axis(axes.yaxis)
 
 
 def log_loss(axes: Axes) -> None:
@@ -55,7 +66,18 @@ def log_loss(axes: Axes) -> None:
 
 def zoom_to_end(axes: Axes, table: Columns, quantity: str) -> None:
     """Leave out the steep start, beside which differences cannot be seen."""
-    start = _STEEP * max(table["round"])
-    values = [value for value, number in zip(table[quantity], table["round"], strict=True) if number >= start]
+    values = after_start(table)[quantity]
     margin = 0.05 * (max(values) - min(values))
     axes.set_ylim(min(values) - margin, max(values) + margin)
+
+
+def after_start(table: Columns) -> Columns:
+    """The rounds after the steep start.
+
+    Example:
+        >>> after_start({"round": [0, 10, 20, 100], "gain": [0.0, 0.3, 0.1, 0.05]})
+        {'round': [20, 100], 'gain': [0.1, 0.05]}
+    """
+    start = _STEEP * max(table["round"])
+    kept = [place for place, number in enumerate(table["round"]) if number >= start]
+    return {name: [column[place] for place in kept] for name, column in table.items()}

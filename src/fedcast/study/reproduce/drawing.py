@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from fedcast.figures import axes as looks
 from fedcast.figures.output import INK
 from fedcast.figures.palette import colour
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 BLUE, ORANGE, GREEN, PURPLE = (colour(place) for place in (1, 2, 3, 4))
@@ -37,3 +40,18 @@ def dress(axes: Axes, *, title: str = "", x: str = "", y: str = "") -> None:
 def legend(axes: Axes, **options: Any) -> None:
     """A legend without a frame."""
     axes.legend(frameon=False, fontsize=8, labelcolor=INK, **options)
+
+
+def percent_axis(axis: Axis) -> None:
+    """Shares from 0 to 1 in per cent, as tables have them."""
+    from matplotlib.ticker import PercentFormatter
+
+    axis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
+
+
+def sequence(count: int) -> list[str]:
+    """Colours of lines that have an order, from light to dark; all are seen on white."""
+    from matplotlib import colormaps
+    from matplotlib.colors import to_hex
+
+    return [to_hex(colormaps["viridis"](place)) for place in np.linspace(0.88, 0.0, count)]

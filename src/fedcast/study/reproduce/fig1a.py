@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fedcast.figures.palette import colour
 from fedcast.scenario import Scenario
 from fedcast.study.reproduce.courses import draw_courses, log_loss
-from fedcast.study.reproduce.drawing import dress, legend, new_figure
+from fedcast.study.reproduce.drawing import dress, legend, new_figure, sequence
 from fedcast.study.reproduce.job import Job
 from fedcast.study.reproduce.measures import rank_correlation
 from fedcast.study.reproduce.over_seeds import course_rows, mean_loss, mean_of, run_row
@@ -90,7 +89,7 @@ def draw(result: Result) -> Figure:
     courses = result.tables["courses"]
     emds = dict(zip(courses["one_class_share"], courses["emd"], strict=True))
     names = {share: f"EMD {emd:.2f}" for share, emd in emds.items()}
-    colours = {share: colour(place) for place, share in enumerate(emds)}
+    colours = dict(zip(emds, sequence(len(emds)), strict=True))
     figure = new_figure(9.6, 3.6)
     left, right = figure.subplots(1, 2)
     draw_courses(left, courses, "loss", "one_class_share", names, colours)

@@ -9,8 +9,10 @@ from fedcast.figures.palette import colour
 from fedcast.scenario import Scenario
 from fedcast.study.reproduce.courses import draw_courses, log_loss
 from fedcast.study.reproduce.drawing import dress, legend, new_figure
+from fedcast.study.reproduce.gains import answer, evidence
 from fedcast.study.reproduce.job import Job
-from fedcast.study.reproduce.over_seeds import course_rows, differences, mean_loss, mean_of, run_row
+from fedcast.study.reproduce.measures import percent
+from fedcast.study.reproduce.over_seeds import course_rows, mean_loss, mean_of, run_row
 from fedcast.study.reproduce.result import Result, Verdict, columns_of
 from fedcast.study.reproduce.settings import (
     EVERYBODY_LINKED,
@@ -89,24 +91,29 @@ def ratio_of(run: Trained) -> float:
 
 
 def _verdicts(by_ratio: dict[float, list[Trained]]) -> tuple[Verdict, ...]:
-    if not all(by_ratio.values()):
+    """By a paired test of the two steps, over the seeds that all three have."""
+    from fedcast.study.compare import paired_test
+
+    losses = [{run.seed: mean_loss(run) for run in runs} for runs in by_ratio.values()]
+    common = [[by_seed[seed] for by_seed in losses] for seed in losses[0] if all(seed in some for some in losses)]
+    if not common:
         return ()
-    first = mean_of(differences(by_ratio[0.0], by_ratio[0.05], mean_loss))
-    second = mean_of(differences(by_ratio[0.05], by_ratio[0.1], mean_loss))
+    first = [nothing - some for nothing, some, _ in common]
+    second = [some - more for _, some, more in common]
+    test = paired_test(first, second)
     return (
         Verdict(
             "sharing 0 to 0.05 gains more than 0.05 to 0.1",
-            "yes" if first.mean > second.mean and first.mean > 0 else "no",
-            f"mean loss over all rounds falls by {first} from 0 to 0.05 and by {second} from 0.05 to 0.1 "
-            f"({first.seeds} seeds)",
+            answer(test.difference.mean, test.p_value),
+            f"mean loss over all rounds falls by {mean_of(first)} from 0 to 0.05 and by {mean_of(second)} from 0.05 to "
+            f"0.1; the first step gains {evidence(test, '+z.3f', 'more')}",
         ),
     )
 
 
 def draw(result: Result) -> Figure:
     """Loss and accuracy against rounds, a line for each ratio."""
-    names = {0.0: "α = 0", 0.05: "α = 0.05", 0.1: "α = 0.1"}
-    return draw_pair(result, "ratio", names)
+    return draw_pair(result, "ratio", {ratio: f"{percent(ratio)} shared" for ratio in (0.0, *RATIOS)})
 
 
 def draw_pair(result: Result, label: str, names: dict[float, str]) -> Figure:

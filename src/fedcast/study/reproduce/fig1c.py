@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from fedcast.scenario import Scenario
 from fedcast.study.reproduce.fig1b import draw_pair, random_clusters, result_of_groups
 from fedcast.study.reproduce.job import Job
+from fedcast.study.reproduce.measures import counted, percent
 from fedcast.study.reproduce.over_seeds import differences, mean_loss, mean_of
 from fedcast.study.reproduce.result import Result, Verdict
 from fedcast.study.reproduce.settings import RATIO, label_skew, task, under_rules
@@ -31,7 +32,7 @@ def data(job: Job) -> Result:
     runs = trained_runs(job, asked)
     few, many = _numbers(job)
     by_number = {number: [run for run in runs if _clusters(run) == number] for number in (0, few, many)}
-    sharing = f"random clusters of one head each; a head sends a random {RATIO:.0%} of its samples"
+    sharing = f"random clusters of one head each; a head sends a random {percent(RATIO)} of its samples"
     return result_of_groups(job, asked, "clusters", by_number, sharing, _verdicts(by_number, few, many))
 
 
@@ -52,8 +53,8 @@ def _verdicts(by_number: dict[int, list[Trained]], few: int, many: int) -> tuple
         Verdict(
             f"{few} clusters beat {many}",
             "yes" if better == len(gaps) else "no" if gap.mean <= 0 else "partly",
-            f"mean loss over all rounds is {gap} higher with {many} clusters; {few} are better in {better} of "
-            f"{len(gaps)} seeds",
+            f"mean loss over all rounds, {many} minus {few} clusters: {gap}; {few} are better in {better} "
+            f"of {counted(len(gaps), 'seed')}",
         ),
     )
 

@@ -89,7 +89,7 @@ def _verdict(averages: dict[str, float]) -> Verdict:
     return Verdict(
         "after sharing, labels closely approximate an IID distribution",
         "yes" if removed >= 0.9 else "partly" if removed >= 0.5 else "no",
-        f"average EMD {before:.3f} before, {after:.3f} after, {iid:.3f} if IID: {removed:.0%} of the way; "
+        f"average EMD {before:.3f} before, {after:.3f} after, {iid:.3f} if IID: {100 * removed:.0f} % of the way; "
         f"{averages['after 10 %']:.3f} when every head shares a tenth",
     )
 

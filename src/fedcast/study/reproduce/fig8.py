@@ -104,7 +104,7 @@ def _verdicts(times: Columns) -> tuple[Verdict, ...]:
     rivals_grow = [all(factors[method] >= FLAT for method in RIVALS) for factors in grown.values()]
     apart = [constant and grow for constant, grow in zip(flat, rivals_grow, strict=True)]
     each = "; ".join(f"{listed(factors, '.1f')} with {SOLVERS[solver]}" for solver, factors in grown.items())
-    evidence = f"times grow from K = {min(times['users'])} to {max(times['users'])} by factors of {each}"
+    evidence = f"times grow from K = {min(times['users']):,} to {max(times['users']):,} by factors of {each}"
     return (
         Verdict("JFVO's running time is nearly constant in the number of users", _of(flat), evidence),
         Verdict("unlike JFVO's, the times of SMM and SAA grow with the number of users", _of(apart), evidence),
@@ -118,7 +118,8 @@ def _of(by_solver: list[bool]) -> Answer:
 def _slower_with_cvxpy(times: Columns) -> str:
     top = max(times["users"])
     slower = {method: medians(times, "cvxpy", method)[top] / medians(times, "fedcast", method)[top] for method in TIMED}
-    return f"At K = {top} CVXPY takes so many times as long as fedcast's minimiser: {listed(slower, '.0f')}."
+    each = ", ".join(f"{factor:.0f} ({METHODS[method]})" for method, factor in slower.items())
+    return f"At K = {top:,} CVXPY takes {each} times as long as fedcast's minimiser."
 
 
 def draw(result: Result) -> Figure:

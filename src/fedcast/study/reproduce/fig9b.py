@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from fedcast.allocation import AllocationResult
 from fedcast.figures.output import INK, MUTED
 from fedcast.study.reproduce.drawing import BLUE, GREEN, ORANGE, PURPLE, dress, legend, new_figure
 from fedcast.study.reproduce.job import Job
-from fedcast.study.reproduce.measures import lower_verdict, rank_correlation
+from fedcast.study.reproduce.measures import Relation, counted, lower_verdict, rank_correlation
 from fedcast.study.reproduce.planning import ASSUMPTIONS, DEVICES, METHODS, allocation_of, make_task, paper_scenario
 from fedcast.study.reproduce.result import Answer, Columns, Result, Verdict, columns_of, where
 
@@ -25,7 +26,7 @@ PAPER = (
 PARTS = {"sharing_s": "sharing", "download_s": "download", "compute_s": "compute", "upload_s": "upload"}
 INTERFERENCE = {"concurrent": "all heads at once", "noise_rise": "noise rise of 3 dB"}
 _COLOURS = {"sharing_s": ORANGE, "download_s": GREEN, "compute_s": BLUE, "upload_s": PURPLE}
-_SHORT = {"jfvo": "JFVO", "smm": "SMM", "saa": "SAA", "jfvo_literal": "printed"}
+_SHORT = {"jfvo": "JFVO", "smm": "SMM", "saa": "SAA", "jfvo_literal": "as printed"}
 
 
 def data(job: Job) -> Result:
@@ -67,43 +68,69 @@ def _share_of_computing(delays: Columns) -> str:
     """Why the other parts can hardly be seen with Table I."""
     rows = {devices: where(delays, devices=devices, method="jfvo", interference="concurrent") for devices in DEVICES}
     shares = {devices: sum(part["compute_s"]) / sum(part["total_s"]) for devices, part in rows.items()}
-    return "Computing is " + ", ".join(f"{share:.0%} ({name})" for name, share in shares.items()) + " of JFVO's delay."
+    return (
+        "Computing is "
+        + ", ".join(f"{100 * share:.0f} % ({name})" for name, share in shares.items())
+        + " of JFVO's delay."
+    )
 
 
 def _verdicts(delays: Columns, devices: str) -> tuple[Verdict, ...]:
     rows = where(delays, devices=devices)
     lower = lower_verdict(where(rows, interference="concurrent"), "total_s", f" ({devices})")
-    return lower, _sharing_grows(rows, devices)
+    growth = {kind: _growth(where(rows, method="jfvo", interference=kind)) for kind in INTERFERENCE}
+    return lower, _sharing_grows(growth["concurrent"], devices), _by_interference(growth, devices)
 
 
-def _sharing_grows(delays: Columns, devices: str) -> Verdict:
-    """By interference, if it does not grow without."""
-    rows = {kind: where(delays, method="jfvo", interference=kind) for kind in INTERFERENCE}
-    found = {kind: rank_correlation(part["users"], part["sharing_s"]) for kind, part in rows.items()}
-    ends = (min(delays["users"]), max(delays["users"]))
-    medians = {kind: [np.median(where(part, users=k)["sharing_s"]) for k in ends] for kind, part in rows.items()}
-    each = "; ".join(
-        f"{first:.1f} s to {last:.1f} s with {INTERFERENCE[kind]}, rank correlation {found[kind]}"
-        for kind, (first, last) in medians.items()
+class Growth(NamedTuple):
+    """Of a sharing delay with the number of users: from the median among the fewest to that among the most."""
+
+    fewest: int
+    most: int
+    first_s: float
+    last_s: float
+    relation: Relation
+
+    def __str__(self) -> str:
+        return f"{self.first_s:.1f} s to {self.last_s:.1f} s, rank correlation {self.relation}"
+
+
+def _growth(rows: Columns) -> Growth:
+    ends = min(rows["users"]), max(rows["users"])
+    first_s, last_s = (float(np.median(where(rows, users=users)["sharing_s"])) for users in ends)
+    return Growth(*ends, first_s, last_s, rank_correlation(rows["users"], rows["sharing_s"]))
+
+
+def _sharing_grows(growth: Growth, devices: str) -> Verdict:
+    return Verdict(
+        f"JFVO's sharing delay grows with the number of users ({devices})",
+        "yes" if growth.relation.rises else "no",
+        f"median from K = {growth.fewest} to {growth.most}: {growth}; the paper's grows slightly, ours "
+        f"{growth.last_s / growth.first_s:.1f}-fold",
     )
-    grows, also_without = (found[kind].rises for kind in INTERFERENCE)
+
+
+def _by_interference(growth: Mapping[str, Growth], devices: str) -> Verdict:
+    """Interference alone, if the delay does not grow without."""
+    grows, also_without = (growth[kind].relation.rises for kind in INTERFERENCE)
     answer: Answer = "no" if not grows else "partly" if also_without else "yes"
-    claim = f"JFVO's sharing delay grows with the number of users, by interference ({devices})"
-    return Verdict(claim, answer, f"median from K = {ends[0]} to {ends[1]}: {each}")
+    each = "; ".join(f"with {name} {growth[kind]}" for kind, name in INTERFERENCE.items())
+    return Verdict(f"interference alone makes JFVO's sharing delay grow ({devices})", answer, each)
 
 
 def draw(result: Result) -> Figure:
     """For each kind of device: mean delay in parts for each method and number of users, and sharing alone."""
     figure = new_figure(12.0, 7.4)
     panels = figure.subplots(2, len(DEVICES), height_ratios=[1.5, 1])
-    worlds = len(result.assumptions["seeds"])
+    worlds = counted(len(result.assumptions["seeds"]), "world")
     for column, devices in enumerate(DEVICES):
         rows = where(result.tables["delays"], devices=devices)
         whole, sharing = panels[:, column]
         _draw_parts(whole, where(rows, interference="concurrent"))
         for kind, name in INTERFERENCE.items():
             _draw_sharing(sharing, where(rows, method="jfvo", interference=kind), kind, name)
-        dress(whole, title=f"{devices}: total delay, mean of {worlds} worlds, heads interfere", y="s")
+        sharing.set_ylim(bottom=0)
+        dress(whole, title=f"{devices}: total delay, mean of {worlds}, heads interfere", x="users", y="s")
         dress(sharing, title="sharing delay of JFVO: median and middle half", x="users", y="s")
     legend(panels[0, 0], ncols=4, loc="upper right")
     legend(panels[1, 0], loc="upper left")
@@ -134,4 +161,3 @@ def _draw_sharing(axes: Axes, rows: Columns, kind: str, name: str) -> None:
     axes.plot(users, quartiles[1], color=colour, linestyle=dash, marker="o", markersize=4, label=name)
     axes.fill_between(users, quartiles[0], quartiles[2], color=colour, alpha=0.15, linewidth=0)
     axes.set_xticks(users)
-    axes.set_ylim(bottom=0)

@@ -2,37 +2,107 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from fedcast.study.reproduce.measures import LEVEL
 from fedcast.study.reproduce.over_seeds import mean_of
-from fedcast.study.reproduce.result import Answer, Columns, Verdict
+from fedcast.study.reproduce.result import Answer, Verdict
 from fedcast.study.reproduce.settings import STRATEGIES
 from fedcast.study.reproduce.trained import Trained
+from fedcast.study.reproduce.wording import mean_text, number
+
+if TYPE_CHECKING:
+    from fedcast.study.compare import PairedTest
+
+ABOVE, NOT_WORSE = "ends above", "is at least as good as"
 
 
-def ahead_verdicts(runs: Iterable[Trained], rule: str, rivals: Sequence[str], where_said: str = "") -> list[Verdict]:
-    """Whether a rule ends at a higher accuracy than each rival, by a paired test over seeds."""
-    listed = list(runs)
-    verdicts = (_ahead(listed, rule, rival, where_said) for rival in rivals)
-    return [verdict for verdict in verdicts if verdict is not None]
+def ahead_verdicts(
+    runs: Sequence[Trained], rule: str, rivals: Iterable[str], where_said: str = "", relation: str = ABOVE
+) -> list[Verdict]:
+    """Whether a rule ends at a higher accuracy than each rival, by a paired test over seeds.
+
+    Args:
+        runs: of all rules.
+        rule: the one judged.
+        rivals: those without a seed in common are left out.
+        where_said: where, for the claim.
+        relation: what is claimed. Whether at least as good or better, the test is one: it says yes to what is better,
+            no to what is worse, and leaves open what it cannot tell apart.
+    """
+    tests = {rival: _test(runs, rule, rival, lambda run: 100 * run.accuracy) for rival in rivals}
+    return [
+        Verdict(
+            f"{STRATEGIES[rule]} {relation} {STRATEGIES[rival]}{where_said}",
+            answer(test.difference.mean, test.p_value),
+            evidence(test, "+z.2f", "points of accuracy"),
+        )
+        for rival, test in tests.items()
+        if test is not None
+    ]
 
 
-def _ahead(runs: list[Trained], rule: str, rival: str, where_said: str) -> Verdict | None:
-    pairs = accuracy_pairs(runs, rule, rival)
-    if not pairs:
-        return None
+def sooner_verdicts(
+    runs: Sequence[Trained], rule: str, rivals: Iterable[str], target: float, where_said: str = ""
+) -> list[Verdict]:
+    """Whether a rule needs fewer rounds to a target than each rival, by a paired test over seeds where both met it."""
+    there = {run.rule for run in runs}
+    verdicts = []
+    for rival in rivals:
+        if not {rule, rival} <= there:
+            continue
+        claim = f"{STRATEGIES[rule]} needs fewer rounds than {STRATEGIES[rival]}{where_said}"
+        test = rounds_test(runs, rule, rival, target)
+        if test is None:
+            met = ", ".join(f"{STRATEGIES[one]} on {_met(runs, one, target)}" for one in (rule, rival))
+            verdicts.append(Verdict(claim, "open", f"no seed on which both met the target: {met}"))
+        else:
+            holds = answer(-test.difference.mean, test.p_value)
+            verdicts.append(Verdict(claim, holds, evidence(test, "+z.1f", "rounds")))
+    return verdicts
+
+
+def rounds_test(runs: Iterable[Trained], rule: str, rival: str, target: float) -> PairedTest | None:
+    """Rounds of a rule to a target against those of a rival, over the seeds on which both met it."""
+    return _test(runs, rule, rival, lambda run: run.rounds_to(target))
+
+
+def _test(
+    runs: Iterable[Trained], rule: str, rival: str, value: Callable[[Trained], float | None]
+) -> PairedTest | None:
     from fedcast.study.compare import paired_test
 
-    found = paired_test([one for one, _ in pairs], [other for _, other in pairs])
-    gap = mean_of(one - other for one, other in pairs)
-    points = f"{100 * gap.mean:+.2f}" + ("" if gap.half_width is None else f" ± {100 * gap.half_width:.2f}")
-    tested = "no test" if found.p_value is None else f"paired t test p = {found.p_value:.2g}"
-    return Verdict(
-        f"{STRATEGIES[rule]} ends above {STRATEGIES[rival]}{where_said}",
-        answer(gap.mean, found.p_value),
-        f"{points} points of accuracy, {seed_count(gap.seeds)}, {tested}",
-    )
+    both = [(value(own), value(other)) for own, other in on_common_seeds(runs, rule, rival)]
+    pairs = [(own, other) for own, other in both if own is not None and other is not None]
+    return paired_test([own for own, _ in pairs], [other for _, other in pairs]) if pairs else None
+
+
+def _met(runs: Iterable[Trained], rule: str, target: float) -> str:
+    rounds = [run.rounds_to(target) for run in runs if run.rule == rule]
+    return f"{sum(number is not None for number in rounds)} of {seed_count(len(rounds))}"
+
+
+def on_common_seeds(runs: Iterable[Trained], rule: str, rival: str) -> list[tuple[Trained, Trained]]:
+    """Runs of two rules side by side, seed by seed."""
+    listed = list(runs)
+    own, other = ({run.seed: run for run in listed if run.rule == one} for one in (rule, rival))
+    return [(own[seed], other[seed]) for seed in sorted(own.keys() & other.keys())]
+
+
+def evidence(test: PairedTest, form: str, unit: str) -> str:
+    """A difference with its interval, the seeds behind it, and the test.
+
+    Example:
+        >>> from fedcast.study.compare import paired_test
+        >>> evidence(paired_test([3.0, 4.0, 6.0], [1.0, 3.0, 3.0]), "+.1f", "rounds")
+        '+2.0 ± 2.5 rounds, 3 seeds, paired t test p = 0.074'
+    """
+    gap = test.difference
+    told = number(gap.mean, form, gap.half_width)
+    return f"{told} {unit}, {seed_count(gap.count)}, {_told('paired t test', test.p_value)}"
 
 
 def answer(gap: float, p_value: float | None) -> Answer:
@@ -47,38 +117,51 @@ def answer(gap: float, p_value: float | None) -> Answer:
     return "yes" if gap > 0 else "no"
 
 
-def accuracy_pairs(runs: Iterable[Trained], rule: str, rival: str) -> list[tuple[float, float]]:
-    """Final accuracies of two rules on the seeds that both have."""
-    listed = list(runs)
-    own = {run.seed: run.accuracy for run in listed if run.rule == rule}
-    other = {run.seed: run.accuracy for run in listed if run.rule == rival}
-    return [(own[seed], other[seed]) for seed in sorted(own.keys() & other.keys())]
+def gains_over(runs: Iterable[Trained], rule: str, baseline: str = "none") -> list[float]:
+    """By how many points of accuracy a rule ends above another, on each seed that both have."""
+    return [100 * (own.accuracy - other.accuracy) for own, other in on_common_seeds(runs, rule, baseline)]
 
 
-def gain_over(ends: Columns, rule: str, baseline: str = "none") -> float | None:
-    """Mean accuracy of a rule above that of another; None where one is missing.
+def larger_gain(gains: Mapping[str, Sequence[float]], place: str = "") -> list[Verdict]:
+    """Whether DACA gains more on CIFAR-10 than on MNIST, by Welch's test; partitions of two datasets make no pairs.
 
-    Example:
-        >>> round(gain_over({"rule": ["none", "daca"], "accuracy": [0.9, 0.95]}, "daca"), 3)
-        0.05
+    Args:
+        gains: points of accuracy on each seed, by dataset.
+        place: where, for the claim.
     """
-    accuracy = dict(zip(ends["rule"], ends["accuracy"], strict=True))
-    both = rule in accuracy and baseline in accuracy
-    return accuracy[rule] - accuracy[baseline] if both else None
-
-
-def larger_gain(gains: Mapping[str, float | None], place: str = "", seeds: int = 1) -> list[Verdict]:
-    """Whether DACA gains more on CIFAR-10 than on MNIST, in points of accuracy; with one seed it stays partly."""
     cifar, mnist = gains.get("cifar10"), gains.get("mnist")
-    if cifar is None or mnist is None:
+    if not cifar or not mnist:
         return []
+    p_value = welch_test(cifar, mnist)
+    said = [
+        f"{mean_text(some, '+z.2f')} points on {name} ({seed_count(len(some))})"
+        for some, name in ((cifar, "CIFAR-10"), (mnist, "MNIST"))
+    ]
     return [
         Verdict(
             f"gains on CIFAR-10 exceed those on MNIST{place}",
-            "no" if cifar <= mnist else "yes" if seeds > 1 else "partly",
-            f"DACA over FedAvg: {cifar:+.2f} points on CIFAR-10 ({seed_count(seeds)}), {mnist:+.2f} on MNIST",
+            answer(mean_of(cifar).mean - mean_of(mnist).mean, p_value),
+            f"DACA over FedAvg: {', '.join(said)}, {_told('Welch t test', p_value)}",
         )
     ]
+
+
+def welch_test(first: Sequence[float], second: Sequence[float]) -> float | None:
+    """How likely means at least as far apart are by chance; None where one value, or no spread, allows no test.
+
+    Example:
+        >>> round(welch_test([8.0, 8.2, 7.9], [0.1, 0.2, 0.0]), 6), welch_test([8.0], [0.1, 0.2])
+        (1e-06, None)
+    """
+    if min(len(first), len(second)) < 2 or np.ptp(first) == np.ptp(second) == 0:
+        return None
+    from scipy import stats
+
+    return float(stats.ttest_ind(first, second, equal_var=False).pvalue)
+
+
+def _told(test: str, p_value: float | None) -> str:
+    return "no test" if p_value is None else f"{test} p = {p_value:.2g}"
 
 
 def seed_count(seeds: int) -> str:
@@ -89,3 +172,14 @@ def seed_count(seeds: int) -> str:
         ('1 seed', '3 seeds')
     """
     return f"{seeds} seed" if seeds == 1 else f"{seeds} seeds"
+
+
+def seeds_told(seeds: Iterable[int]) -> str:
+    """How many seeds several strategies have.
+
+    Example:
+        >>> seeds_told([5, 5]), seeds_told([3, 1, 0])
+        ('5 seeds', '1 to 3 seeds')
+    """
+    some = sorted({number for number in seeds if number})
+    return seed_count(some[0]) if len(some) == 1 else f"{some[0]} to {seed_count(some[-1])}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -9,6 +10,8 @@ from fedcast.study.reproduce.trained import Trained
 
 # A course has at most so many points: as many as a small figure shows.
 _POINTS = 50
+# A single round moves accuracy by as much as strategies differ; the mean of so many does not.
+LAST_ROUNDS = 10
 _FACTS = (
     "emd_before", "emd_after", "js_after", "shift", "heads", "members", "sent_samples", "received_samples",
     "average_sharing_ratio",
@@ -23,15 +26,19 @@ class Mean(NamedTuple):
     seeds: int
 
     def __str__(self) -> str:
-        return f"{self.mean:.4g}" + (f" ± {self.half_width:.2g}" if self.half_width is not None else "")
+        """To the digit that the interval leaves certain."""
+        if not self.half_width:
+            return f"{self.mean:.4g}"
+        digits = max(0, -math.floor(math.log10(self.half_width)))
+        return f"{self.mean:z.{digits}f} ± {self.half_width:.{digits}f}"
 
 
 def mean_of(values: Iterable[float]) -> Mean:
     """The mean over seeds.
 
     Example:
-        >>> str(mean_of([1.0, 2.0, 3.0]))
-        '2 ± 2.5'
+        >>> str(mean_of([0.01, 0.02, 0.033]))
+        '0.02 ± 0.03'
     """
     from fedcast.study.compare import interval
 
@@ -64,6 +71,25 @@ def course_rows(runs: Sequence[Trained], **labels: Any) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def gain_rows(runs: Sequence[Trained], baseline: Iterable[Trained], **labels: Any) -> list[dict[str, Any]]:
+    """Points of accuracy above other runs over the rounds, mean over the seeds that both have; None without such."""
+    others = {run.seed: run.curve("accuracy") for run in baseline}
+    pairs = [(run.curve("accuracy"), others[run.seed]) for run in runs if run.seed in others]
+    rows = []
+    for number in _shown(len(runs[0].curve("accuracy"))):
+        gain = mean_of(100 * (own[number] - other[number]) for own, other in pairs) if pairs else None
+        rows.append(
+            {**labels, "round": number, "gain": gain and gain.mean, "gain_half_width": gain and gain.half_width}
+        )
+    return rows
+
+
+def late_accuracy(run: Trained) -> float:
+    """Accuracy on the test set, mean over the last ten rounds."""
+    late = run.curve("accuracy")[1:][-LAST_ROUNDS:]
+    return sum(late) / len(late)
 
 
 def mean_loss(run: Trained) -> float:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from fedcast.study.reproduce.claims import CLAIMS, NOT_RUN, WORDS, Claim, overall, verdicts_on
 from fedcast.study.reproduce.make import draw_result
+from fedcast.study.reproduce.measures import LEVEL
 from fedcast.study.reproduce.reasons import REASONS
 from fedcast.study.reproduce.result import Columns, Result, load_result, result_path
 from fedcast.study.reproduce.summaries import summary
@@ -14,7 +16,7 @@ from fedcast.study.reproduce.table import REPRODUCTIONS
 from fedcast.writing import written_aside
 
 IMAGES = Path("images/results")
-_DPI = 110
+_DPI = 100
 
 _RESULTS_HEAD = """\
 # Results
@@ -22,13 +24,22 @@ _RESULTS_HEAD = """\
 Every figure and table of the paper, made anew, and a few beyond it. This page is written by
 `fedcast reproduce --pages docs` from the files in `results/full`; no number is typed by hand. Intervals are 95 %, by
 Student's t over seeds. [What becomes of the paper's claims](claims.md) is listed apart.
+
+- **Skew.** The [average EMD](explanation/skew.md#distances) says how far users' mixes of classes are from that of all
+  data, with [weights](explanation/skew.md#averages-after-sharing) B unless A or C is named; the **shift** says how far
+  sharing moves the mix of all. Dir is the parameter of a Dirichlet law: the smaller, the more skew.
+- **Strategies.** FedAvg shares nothing; SCC, CEC, central and DACA are the paper's
+  [rules](explanation/method.md#what-is-decided) of who shares with whom, gain and blend fedcast's. A **clustering** is
+  what a rule comes to: heads and their members. JFVO, SMM and SAA then [choose volumes](explanation/allocation.md).
+- A **world** is all that one seed draws: places, links, devices and data.
+- **Explained** is the share of the variance of log rounds that a linear fit to measures of skew accounts for.
 """
 _CLAIMS_HEAD = """\
 # Claims
 
-What the paper says of its results, and what was seen here. A claim holds only if it does so wherever it was tested;
-"in part" also stands for a difference that seeds do not settle. Written by `fedcast reproduce --pages docs`; figures
-and settings are on the page of [results](results.md).
+What the paper says of its results, and what was seen here. A claim holds only if it does so wherever it was tested, and
+does not hold if it was seen nowhere; "not settled" is a difference that the seeds there are do not tell from none.
+Written by `fedcast reproduce --pages docs`; figures, settings and words are on the page of [results](results.md).
 """
 
 
@@ -59,7 +70,8 @@ def stored_results(results: Path) -> dict[str, Result]:
 
 def results_page(stored: Mapping[str, Result]) -> str:
     """The page on all figures and tables."""
-    return "\n".join([_RESULTS_HEAD, *(_section(name, stored.get(name)) for name in REPRODUCTIONS)])
+    body = "\n".join(_section(name, stored.get(name)) for name in REPRODUCTIONS)
+    return typeset("\n".join([_RESULTS_HEAD, *_on_tests(body), body]))
 
 
 def claims_page(stored: Mapping[str, Result]) -> str:
@@ -69,7 +81,31 @@ def claims_page(stored: Mapping[str, Result]) -> str:
         "claim": [claim.text for claim, _ in rows],
         "verdict": [overall(verdict for _, verdict in found) for _, found in rows],
     }
-    return "\n".join([_CLAIMS_HEAD, markdown_table(table), *(_claim(claim, stored) for claim in CLAIMS)])
+    body = "\n".join([markdown_table(table), *(_claim(claim, stored) for claim in CLAIMS)])
+    return typeset("\n".join([_CLAIMS_HEAD, *_on_tests(body), body]))
+
+
+def _on_tests(body: str) -> list[str]:
+    """What a reader of so many tests should know; nothing where there are none."""
+    count = body.count("p = ")
+    if not count:
+        return []
+    return [
+        f"A difference is called one at p < {LEVEL:g}, test by test. {count} values of p stand on this page; were "
+        f"there nothing to find, about {LEVEL * count:.0f} of them would be that small by chance. Those above "
+        f"{LEVEL / count:.1g}, the level divided by their number, "
+        f"[should not be leaned on one by one](how-to/compare.md#read-the-tests).\n"
+    ]
+
+
+def typeset(text: str) -> str:
+    """Minus signs and per cent as they are printed.
+
+    Example:
+        >>> typeset("-0.06 points (p = 2e-06) at 10% in mnist-0.95")
+        '−0.06 points (p = 2e-06) at 10 % in mnist-0.95'
+    """
+    return re.sub(r"(?<=\d)%", " %", re.sub(r"(?<![\w-])-(?=\d)", "−", text))
 
 
 def _section(name: str, result: Result | None) -> str:

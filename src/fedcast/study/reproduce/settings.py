@@ -54,17 +54,19 @@ _FULL: dict[str, Changes] = {
     ),
 }  # fmt: skip
 _TRAINED = {
-    "mnist": "MNIST: 100 users, all in every round; CNN of 21,840 weights, FedAvg, one epoch, batch 10, step 0.05",
-    "cifar10": "CIFAR-10: 50 users, all in every round; VGG-16 with group norm, FedAvg, one epoch, batch 32, step "
-    "0.005 (of 0.005 to 0.1 the one with which plain FedAvg came farthest in 25 rounds at Dir 0.1), "
-    "bf16; energy budget raised to 50 J so that every user can upload 14.7 M weights",
+    "mnist": "MNIST, inputs from 0 to 1: 100 users, all in every round; CNN of 21,840 weights, FedAvg, {epochs}, batch "
+    "10, step {steps}",
+    "cifar10": "CIFAR-10: 50 users, all in every round; VGG-16 with group norm, FedAvg, {epochs}, batch 32, step "
+    "{steps} (the smallest of five from 0.005 to 0.1, and of these the best for plain FedAvg at Dir 0.1: "
+    "benchmarks/elsewhere.md), bf16; energy budget raised to 50 J so that every user can upload 14.7 M weights",
     "shakespeare": "Shakespeare: 100 of the roles with 1,000 characters or more, a sequence at every 20th character; "
-    "LSTM of 819,920 weights, FedAvg, one epoch, batch 10, step 0.8; tested on the last fifth of all roles; every rule "
-    "sends a random part; energy budget 5 J",
+    "LSTM of 819,920 weights, FedAvg, {epochs}, batch 10, step {steps} as in LEAF's experiments; tested on the last "
+    "fifth of all roles; every rule sends a random part; energy budget 5 J",
 }
 _SHARED = (
-    "every head sends 10 % of its samples to each member; central sends each user as many as a member of DACA gets; "
-    "gain and blend choose samples as equal over classes as the head can, the others at random"
+    "every head sends the same part of its samples ({ratios}) to each member, at random, under gain and blend as equal "
+    "over classes as the head can; central sends one set to all users, of equal classes where samples have classes and "
+    "as large as what a member of DACA gets, so that far fewer different samples are sent than by heads"
 )
 _NETWORK = (
     "preset default: one cell of 1,000 m, 28 GHz sidelink with 12 dB of gain at each end, v_th = 3.5e5 bit/s, "
@@ -113,15 +115,43 @@ def target_of(job: Job, full: float = TARGET) -> float:
 
 def assumptions(job: Job, runs: Sequence[Trained], **more: str) -> dict[str, str]:
     """What stands beside every result made from training runs."""
-    datasets = dict.fromkeys(run.scenario.data.dataset for run in runs)
-    trained = "; ".join(_TRAINED[dataset] for dataset in datasets if dataset in _TRAINED)
+    by_dataset = {
+        dataset: [run for run in runs if run.scenario.data.dataset == dataset]
+        for dataset in dict.fromkeys(run.scenario.data.dataset for run in runs)
+    }
+    trained = "; ".join(_trained(dataset, some) for dataset, some in by_dataset.items() if dataset in _TRAINED)
+    seeds = {
+        DATASETS.get(dataset, dataset): _listed({run.seed for run in some}) for dataset, some in by_dataset.items()
+    }
     machines = dict.fromkeys(f"{run.made_by.get('device', 'CPU')}, torch {run.made_by.get('torch')}" for run in runs)
     smoke = "20 users with digits in the place of every dataset, six rounds: nothing is to be learned from it"
+    same = len(set(seeds.values())) == 1
     return {
         "training": job.sized(smoke=smoke, full=trained),
-        "sharing": _SHARED,
+        "sharing": _sharing(runs),
         "network": _NETWORK,
-        "seeds": ", ".join(str(seed) for seed in sorted({run.seed for run in runs})),
+        "seeds": next(iter(seeds.values())) if same else "; ".join(f"{name} {some}" for name, some in seeds.items()),
         "trained on": "; ".join(machines),
         **more,
     }
+
+
+def _trained(dataset: str, runs: Sequence[Trained]) -> str:
+    epochs = {run.scenario.training.local_epochs for run in runs}
+    words = "one epoch" if epochs == {1} else f"{_listed(epochs)} epochs"
+    return _TRAINED[dataset].format(epochs=words, steps=_listed({run.scenario.training.learning_rate for run in runs}))
+
+
+def _sharing(runs: Sequence[Trained]) -> str:
+    ratios = {run.scenario.allocation.fixed_ratio for run in runs if run.rule != "none"}
+    return _SHARED.format(ratios=_listed(ratios, ".0%")) if ratios else "nothing is shared"
+
+
+def _listed(values: Iterable[float], form: str = "g") -> str:
+    """In order, as text.
+
+    Example:
+        >>> _listed({0.1, 0.05}, ".0%")
+        '5%, 10%'
+    """
+    return ", ".join(f"{value:{form}}" for value in sorted(values))

@@ -38,6 +38,9 @@ from fedcast.study.reproduce.result import Result
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+# In the place of an id it stands for every one.
+ALL = "all"
+
 
 @dataclass(frozen=True)
 class Reproduction:
@@ -103,7 +106,7 @@ def find_reproduction(name: str) -> Reproduction:
         False
     """
     if name not in REPRODUCTIONS:
-        close = difflib.get_close_matches(name, REPRODUCTIONS, n=1)
+        close = difflib.get_close_matches(name.lower(), [*REPRODUCTIONS, ALL], n=1)
         hint = f"did you mean {close[0]}? " if close else ""
-        raise FedcastError(f"there is no reproduction {name!r}; {hint}There are {', '.join(REPRODUCTIONS)}, and all")
+        raise FedcastError(f"there is no reproduction {name!r}; {hint}There are {', '.join(REPRODUCTIONS)}, and {ALL}")
     return REPRODUCTIONS[name]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from fedcast.figures.output import MUTED
 from fedcast.scenario import Scenario
 from fedcast.study.reproduce.courses import COLOURS
-from fedcast.study.reproduce.drawing import dress, legend, new_figure
+from fedcast.study.reproduce.drawing import dress, new_figure
 from fedcast.study.reproduce.fig4 import by_rule
-from fedcast.study.reproduce.gains import ahead_verdicts, gain_over, larger_gain
+from fedcast.study.reproduce.gains import NOT_WORSE, ahead_verdicts, gains_over, larger_gain, on_common_seeds
 from fedcast.study.reproduce.job import Job
-from fedcast.study.reproduce.over_seeds import mean_of, run_row
+from fedcast.study.reproduce.over_seeds import late_accuracy, mean_of, run_row
 from fedcast.study.reproduce.result import Columns, Result, Verdict, columns_of, where
 from fedcast.study.reproduce.settings import (
     DATASETS,
@@ -26,7 +28,9 @@ from fedcast.study.reproduce.settings import (
 from fedcast.study.reproduce.trained import Trained, check_some, trained_runs
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
 PAPER = (
     "MNIST: DACA is best at every skew, 1.8 points above FedAvg at Dir 0.1 and 0.2 at Dir 10. CIFAR-10: DACA is best "
@@ -77,7 +81,7 @@ def data(job: Job) -> Result:
     cells = columns_of(
         _cell(dataset, alpha, ratio, rule, some)
         for (dataset, alpha, ratio), found in runs.items()
-        for rule, some in by_rule(found).items()
+        for rule, some in _with_printed(dataset, ratio, by_rule(found)).items()
     )
     rows = [
         run_row(run, dataset=dataset, alpha=alpha, ratio=ratio)
@@ -97,24 +101,31 @@ def data(job: Job) -> Result:
     )
 
 
+def _with_printed(dataset: str, ratio: float, found: dict[str, list[Trained]]) -> dict[str, list[Trained]]:
+    """Runs by rule, in order; rules that the paper has a number of stand there also without a run."""
+    printed = PAPER_ACCURACY[dataset] if ratio == RATIO else {}
+    return {rule: found.get(rule, []) for rule in STRATEGIES if rule in found or rule in printed}
+
+
 def _at_equal_fedavg(runs: dict[tuple[str, float, float], list[Trained]]) -> list[str]:
     """Where FedAvg is as good as the paper's: when that is, and how far the paper's rule is by then."""
     notes = []
     for (dataset, alpha, ratio), found in runs.items():
-        means = {rule: mean_course(some) for rule, some in by_rule(found).items()}
-        if ratio != RATIO or "none" not in means or "daca" not in means:
+        pairs = on_common_seeds(found, "none", "daca")
+        if ratio != RATIO or not pairs:
             continue
+        fedavg, daca = (mean_course(some) for some in zip(*pairs, strict=True))
         paper = {rule: PAPER_ACCURACY[dataset][rule][DIRICHLET.index(alpha)] for rule in ("none", "daca")}
-        met = next((number for number, value in enumerate(means["none"]) if 100 * value >= paper["none"]), None)
+        met = next((number for number, value in enumerate(fedavg) if 100 * value >= paper["none"]), None)
         if met is not None:
             notes.append(
                 f"{DATASETS[dataset]}, Dir {alpha:g}: FedAvg meets the paper's {paper['none']} % after {met} rounds; "
-                f"DACA is then at {100 * means['daca'][met]:.2f} %, in the paper at {paper['daca']} %."
+                f"DACA is then at {100 * daca[met]:.2f} %, in the paper at {paper['daca']} %."
             )
     return notes
 
 
-def mean_course(runs: list[Trained]) -> list[float]:
+def mean_course(runs: Iterable[Trained]) -> list[float]:
     """Accuracy after every round, mean over seeds."""
     return [sum(values) / len(values) for values in zip(*(run.curve("accuracy") for run in runs), strict=True)]
 
@@ -127,7 +138,7 @@ def _not_run(runs: dict[tuple[str, float, float], list[Trained]]) -> list[str]:
 
 
 def _cell(dataset: str, alpha: float, ratio: float, rule: str, runs: list[Trained]) -> dict[str, Any]:
-    accuracy = mean_of(100 * run.accuracy for run in runs)
+    accuracy = mean_of(100 * run.accuracy for run in runs) if runs else None
     printed = PAPER_ACCURACY[dataset].get(rule)
     paper = printed[DIRICHLET.index(alpha)] if printed and ratio == RATIO else None
     return {
@@ -135,16 +146,21 @@ def _cell(dataset: str, alpha: float, ratio: float, rule: str, runs: list[Traine
         "alpha": alpha,
         "ratio": ratio,
         "rule": rule,
-        "accuracy": accuracy.mean,
-        "half_width": accuracy.half_width,
-        "seeds": accuracy.seeds,
+        "accuracy": accuracy and accuracy.mean,
+        "half_width": accuracy and accuracy.half_width,
+        "seeds": len(runs),
+        "late_accuracy": _mean(runs, lambda run: 100 * late_accuracy(run)),
         "paper": paper,
-        "difference": None if paper is None else accuracy.mean - paper,
-        "emd_after": mean_of(run.facts["emd_after"] for run in runs).mean,
-        "sent_samples": mean_of(run.facts["sent_samples"] for run in runs).mean,
-        "received_samples": mean_of(run.facts["received_samples"] for run in runs).mean,
-        "average_sharing_ratio": mean_of(run.facts["average_sharing_ratio"] for run in runs).mean,
+        "difference": None if paper is None or accuracy is None else accuracy.mean - paper,
+        "emd_after": _mean(runs, lambda run: run.facts["emd_after"]),
+        "sent_samples": _mean(runs, lambda run: run.facts["sent_samples"]),
+        "received_samples": _mean(runs, lambda run: run.facts["received_samples"]),
+        "average_sharing_ratio": _mean(runs, lambda run: run.facts["average_sharing_ratio"]),
     }
+
+
+def _mean(runs: list[Trained], value: Callable[[Trained], float]) -> float | None:
+    return mean_of(value(run) for run in runs).mean if runs else None
 
 
 def _verdicts(runs: dict[tuple[str, float, float], list[Trained]], cells: Columns) -> tuple[Verdict, ...]:
@@ -153,12 +169,12 @@ def _verdicts(runs: dict[tuple[str, float, float], list[Trained]], cells: Column
         if ratio == RATIO and some:
             place = f" on {DATASETS[dataset]} at Dir {alpha:g}"
             found += _near(where(cells, dataset=dataset, alpha=alpha, ratio=ratio), place)
-            found += ahead_verdicts(some, "daca", ["none", "scc", "cec", "central"], place)
+            found += ahead_verdicts(some, "daca", ["none", "scc", "cec"], place)
+            found += ahead_verdicts(some, "daca", ["central"], place, NOT_WORSE)
             found += ahead_verdicts(some, "blend", ["daca"], place)
     for alpha in DIRICHLET:
-        at = {dataset: where(cells, dataset=dataset, alpha=alpha, ratio=RATIO) for dataset in PAPER_ACCURACY}
-        gains = {dataset: gain_over(some, "daca") for dataset, some in at.items()}
-        found += larger_gain(gains, f" at Dir {alpha:g}", max(at["cifar10"]["seeds"], default=0))
+        gains = {dataset: gains_over(runs[dataset, alpha, RATIO], "daca") for dataset in PAPER_ACCURACY}
+        found += larger_gain(gains, f" at Dir {alpha:g}")
     return tuple(found)
 
 
@@ -183,19 +199,35 @@ def _near(cells: Columns, place: str) -> list[Verdict]:
 def draw(result: Result) -> Figure:
     """Accuracy of every strategy at every skew, ours with intervals and the paper's as crosses."""
     cells = where(result.tables["cells"], ratio=RATIO)
-    datasets = [dataset for dataset in PAPER_ACCURACY if dataset in cells["dataset"]]
-    figure = new_figure(5.2 * len(datasets), 3.8)
-    for axes, dataset in zip(figure.subplots(1, len(datasets), squeeze=False)[0], datasets, strict=True):
+    figure = new_figure(5.2 * len(PAPER_ACCURACY), 4.2)
+    for axes, dataset in zip(figure.subplots(1, len(PAPER_ACCURACY)), PAPER_ACCURACY, strict=True):
         for place, rule in enumerate(STRATEGIES):
-            rows = where(cells, dataset=dataset, rule=rule)
-            at = [DIRICHLET.index(alpha) + (place - 3) * 0.11 for alpha in rows["alpha"]]
-            widths = [width or 0.0 for width in rows["half_width"]]
-            axes.errorbar(
-                at, rows["accuracy"], widths, fmt="o", color=COLOURS[rule], ms=4, lw=1, label=STRATEGIES[rule]
-            )
-            printed = [(x, paper) for x, paper in zip(at, rows["paper"], strict=True) if paper is not None]
-            axes.scatter(*zip(*printed, strict=True), marker="x", s=22, color=COLOURS[rule], lw=1) if printed else None
+            _draw_rule(axes, where(cells, dataset=dataset, rule=rule), rule, (place - 3) * 0.11)
         axes.set_xticks(range(len(DIRICHLET)), [f"Dir {alpha:g}" for alpha in DIRICHLET])
-        dress(axes, title=f"{DATASETS[dataset]}: accuracy, % (crosses: the paper)")
-    legend(axes, ncols=2)
+        axes.set_xlim(-0.5, len(DIRICHLET) - 0.5)
+        dress(axes, title=f"{DATASETS[dataset]}: accuracy, %")
+    shown = {label: mark for axes in figure.axes for mark, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    figure.legend(
+        [*shown.values(), _cross()], [*shown, "the paper"], loc="outside lower center", ncols=len(shown) + 1,
+        frameon=False, fontsize=8.5,
+    )  # fmt: skip
     return figure
+
+
+def _draw_rule(axes: Axes, rows: Columns, rule: str, aside: float) -> None:
+    at = [DIRICHLET.index(alpha) + aside for alpha in rows["alpha"]]
+    drawn = zip(at, rows["accuracy"], rows["half_width"], strict=True)
+    ours = [(x, accuracy, width or 0.0) for x, accuracy, width in drawn if accuracy is not None]
+    if ours:
+        x, accuracy, widths = zip(*ours, strict=True)
+        axes.errorbar(x, accuracy, widths, fmt="o", color=COLOURS[rule], ms=4, lw=1, label=STRATEGIES[rule])
+    printed = [(x, paper) for x, paper in zip(at, rows["paper"], strict=True) if paper is not None]
+    if printed:
+        x, paper = zip(*printed, strict=True)
+        axes.scatter(x, paper, marker="x", s=22, color=COLOURS[rule], lw=1)
+
+
+def _cross() -> Line2D:
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], color=MUTED, marker="x", linestyle="", markersize=5)

@@ -7,7 +7,7 @@ is in neither is trained. So a result is made anew from the archive alone, and a
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -80,11 +80,8 @@ def trained_runs(job: Job, scenarios: Sequence[Scenario], *, some: bool = True) 
         scenarios: of the runs.
         some: whether there must be one.
     """
-    from fedcast.study.store import run_folder
-
     train_missing(job, scenarios)
-    by_name = {run_folder(Path(), scenario).name: scenario for scenario in scenarios}
-    found = [_read(job, name, scenario) for name, scenario in by_name.items() if _is_there(job, name)]
+    found = [_read(job, name, scenario) for name, scenario in _by_name(scenarios).items() if _is_there(job, name)]
     if some:
         check_some(found)
     return found
@@ -104,10 +101,12 @@ def train_missing(job: Job, scenarios: Sequence[Scenario]) -> None:
 
 def unfinished(job: Job, scenarios: Sequence[Scenario]) -> list[Scenario]:
     """The scenarios whose runs are neither in the archive nor in the store, each once."""
-    from fedcast.study.store import run_folder
+    return [scenario for name, scenario in _by_name(scenarios).items() if not _is_there(job, name)]
 
-    by_name = {run_folder(Path(), scenario).name: scenario for scenario in scenarios}
-    return [scenario for name, scenario in by_name.items() if not _is_there(job, name)]
+
+def finished(job: Job, scenarios: Sequence[Scenario]) -> list[Scenario]:
+    """The scenarios whose runs are in the archive or in the store, each once."""
+    return [scenario for name, scenario in _by_name(scenarios).items() if _is_there(job, name)]
 
 
 def archived(job: Job, name: str) -> Path | None:
@@ -154,6 +153,13 @@ def _differences(values: Mapping[str, Any], defaults: Mapping[str, Any], path: s
             yield from _differences(value, defaults[name], f"{path}{name}.")
         elif value != defaults[name]:
             yield f"{path}{name}", value
+
+
+def _by_name(scenarios: Iterable[Scenario]) -> dict[str, Scenario]:
+    """Each run once, under the name that it has in a store."""
+    from fedcast.study.store import run_folder
+
+    return {run_folder(Path(), scenario).name: scenario for scenario in scenarios}
 
 
 def _is_there(job: Job, name: str) -> bool:
