@@ -40,14 +40,14 @@ def _ratio(scenario):
     return ratio_of(Trained(scenario, {}, {}))
 
 
-def test_fig1c_asks_every_seed(job):
+@pytest.mark.parametrize(("slower_seeds", "holds"), [((0, 1), "open"), ((0, 1, 2, 4), "yes")])
+def test_fig1c_asks_every_seed(job, slower_seeds, holds):
     for scenario in training_scenarios(["fig1c"], job):
-        many = scenario.clustering.num_clusters == 25
-        slower = many and scenario.seed != 3
+        slower = scenario.clustering.num_clusters == 25 and scenario.seed in slower_seeds
         keep(job, scenario, rising(100, 40 if slower else 30))
     (verdict,) = data("fig1c", job).verdicts
-    assert verdict.holds == "partly"
-    assert "10 are better in 4 of 5 seeds" in verdict.evidence
+    assert verdict.holds == holds  # scipy.stats.ttest_1samp: p = 0.18 of (1, 1, 0, 0, 0), 0.016 of (1, 1, 1, 1, 0)
+    assert f"10 are better in {len(slower_seeds)} of 5 seeds" in verdict.evidence
 
 
 def test_fig1a_ranks_skew_against_loss_and_error(job):

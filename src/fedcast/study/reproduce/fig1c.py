@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from fedcast.scenario import Scenario
 from fedcast.study.reproduce.fig1b import draw_pair, random_clusters, result_of_groups
+from fedcast.study.reproduce.gains import answer, evidence
 from fedcast.study.reproduce.job import Job
 from fedcast.study.reproduce.measures import counted, percent
-from fedcast.study.reproduce.over_seeds import differences, mean_loss, mean_of
+from fedcast.study.reproduce.over_seeds import differences, mean_loss
 from fedcast.study.reproduce.result import Result, Verdict
 from fedcast.study.reproduce.settings import RATIO, label_skew, task, under_rules
 from fedcast.study.reproduce.trained import Trained, trained_runs
@@ -45,16 +46,19 @@ def _clusters(run: Trained) -> int:
 
 
 def _verdicts(by_number: dict[int, list[Trained]], few: int, many: int) -> tuple[Verdict, ...]:
+    """By a paired test over seeds."""
+    from fedcast.study.compare import paired_test
+
     gaps = differences(by_number[many], by_number[few], mean_loss)
     if not gaps:
         return ()
-    gap, better = mean_of(gaps), sum(gap > 0 for gap in gaps)
+    test = paired_test(gaps, [0.0] * len(gaps))
+    better = f"{few} are better in {sum(gap > 0 for gap in gaps)} of {counted(len(gaps), 'seed')}"
     return (
         Verdict(
             f"{few} clusters beat {many}",
-            "yes" if better == len(gaps) else "no" if gap.mean <= 0 else "partly",
-            f"mean loss over all rounds, {many} minus {few} clusters: {gap}; {few} are better in {better} "
-            f"of {counted(len(gaps), 'seed')}",
+            answer(test.difference.mean, test.p_value),
+            f"mean loss over all rounds, {many} minus {few} clusters: {evidence(test, '+z.3f', 'of loss')}; {better}",
         ),
     )
 

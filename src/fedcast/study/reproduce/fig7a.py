@@ -123,7 +123,7 @@ def _mark_tolerances(axes: Axes) -> None:
     for near in ITERATIONS:
         axes.axhline(near, color=INK, linewidth=0.7)
         place: dict[str, Any] = {"xytext": (0, 2), "textcoords": "offset points", "ha": "right"}
-        axes.annotate(f"converged to {percent(near)}", (_SHOWN, near), fontsize=8, color=INK, **place)
+        axes.annotate(f"within {percent(near)}", (0.62 * _SHOWN, near), fontsize=8, color=INK, **place)
     axes.set_yscale("log")
     axes.set_ylim(bottom=_LEAST)
     ticks = [10.0**power for power in range(int(np.log10(_LEAST)), 1)]
