@@ -88,9 +88,12 @@ def normalised_steps(steps: Tensor, momentum: float) -> Tensor:
     return (steps - momentum * (1 - momentum**steps) / (1 - momentum)) / (1 - momentum)
 
 
-def new_control(control: Tensor, own: Tensor, change: Tensor, steps: Tensor, learning_rate: float) -> Tensor:
-    """SCAFFOLD option II: c_k − c + (w − w_k)/(steps·lr), [U, ...]; `change` is w_k − w."""
-    return own - control - change / (per_user(steps, change) * learning_rate)
+def new_control(control: Tensor, own: Tensor, change: Tensor, effective: Tensor, learning_rate: float) -> Tensor:
+    """SCAFFOLD option II: c_k − c + (w − w_k)/(steps·lr), [U, ...]; `change` is w_k − w.
+
+    With momentum steps carry farther: then `effective` are FedNova's, so that c_k stays a mean of gradients.
+    """
+    return own - control - change / (per_user(effective, change) * learning_rate)
 
 
 @dataclass

@@ -23,6 +23,7 @@ from fedcast.training.stacked import StackedEngine, most_lanes
 if TYPE_CHECKING:
     from fedcast.scenario import Training
 
+_UNSTACKABLE = (nn.RNNBase, nn.RNNCellBase)
 # Multiplications of a run on a CPU from which a compiled step, which saves about 0.2 ns on each, makes up for half a
 # minute of compiling.
 _WORTH_COMPILING = 2e11
@@ -41,7 +42,7 @@ def choose_device(name: str) -> torch.device:
 
 def choose_engine(name: str, task: Task) -> Engine:
     """The engine of that name; auto stacks users unless on a CPU a single one is work enough."""
-    recurrent = next((type(part).__name__ for part in task.model.modules() if isinstance(part, nn.RNNBase)), None)
+    recurrent = next((type(part).__name__ for part in task.model.modules() if isinstance(part, _UNSTACKABLE)), None)
     if recurrent is not None and name == "stacked":
         raise FedcastError(
             f"training.engine = stacked: PyTorch cannot step many users of nn.{recurrent} at once; "

@@ -33,7 +33,7 @@ class Task:
         seed: of the batches.
         users_per_round: the most users that train in a round.
         compiled: whether the step is compiled.
-        half: whether layers multiply in bfloat16; weights and their updates stay as they are.
+        bfloat16: whether layers multiply in it; weights and their updates stay as they are.
     """
 
     model: nn.Module
@@ -45,7 +45,7 @@ class Task:
     seed: int
     users_per_round: int
     compiled: bool = False
-    half: bool = False
+    bfloat16: bool = False
 
     @property
     def device(self) -> torch.device:
@@ -55,7 +55,7 @@ class Task:
     def arithmetic(self) -> AbstractContextManager[object]:
         """In which a forward pass is computed."""
         # A cache of converted weights would outlive the step they belong to.
-        return torch.autocast(self.device.type, torch.bfloat16, cache_enabled=False) if self.half else nullcontext()
+        return torch.autocast(self.device.type, torch.bfloat16, cache_enabled=False) if self.bfloat16 else nullcontext()
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,7 +42,7 @@ def score(model: nn.Module, weights: Tensors, test: DeviceData, num_classes: int
     names = [name for name, _ in model.named_parameters()]
     loss = torch.zeros((), dtype=torch.float64, device=test.labels.device)
     right = torch.zeros(num_classes, dtype=torch.int64, device=test.labels.device)
-    with torch.no_grad():
+    with torch.no_grad(), _as_in_use(model):
         for start in range(0, len(test), _BATCH):
             picked = torch.arange(start, min(start + _BATCH, len(test)), device=test.labels.device)
             inputs, labels = test.pick(picked)
@@ -52,6 +54,17 @@ def score(model: nn.Module, weights: Tensors, test: DeviceData, num_classes: int
     accuracy = float(hits.sum() / len(test))
     by_class = np.divide(hits, per_class, out=np.full(num_classes, accuracy), where=per_class > 0)
     return Score(float(loss) / len(test), accuracy, by_class, per_class > 0)
+
+
+@contextmanager
+def _as_in_use(model: nn.Module) -> Iterator[None]:
+    """Dropout and the like are for training alone."""
+    training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(training)
 
 
 def user_accuracies(class_accuracy: Floats, distributions: Floats, sizes: NDArray[np.int64]) -> tuple[float, float]:

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 
-_AS_SOON = 1.05
+# A twentieth more steps is a fair price for lanes that need not be held and stepped.
+AS_SOON = 1.05
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,9 @@ def useful_lanes(steps: Ints, most: int) -> int:
         (2, 5)
     """
     most = max(1, min(most, len(steps)))
-    soon = _AS_SOON * fill_lanes(steps, most).length
+    if len(steps) <= most and np.ptp(steps) == 0:
+        return len(steps)
+    soon = AS_SOON * fill_lanes(steps, most).length
     candidates = range(1, most + 1)
     return candidates[bisect_left(candidates, True, key=lambda count: fill_lanes(steps, count).length <= soon)]
 

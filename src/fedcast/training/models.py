@@ -47,10 +47,25 @@ def lstm(inputs: Tensor, weights: list[Tensor], num_layers: int) -> Tensor:
         # All input products at once: one large multiplication instead of one per step.
         flat = inputs.flatten(-3, -2) @ weight_ih.mT + bias
         projected = flat.unflatten(-2, inputs.shape[-3:-1])
-        # Time first, so that the steps lie side by side.
-        states = _Recurrence.apply(projected.movedim(-2, 0).contiguous(), weight_hh.to(projected.dtype))[0]  # type: ignore[no-untyped-call]
+        # Time first, so that the steps lie side by side; in one arithmetic forwards and backwards.
+        steps = projected.movedim(-2, 0).contiguous()
+        with torch.autocast(steps.device.type, enabled=False):
+            states = _all_states(steps, weight_hh.to(steps.dtype))
         inputs = states.movedim(0, -2)
     return inputs
+
+
+def _all_states(projected: Tensor, weight_hh: Tensor) -> Tensor:
+    if torch.is_grad_enabled():
+        states: Tensor = _Recurrence.apply(projected, weight_hh)[0]  # type: ignore[no-untyped-call]
+        return states
+    # Without gradients nothing else is kept.
+    hidden = projected.new_zeros(*projected.shape[1:-1], weight_hh.shape[-1])
+    cell, found = hidden, []
+    for step in projected:
+        hidden, cell, _ = _cell(step, hidden @ weight_hh.mT, cell)
+        found.append(hidden)
+    return torch.stack(found)
 
 
 class _Recurrence(torch.autograd.Function):
@@ -59,8 +74,6 @@ class _Recurrence(torch.autograd.Function):
     Inputs are projected inputs [time, ..., batch, 4H] and weight_hh [..., 4H, H]; outputs are states and cells
     [time, ..., batch, H] and gates [time, ..., batch, 4H], of which only states have a gradient.
     """
-
-    generate_vmap_rule = True
 
     @staticmethod
     def forward(projected: Tensor, weight_hh: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -94,6 +107,18 @@ class _Recurrence(torch.autograd.Function):
         # [..., time × batch, features] of both, multiplied once.
         rows = (tensor.movedim(0, -3).flatten(-3, -2) for tensor in (of_projected, before))
         return of_projected, next(rows).mT @ next(rows)
+
+    @staticmethod
+    def vmap(_: Any, dims: tuple[int | None, int | None], projected: Tensor, weight_hh: Tensor) -> tuple[Any, Any]:
+        """Users of a model that is no chain: one dimension more, after time."""
+        users = projected.shape[dims[0]] if dims[0] is not None else weight_hh.shape[dims[1] or 0]
+        steps = (
+            projected[:, None].expand(-1, users, *[-1] * (projected.dim() - 1))
+            if dims[0] is None
+            else projected.movedim(dims[0], 1)
+        )
+        weights = weight_hh.expand(users, *weight_hh.shape) if dims[1] is None else weight_hh.movedim(dims[1], 0)
+        return _Recurrence.apply(steps, weights), (1, 1, 1)  # type: ignore[no-untyped-call]
 
 
 def _cell(inputs: Tensor, recurrent: Tensor, cell: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -150,8 +150,11 @@ class _Run:
 
     def __init__(self, federation: Federation, model: nn.Module, training: Training, seed: int, clock: Clock) -> None:
         self.federation, self.training, self.clock = federation, training, clock
+        if not federation.users.sizes.any():
+            raise FedcastError("training: no user holds a sample; check data.partition and the files it reads")
         self.device = choose_device(training.device)
         if self.device.type == "cuda":
+            # Whoever trains in bfloat16 is not asking for more than tf32 in the rest, which is scoring.
             on_matrix_units = training.precision in ("tf32", "bf16")
             torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = on_matrix_units
             torch.backends.cudnn.deterministic = True
@@ -164,7 +167,7 @@ class _Run:
             self.model, data, federation.users, local_rule(training), training.batch_size, training.local_epochs, seed,
             asked_users(federation.users.sizes, training.participation),
             compiled=worth_compiling(model, data, federation.users, training),
-            half=training.precision == "bf16",
+            bfloat16=training.precision == "bf16",
         )  # fmt: skip
         self.engine = choose_engine(training.engine, self.task)
         self.user_weights = aggregation_weights(federation, training.aggregation)
@@ -214,14 +217,14 @@ class _Run:
             effective = normalised_steps(steps, self.training.momentum)
             total.add(block, share, effective if self.training.algorithm == "fednova" else None)
             if controls:
-                self._update_controls(block, current, steps, state, total)
+                self._update_controls(block, current, effective, state, total)
         for control, moved in zip(state.control, total.control, strict=False):
             control.add_(moved)
         server_step(self.training, state, total.change(self.training.algorithm))
         return float(total.loss) / total.steps, total.drift()
 
     def _update_controls(
-        self, block: BlockResult, current: Round, steps: Tensor, state: ServerState, total: _Sum
+        self, block: BlockResult, current: Round, effective: Tensor, state: ServerState, total: _Sum
     ) -> None:
         index = torch.from_numpy(block.users).to(self.device)
         # The server's variate is the mean of all users' in the weights of the aggregation: with any other mean the
@@ -229,7 +232,7 @@ class _Run:
         share = torch.from_numpy(self.user_weights[block.users] / self.user_weights.sum()).to(self.device)
         for position, moved in enumerate(block.change):
             own = current.user_controls[position][index]
-            new = new_control(state.control[position], own, moved, steps.to(moved.dtype), current.learning_rate)
+            new = new_control(state.control[position], own, moved, effective.to(moved.dtype), current.learning_rate)
             total.control[position] += torch.tensordot(share.to(moved.dtype), new - own, dims=1)
             current.user_controls[position][index] = new
 

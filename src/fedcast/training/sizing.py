@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +10,9 @@ from torch import Tensor, nn
 from fedcast.training.device_data import DeviceData
 from fedcast.training.models import LSTM
 
-Seen = Callable[[nn.Module, Tensor, Tensor], None]
+Seen = Callable[[nn.Module, Tensor], None]
+# Values that the steps of an LSTM keep for the way back, for each of its states: gates, cells and states.
+_KEPT_OF_A_STATE = 6
 
 
 def weight_bytes(model: nn.Module) -> int:
@@ -19,15 +21,17 @@ def weight_bytes(model: nn.Module) -> int:
 
 
 def activation_bytes(model: nn.Module, data: DeviceData) -> int:
-    """Bytes of all layers' outputs for one sample; on a GPU with the patches of its convolutions."""
-    in_patches = data.labels.device.type == "cuda"
+    """Bytes of all layers' outputs for one sample; on a GPU, where memory is the limit, with what gradients need."""
+    on_gpu = data.labels.device.type == "cuda"
     total = 0
 
-    def count(layer: nn.Module, inputs: Tensor, output: Tensor) -> None:
+    def count(layer: nn.Module, output: Tensor) -> None:
         nonlocal total
         total += output.numel()
-        if isinstance(layer, nn.Conv2d) and in_patches:
-            total += inputs.shape[1] * layer.kernel_size[0] * layer.kernel_size[1] * output[0, 0].numel()
+        if isinstance(layer, nn.Conv2d) and on_gpu:
+            total += layer.in_channels * layer.kernel_size[0] * layer.kernel_size[1] * output[0, 0].numel()
+        elif isinstance(layer, LSTM) and on_gpu:
+            total += _KEPT_OF_A_STATE * layer.num_layers * output.numel()
 
     _watch(model, data, count)
     return max(total, 1) * data.dtype.itemsize
@@ -37,7 +41,7 @@ def multiplications(model: nn.Module, data: DeviceData) -> int:
     """Of a forward pass of one sample, by layers that hold weights: each weight once for every place it is used at."""
     total = 0
 
-    def count(layer: nn.Module, _: Tensor, output: Tensor) -> None:
+    def count(layer: nn.Module, output: Tensor) -> None:
         nonlocal total
         weights = sum(weight.numel() for weight in layer.parameters(recurse=False) if weight.dim() > 1)
         if isinstance(layer, nn.Conv2d | nn.Linear):
@@ -52,16 +56,31 @@ def multiplications(model: nn.Module, data: DeviceData) -> int:
 
 
 def _watch(model: nn.Module, data: DeviceData, seen: Seen) -> None:
-    """Send one sample through and show what goes into and comes out of every layer."""
-    leaves = [layer for layer in model.modules() if not list(layer.children())]
-    hooks = [
-        layer.register_forward_hook(lambda layer, inputs, output: seen(layer, inputs[0], output)) for layer in leaves
-    ]
+    """Send one sample through and show what comes out of every layer."""
+
+    def show(layer: nn.Module, _: object, output: object) -> None:
+        for tensor in _tensors(output):
+            seen(layer, tensor)
+
+    hooks = [layer.register_forward_hook(show) for layer in model.modules() if not list(layer.children())]
     try:
-        sample, _ = data.pick(torch.zeros(1, dtype=torch.int64, device=data.labels.device))
-        weight = next(model.parameters())
         with torch.no_grad():
-            model(sample.to(weight.device, weight.dtype if sample.is_floating_point() else None))
+            model(one_sample(model, data))
     finally:
         for hook in hooks:
             hook.remove()
+
+
+def one_sample(model: nn.Module, data: DeviceData) -> Tensor:
+    """[1, ...], as the model takes it."""
+    sample, _ = data.pick(torch.zeros(1, dtype=torch.int64, device=data.labels.device))
+    weight = next(model.parameters())
+    return sample.to(weight.device, weight.dtype if sample.is_floating_point() else None)
+
+
+def _tensors(output: object) -> Iterator[Tensor]:
+    if isinstance(output, Tensor):
+        yield output
+    elif isinstance(output, tuple | list):
+        for part in output:
+            yield from _tensors(part)

@@ -21,15 +21,30 @@ Forward = Callable[[Weights, Tensor], Tensor]
 Layer = Callable[[nn.Module, Weights, Tensor, int], Tensor]
 
 
-def stacked_forward(model: nn.Module, device: torch.device) -> Forward:
-    """A function of weights [U, ...] (in the order of ``model.parameters()``) and inputs [U, B, ...] to [U, B, Y]."""
+def stacked_forward(model: nn.Module, device: torch.device, sample: Tensor | None = None) -> Forward:
+    """A function of weights [U, ...] (in the order of ``model.parameters()``) and inputs [U, B, ...] to [U, B, Y].
+
+    Args:
+        model: whose layers are run.
+        device: where.
+        sample: [1, ...], to compare with what the model itself makes of it; None: not compared.
+    """
+    chain = _chain_forward(model, device)
+    if chain is None or (sample is not None and not _agrees(chain, model, sample)):
+        return _vmapped(model)
+    return chain
+
+
+def _chain_forward(model: nn.Module, device: torch.device) -> Forward | None:
+    """The layers one after another, or None if there is one that the tables do not know as it is."""
     layers = _chain(model)
     tables = _GPU_LAYERS if device.type == "cuda" else _CPU_LAYERS
-    if layers is None or any(type(layer) not in tables for layer in layers):
-        return _vmapped(model)
+    if layers is None or not all(type(layer) in tables and _plain(layer, device) for layer in layers):
+        return None
     enter = _users_first if device.type == "cuda" else _users_in_channels
-
     counts = [len(list(layer.parameters())) for layer in layers]
+    if sum(counts) != len(list(model.parameters())):  # a layer that occurs twice
+        return None
 
     def forward(weights: Weights, inputs: Tensor) -> Tensor:
         users = inputs.shape[0]
@@ -43,20 +58,54 @@ def stacked_forward(model: nn.Module, device: torch.device) -> Forward:
 
 
 def _chain(model: nn.Module) -> list[nn.Module] | None:
-    if not isinstance(model, nn.Sequential):
+    if type(model) is not nn.Sequential:  # a subclass may do anything with its layers
         return None
     layers: list[nn.Module] = []
     for child in model:
         inner = _chain(child) if isinstance(child, nn.Sequential) else [child]
-        layers += inner or []
+        if inner is None:
+            return None
+        layers += inner
     return layers
 
 
+def _plain(layer: nn.Module, device: torch.device) -> bool:
+    """Whether a layer has no option that the tables leave out."""
+    if isinstance(layer, nn.Conv2d):
+        in_patches = isinstance(layer.padding, tuple) and layer.groups == 1 and layer.dilation == (1, 1)
+        return layer.padding_mode == "zeros" and (in_patches or device.type != "cuda")
+    if isinstance(layer, nn.Embedding):
+        return layer.max_norm is None and not layer.scale_grad_by_freq
+    return True
+
+
+def _agrees(chain: Forward, model: nn.Module, sample: Tensor) -> bool:
+    """Whether two users with the model's weights get what the model says."""
+    weights = [weight.detach().expand(2, *weight.shape) for weight in model.parameters()]
+    try:
+        with torch.no_grad():
+            expected = model(sample)
+            found = chain(weights, torch.stack([sample, sample]))
+    except Exception:  # whatever the tables did not expect of a model
+        return False
+    return found.shape == (2, *expected.shape) and torch.allclose(
+        found, expected.expand_as(found), rtol=0.01, atol=0.01
+    )
+
+
 def _vmapped(model: nn.Module) -> Forward:
-    names = [name for name, _ in model.named_parameters()]
+    places = {weight: place for place, weight in enumerate(model.parameters())}
+    # Once for each module that holds it: PyTorch cannot see under vmap which weights are shared, nor put back one that
+    # it replaced twice.
+    names = {
+        ".".join(filter(None, (path, name))): places[weight]
+        for path, module in model.named_modules()
+        for name, weight in module.named_parameters(recurse=False)
+    }
 
     def one(weights: Weights, inputs: Tensor) -> Tensor:
-        output: Tensor = torch.func.functional_call(model, dict(zip(names, weights, strict=True)), (inputs,))
+        own = {name: weights[place] for name, place in names.items()}
+        output: Tensor = torch.func.functional_call(model, own, (inputs,), tie_weights=False)
         return output
 
     return torch.func.vmap(one, randomness="different")
@@ -182,10 +231,14 @@ def _linear(_: nn.Module, weights: Weights, hidden: Tensor, __: int) -> Tensor:
     return torch.baddbmm(weights[1][:, None], hidden, weights[0].mT)
 
 
-def _embedding(_: nn.Module, weights: Weights, codes: Tensor, users: int) -> Tensor:
+def _embedding(layer: nn.Module, weights: Weights, codes: Tensor, users: int) -> Tensor:
+    assert isinstance(layer, nn.Embedding)
     table = weights[0]
     own_rows = codes + (torch.arange(users, device=codes.device) * table.shape[1]).view(-1, *[1] * (codes.dim() - 1))
-    return F.embedding(own_rows, table.flatten(0, 1))
+    rows = F.embedding(own_rows, table.flatten(0, 1))
+    if layer.padding_idx is None:
+        return rows
+    return torch.where((codes == layer.padding_idx)[..., None], rows.detach(), rows)
 
 
 def _lstm(layer: nn.Module, weights: Weights, hidden: Tensor, _: int) -> Tensor:

@@ -1,16 +1,13 @@
 """The fast engine: the weights of many users stacked, one step for all of them.
 
 A place in the stack is a lane, in which one user trains after another (`lanes`), so that large users do not keep small
-ones waiting. There are as many lanes as fit the cache (CPU) or the memory (GPU), or as are of use; a smaller last batch
-is masked. On a GPU the step is recorded once as a CUDA graph and replayed; it reads its batch numbers from a table on
-the device, so that nothing crosses from the host while a block of users runs.
+ones waiting. A block of users has as many lanes as fit the cache (CPU) or the memory (GPU), or as are of use.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,23 +16,25 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fedcast.training.algorithm import Tensors, local_step
-from fedcast.training.batches import Batches, batches_of, steps_of
+from fedcast.training.batches import batches_of, steps_of
 from fedcast.training.engine import BlockResult, Ints, Round, Task
-from fedcast.training.lanes import Lanes, fill_lanes, stretches, useful_lanes
-from fedcast.training.sizing import activation_bytes, weight_bytes
+from fedcast.training.lane_buffers import LaneBuffers
+from fedcast.training.lanes import Lanes, fill_lanes, useful_lanes
+from fedcast.training.sizing import activation_bytes, one_sample, weight_bytes
 from fedcast.training.stack import Forward, stacked_forward
 
+# What one core's second-level cache holds, and a sixth of the memory of a large GPU, which several runs may share.
 _CPU_CACHE_BYTES = 4 * 2**20
 _GPU_BYTES = 24 * 2**30
+# Changes wait for the end of their block; on a CPU a block of a few cache sizes is soon written and read again.
 _CHANGE_BYTES = {"cpu": 16 * 2**20, "cuda": 16 * 2**30}
 _MOST_USERS = 512
-_COMPILED_LANES = 8
-_PICKED_AT_ONCE = 16  # steps whose samples are gathered together on a CPU
-
-_log = logging.getLogger(__name__)
+# A step made for some lanes serves for up to half as many again before another is recorded or compiled.
+_SERVES = 1.5
 
 Step = Callable[..., None]
-Place = slice | Tensor
+
+_log = logging.getLogger(__name__)
 
 
 class StackedEngine:
@@ -43,35 +42,51 @@ class StackedEngine:
 
     def __init__(self, task: Task) -> None:
         self.task = task
-        self.block = users_of_block(task)
-        steps = np.sort(steps_of(task.users.sizes, task.batch_size, task.epochs))[::-1]
-        self.lanes = useful_lanes(steps[: self.block], most_lanes(task))
-        if task.compiled:
-            # What was compiled is kept by its shapes: runs with about as many lanes find it again.
-            self.lanes = min(most_lanes(task), -(-self.lanes // _COMPILED_LANES) * _COMPILED_LANES)
-        step = stacked_step(stacked_forward(task.model, task.device), task)
+        self.most = most_lanes(task)
+        self.block = users_of_block(task, self.most)
+        self.most = min(self.most, self.block)
+        step = stacked_step(stacked_forward(task.model, task.device, one_sample(task.model, task.data)), task)
         self.step = compiled(step) if task.compiled else step
-        self.buffers: _Buffers | None = None
+        self.made: set[int] = set()
+        self.last: tuple[Ints, Lanes] | None = None
+        self.buffers: LaneBuffers | None = None
 
     def local_training(self, users: Ints, current: Round) -> Iterator[BlockResult]:
         """Train users block by block, those with the most steps first."""
         task = self.task
         steps = steps_of(task.users.sizes[users], task.batch_size, task.epochs)
-        ordered = users[np.argsort(-steps, kind="stable")]
-        for start in range(0, len(ordered), self.block):
-            yield self._train(ordered[start : start + self.block], current)
+        order = np.argsort(-steps, kind="stable")
+        for start in range(0, len(order), self.block):
+            some = order[start : start + self.block]
+            yield self._train(users[some], steps[some], current)
 
-    def _train(self, users: Ints, current: Round) -> BlockResult:
-        task = self.task
-        steps = steps_of(task.users.sizes[users], task.batch_size, task.epochs)
-        lanes = fill_lanes(steps, self.lanes)
+    def _train(self, users: Ints, steps: Ints, current: Round) -> BlockResult:
+        task, lanes = self.task, self._lanes(steps)
         plan = batches_of(
             task.users, users, task.batch_size, task.epochs, seed=task.seed, round_number=current.number, lanes=lanes
         )
         if self.buffers is None:
-            self.buffers = _Buffers(task, self.step, self.lanes, self.block, current)
+            self.buffers = LaneBuffers(task, self.step, self.most, self.block, current)
         change, losses = self.buffers.run(users, lanes, plan, current)
         return BlockResult(users, change, losses, steps)
+
+    def _lanes(self, steps: Ints) -> Lanes:
+        """Lanes for a block; where the same users train in every round, those of the round before."""
+        if self.last is None or not np.array_equal(self.last[0], steps):
+            self.last = steps, fill_lanes(steps, self._count(useful_lanes(steps, self.most)))
+        return self.last[1]
+
+    def _count(self, useful: int) -> int:
+        """So many lanes, or where steps are made for a number of lanes, one that there is or that is a little more."""
+        if self.task.device.type == "cpu" and not self.task.compiled:
+            return useful
+        serving = [count for count in self.made if useful <= count <= _SERVES * useful]
+        if not serving:
+            # Round numbers, since what was compiled is kept by its shapes and found again by other runs.
+            grain = 1 << max(0, useful.bit_length() - 3)
+            serving = [min(self.most, -(-useful // grain) * grain)]
+            self.made.update(serving)
+        return min(serving)
 
 
 def stacked_step(forward: Forward, task: Task) -> Step:
@@ -116,7 +131,7 @@ def compiled(step: Step) -> Step:
             except Exception as error:
                 if works:
                     raise
-                _log.warning("training goes on without compiling, which failed: %s", str(error).strip().splitlines()[0])
+                _log.warning("training goes on without compiling, which failed: %s", _first_line(error))
                 works = False
             else:
                 works = True
@@ -126,149 +141,14 @@ def compiled(step: Step) -> Step:
     return either
 
 
-@dataclass(frozen=True)
-class _Stretch:
-    """Steps in which every lane has the same user from the first to the last.
-
-    Attributes:
-        start: the first step.
-        stop: the step after the last.
-        users: who begins.
-        taken: their lanes.
-        rows: who ends, as places in the block.
-        left: their lanes.
-    """
-
-    start: int
-    stop: int
-    users: Tensor
-    taken: Place
-    rows: Place
-    left: Place
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
-def _place(numbers: Ints, on_device: Tensor) -> Place:
-    """The index, as a slice where it is one: equal users begin and end together, and slices are copied faster."""
-    if len(numbers) and np.array_equal(numbers, np.arange(numbers[0], numbers[0] + len(numbers))):
-        return slice(int(numbers[0]), int(numbers[-1]) + 1)
-    return on_device
-
-
-class _Buffers:
-    """Tensors of all lanes, allocated once: CUDA graphs need fixed places, and a CPU likes warm ones."""
-
-    def __init__(self, task: Task, step: Step, lanes: int, block: int, current: Round) -> None:
-        device, dtype = task.device, task.data.dtype
-        self.task, self.step = task, step
-        self.weights = [torch.zeros(lanes, *weight.shape, dtype=dtype, device=device) for weight in current.weights]
-        self.momenta = [torch.zeros_like(weight) for weight in self.weights] if task.rule.momentum else []
-        self.correction = [torch.zeros_like(weight) for weight in self.weights] if current.control else None
-        self.anchor = [torch.empty_like(weight) for weight in current.weights]
-        self.losses = torch.zeros(lanes, dtype=torch.float64, device=device)
-        self.learning_rate = torch.zeros((), dtype=dtype, device=device)
-        length = longest_block(task, lanes, block)
-        self.samples = torch.zeros(length, lanes, task.batch_size, dtype=torch.int64, device=device)
-        self.shares = torch.zeros(length, lanes, task.batch_size, dtype=dtype, device=device)
-        self.position = torch.zeros(1, dtype=torch.int64, device=device)
-        self.graph: torch.cuda.CUDAGraph | None = None
-
-    def run(self, users: Ints, lanes: Lanes, plan: Batches, current: Round) -> tuple[Tensors, Tensor]:
-        """Train a block; what each user changed, and the sum of its losses."""
-        if self.task.device.type == "cuda" and self.graph is None:
-            self._record()
-        self._start(plan, current)
-        change = [weight.new_empty(len(users), *weight.shape[1:]) for weight in self.weights]
-        losses = self.losses.new_empty(len(users))
-        for stretch in self._stretches(users, lanes):
-            if len(stretch.users):
-                self._begin(stretch.users, stretch.taken, current)
-            self._advance(stretch.start, stretch.stop)
-            self._end(stretch.rows, stretch.left, change, losses)
-        return change, losses
-
-    def _start(self, plan: Batches, current: Round) -> None:
-        for anchor, weight in zip(self.anchor, current.weights, strict=True):
-            anchor.copy_(weight)
-        self.learning_rate.fill_(current.learning_rate)
-        length = len(plan.samples)
-        self.samples[:length] = torch.from_numpy(plan.samples).to(self.samples.device, non_blocking=True)
-        self.shares[:length] = torch.from_numpy(plan.weights).to(self.shares)
-        self.position.zero_()
-
-    def _stretches(self, users: Ints, lanes: Lanes) -> Iterator[_Stretch]:
-        found = list(stretches(lanes))
-        begin, end = (np.concatenate([part[place] for part in found]) for place in (2, 3))
-        # Indices go to the device before the first step: a copy between steps would wait for those before it.
-        on_device = [
-            torch.from_numpy(it).to(self.losses.device)
-            for it in (users[begin], lanes.lane[begin], end, lanes.lane[end])
-        ]
-        begun = ended = 0
-        for start, stop, begins, ends in found:
-            among, done = slice(begun, begun := begun + len(begins)), slice(ended, ended := ended + len(ends))
-            yield _Stretch(
-                start, stop, on_device[0][among], _place(lanes.lane[begins], on_device[1][among]),
-                _place(ends, on_device[2][done]), _place(lanes.lane[ends], on_device[3][done]),
-            )  # fmt: skip
-
-    def _begin(self, users: Tensor, lanes: Place, current: Round) -> None:
-        for weight, anchor in zip(self.weights, self.anchor, strict=True):
-            weight[lanes] = anchor
-        for momentum in self.momenta:
-            momentum[lanes] = 0.0
-        if self.correction is not None:
-            for index, control in enumerate(current.control):
-                self.correction[index][lanes] = control - current.user_controls[index][users]
-        self.losses[lanes] = 0.0
-
-    def _end(self, rows: Place, lanes: Place, change: Tensors, losses: Tensor) -> None:
-        for moved, weight, anchor in zip(change, self.weights, self.anchor, strict=True):
-            moved[rows] = weight[lanes] - anchor
-        losses[rows] = self.losses[lanes]
-
-    def _advance(self, start: int, stop: int) -> None:
-        """Take the steps from one to another."""
-        if self.graph is not None:
-            for _ in range(start, stop):
-                self.graph.replay()
-            return
-        for first in range(start, stop, _PICKED_AT_ONCE):
-            chunk = slice(first, min(first + _PICKED_AT_ONCE, stop))
-            inputs, labels = self.task.data.pick(self.samples[chunk])
-            for batch in zip(inputs, labels, self.shares[chunk], strict=True):
-                self._step(*batch)
-
-    def _step(self, inputs: Tensor, labels: Tensor, shares: Tensor) -> None:
-        fixed = (self.weights, self.momenta, self.anchor, self.correction, self.learning_rate, self.losses)
-        self.step(*fixed, inputs, labels, shares)
-
-    def _step_at_position(self) -> None:
-        """A step whose batch is looked up on the device, which counts along."""
-        inputs, labels = self.task.data.pick(self.samples.index_select(0, self.position)[0])
-        self._step(inputs, labels, self.shares.index_select(0, self.position)[0])
-        self.position += 1
-
-    def _record(self) -> None:
-        """Record one step as a CUDA graph, after warm-up steps on a side stream as PyTorch asks for."""
-        for weight in (*self.weights, *self.anchor):
-            weight.zero_()
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(3):
-                self.position.zero_()
-                self._step_at_position()
-        torch.cuda.current_stream().wait_stream(side)
-        self.position.zero_()
-        self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph):
-            self._step_at_position()
-
-
-def users_of_block(task: Task) -> int:
+def users_of_block(task: Task, lanes: int) -> int:
     """Users whose changes are held at once: blocks of even size, as memory allows."""
     room = _CHANGE_BYTES[task.device.type] // weight_bytes(task.model)
-    blocks = -(-task.users_per_round // max(most_lanes(task), min(_MOST_USERS, room)))
+    blocks = -(-task.users_per_round // max(lanes, min(_MOST_USERS, room)))
     return -(-task.users_per_round // blocks)
 
 
@@ -279,9 +159,3 @@ def most_lanes(task: Task) -> int:
     if task.device.type == "cuda":
         per_user += 4 * weight_bytes(task.model)
     return max(1, min(_MOST_USERS, room // per_user))
-
-
-def longest_block(task: Task, lanes: int, block: int) -> int:
-    """Steps that no block takes more of: a lane begins its last user when the lanes are at most full on average."""
-    steps = np.sort(steps_of(task.users.sizes, task.batch_size, task.epochs))[::-1]
-    return int(steps[:block].sum() // lanes + steps[0])
