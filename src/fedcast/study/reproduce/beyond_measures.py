@@ -11,7 +11,7 @@ from fedcast.scenario import Scenario, load_scenario
 from fedcast.study.reproduce import fig4, table2
 from fedcast.study.reproduce.beyond_rounds import setting_scenarios
 from fedcast.study.reproduce.drawing import dress, legend, new_figure
-from fedcast.study.reproduce.gains import answer, seed_count
+from fedcast.study.reproduce.gains import answer
 from fedcast.study.reproduce.job import Job
 from fedcast.study.reproduce.over_seeds import mean_of
 from fedcast.study.reproduce.regression import Explained, explain_rounds
@@ -28,6 +28,7 @@ from fedcast.study.reproduce.settings import (
     task,
 )
 from fedcast.study.reproduce.trained import Trained, trained_runs
+from fedcast.study.reproduce.wording import counted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -207,7 +208,7 @@ def _better_weight(job: Job, dataset: str, runs: list[Trained]) -> list[Verdict]
         Verdict(
             f"another weight λ of the shift than {_DEFAULT_WEIGHT:g} would serve blend better on held-out {dataset}",
             "yes" if "yes" in answers else "no" if set(answers) == {"no"} else "open",
-            f"mean rounds {mean_of(usual).mean:.1f} at {_DEFAULT_WEIGHT:g}, {means}, {seed_count(len(usual))}",
+            f"mean rounds {mean_of(usual).mean:.1f} at {_DEFAULT_WEIGHT:g}, {means}, {counted(len(usual), 'seed')}",
         )
     ]
 

@@ -11,7 +11,6 @@ from fedcast.study.reproduce.courses import draw_courses, log_loss
 from fedcast.study.reproduce.drawing import dress, legend, new_figure
 from fedcast.study.reproduce.gains import answer, evidence
 from fedcast.study.reproduce.job import Job
-from fedcast.study.reproduce.measures import percent
 from fedcast.study.reproduce.over_seeds import course_rows, mean_loss, mean_of, run_row
 from fedcast.study.reproduce.result import Result, Verdict, columns_of
 from fedcast.study.reproduce.settings import (
@@ -25,6 +24,7 @@ from fedcast.study.reproduce.settings import (
     under_rules,
 )
 from fedcast.study.reproduce.trained import Trained, trained_runs
+from fedcast.study.reproduce.wording import percent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

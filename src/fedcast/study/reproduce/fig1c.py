@@ -8,11 +8,11 @@ from fedcast.scenario import Scenario
 from fedcast.study.reproduce.fig1b import draw_pair, random_clusters, result_of_groups
 from fedcast.study.reproduce.gains import answer, evidence
 from fedcast.study.reproduce.job import Job
-from fedcast.study.reproduce.measures import counted, percent
 from fedcast.study.reproduce.over_seeds import differences, mean_loss
 from fedcast.study.reproduce.result import Result, Verdict
 from fedcast.study.reproduce.settings import RATIO, label_skew, task, under_rules
 from fedcast.study.reproduce.trained import Trained, trained_runs
+from fedcast.study.reproduce.wording import counted, percent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from fedcast.scenario import Scenario
 from fedcast.study.reproduce.courses import COLOURS, after_start, draw_courses, log_loss, zoom_to_end
 from fedcast.study.reproduce.drawing import dress, new_figure
-from fedcast.study.reproduce.gains import NOT_WORSE, ahead_verdicts, gains_over, larger_gain, seed_count, seeds_told
+from fedcast.study.reproduce.gains import NOT_WORSE, ahead_verdicts, gains_over, larger_gain, seeds_told
 from fedcast.study.reproduce.job import Job
 from fedcast.study.reproduce.over_seeds import course_rows, gain_rows, late_accuracy, mean_of, run_row
 from fedcast.study.reproduce.result import Result, Verdict, columns_of, where
 from fedcast.study.reproduce.settings import NOISE, STRATEGIES, assumptions, label_skew, task, under_rules
 from fedcast.study.reproduce.trained import Trained, check_some, trained_runs
-from fedcast.study.reproduce.wording import mean_text
+from fedcast.study.reproduce.wording import counted, mean_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -132,7 +132,7 @@ def _shakespeare(gains: list[float] | None) -> list[Verdict]:
             else "partly"
             if gain.mean >= PAPER_SHAKESPEARE_GAIN / 2
             else "no",
-            f"DACA over FedAvg: {mean_text(gains, '+z.2f')} points, {seed_count(gain.seeds)}",
+            f"DACA over FedAvg: {mean_text(gains, '+z.2f')} points, {counted(gain.seeds, 'seed')}",
         )
     ]
 

@@ -16,11 +16,12 @@ from fedcast.scenario import Scenario
 from fedcast.study.reproduce import fig1a, fig4
 from fedcast.study.reproduce.drawing import BLUE, dress, legend, new_figure, percent_axis
 from fedcast.study.reproduce.job import Job
-from fedcast.study.reproduce.measures import percent, rank_correlation
+from fedcast.study.reproduce.measures import rank_correlation
 from fedcast.study.reproduce.over_seeds import run_row
 from fedcast.study.reproduce.result import Columns, Result, Verdict, columns_of, where
 from fedcast.study.reproduce.settings import assumptions
 from fedcast.study.reproduce.trained import Trained, trained_runs
+from fedcast.study.reproduce.wording import percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,7 +11,7 @@ from fedcast.heterogeneity import Floats
 from fedcast.scenario import Sidelink
 from fedcast.study.reproduce.drawing import BLUE, COLOURS, ORANGE, dress, legend, new_figure
 from fedcast.study.reproduce.job import Job
-from fedcast.study.reproduce.measures import Relation, counted, listed, rank_correlation
+from fedcast.study.reproduce.measures import Relation, listed, rank_correlation
 from fedcast.study.reproduce.planning import (
     ASSUMPTIONS,
     DEVICES,
@@ -24,6 +24,7 @@ from fedcast.study.reproduce.planning import (
     paper_scenario,
 )
 from fedcast.study.reproduce.result import Columns, Result, Verdict, columns_of, where
+from fedcast.study.reproduce.wording import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,9 +11,10 @@ from fedcast.allocation import AllocationResult
 from fedcast.figures.output import INK, MUTED
 from fedcast.study.reproduce.drawing import BLUE, GREEN, ORANGE, PURPLE, dress, legend, new_figure
 from fedcast.study.reproduce.job import Job
-from fedcast.study.reproduce.measures import Relation, counted, lower_verdict, rank_correlation
+from fedcast.study.reproduce.measures import Relation, lower_verdict, rank_correlation
 from fedcast.study.reproduce.planning import ASSUMPTIONS, DEVICES, METHODS, allocation_of, make_task, paper_scenario
 from fedcast.study.reproduce.result import Answer, Columns, Result, Verdict, columns_of, where
+from fedcast.study.reproduce.wording import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,7 +12,7 @@ from fedcast.study.reproduce.over_seeds import mean_of
 from fedcast.study.reproduce.result import Answer, Verdict
 from fedcast.study.reproduce.settings import STRATEGIES
 from fedcast.study.reproduce.trained import Trained
-from fedcast.study.reproduce.wording import mean_text, number
+from fedcast.study.reproduce.wording import counted, mean_text, number
 
 if TYPE_CHECKING:
     from fedcast.study.compare import PairedTest
@@ -82,7 +82,7 @@ def _test(
 
 def _met(runs: Iterable[Trained], rule: str, target: float) -> str:
     rounds = [run.rounds_to(target) for run in runs if run.rule == rule]
-    return f"{sum(number is not None for number in rounds)} of {seed_count(len(rounds))}"
+    return f"{sum(number is not None for number in rounds)} of {counted(len(rounds), 'seed')}"
 
 
 def on_common_seeds(runs: Iterable[Trained], rule: str, rival: str) -> list[tuple[Trained, Trained]]:
@@ -102,7 +102,7 @@ def evidence(test: PairedTest, form: str, unit: str) -> str:
     """
     gap = test.difference
     told = number(gap.mean, form, gap.half_width)
-    return f"{told} {unit}, {seed_count(gap.count)}, {_told('paired t test', test.p_value)}"
+    return f"{told} {unit}, {counted(gap.count, 'seed')}, {_told('paired t test', test.p_value)}"
 
 
 def answer(gap: float, p_value: float | None) -> Answer:
@@ -134,7 +134,7 @@ def larger_gain(gains: Mapping[str, Sequence[float]], place: str = "") -> list[V
         return []
     p_value = welch_test(cifar, mnist)
     said = [
-        f"{mean_text(some, '+z.2f')} points on {name} ({seed_count(len(some))})"
+        f"{mean_text(some, '+z.2f')} points on {name} ({counted(len(some), 'seed')})"
         for some, name in ((cifar, "CIFAR-10"), (mnist, "MNIST"))
     ]
     return [
@@ -164,16 +164,6 @@ def _told(test: str, p_value: float | None) -> str:
     return "no test" if p_value is None else f"{test} p = {p_value:.2g}"
 
 
-def seed_count(seeds: int) -> str:
-    """In words.
-
-    Example:
-        >>> seed_count(1), seed_count(3)
-        ('1 seed', '3 seeds')
-    """
-    return f"{seeds} seed" if seeds == 1 else f"{seeds} seeds"
-
-
 def seeds_told(seeds: Iterable[int]) -> str:
     """How many seeds several strategies have.
 
@@ -182,4 +172,4 @@ def seeds_told(seeds: Iterable[int]) -> str:
         ('5 seeds', '1 to 3 seeds')
     """
     some = sorted({number for number in seeds if number})
-    return seed_count(some[0]) if len(some) == 1 else f"{some[0]} to {seed_count(some[-1])}"
+    return counted(some[0], "seed") if len(some) == 1 else f"{some[0]} to {counted(some[-1], 'seed')}"

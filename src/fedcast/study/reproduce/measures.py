@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from fedcast.study.reproduce.planning import METHODS, RIVALS
 from fedcast.study.reproduce.result import Columns, Verdict, where
+from fedcast.study.reproduce.wording import percent
 
 # A search has converged once it stays this near to its end, and ends no farther apart are called equal. The paper does
 # not say how near is near, and methods that are soon near may take long to come nearer: so both are measured.
@@ -101,23 +102,3 @@ def listed(by_method: Mapping[str, Any], form: str = "") -> str:
         'JFVO 2.0, SAA 7.2'
     """
     return ", ".join(f"{METHODS[method]} {value:{form}}" for method, value in by_method.items())
-
-
-def percent(share: float) -> str:
-    """A share in per cent, in as many digits as it has.
-
-    Example:
-        >>> percent(0.1), percent(0.001)
-        ('10 %', '0.1 %')
-    """
-    return f"{100 * share:.3g} %"
-
-
-def counted(number: int, what: str) -> str:
-    """So many of something.
-
-    Example:
-        >>> counted(1, "world"), counted(10, "world")
-        ('1 world', '10 worlds')
-    """
-    return f"{number:,} {what}" + ("" if number == 1 else "s")

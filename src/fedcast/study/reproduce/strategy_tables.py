@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from fedcast.study.reproduce.gains import seed_count
 from fedcast.study.reproduce.over_seeds import LAST_ROUNDS
 from fedcast.study.reproduce.result import Columns, Result, where
 from fedcast.study.reproduce.settings import DATASETS, STRATEGIES
-from fedcast.study.reproduce.wording import ABSENT, number
+from fedcast.study.reproduce.wording import ABSENT, counted, number
 
 Row = dict[str, str]
 _LATE = f"mean of the last {LAST_ROUNDS} rounds"
@@ -24,7 +23,7 @@ def fig4_table(result: Result) -> list[Row]:
     rows = []
     for panel in dict.fromkeys(ends["panel"]):
         some = where(ends, panel=panel)
-        size = f"{some['rounds'][0]} rounds, {seed_count(max(some['seeds']))}"
+        size = f"{some['rounds'][0]} rounds, {counted(max(some['seeds']), 'seed')}"
         lines = {
             f"{PANELS[panel]} ({size})": _with_seeds(
                 some, lambda row: _percent(row["accuracy"], row["accuracy_half_width"])
@@ -55,7 +54,7 @@ def _table2_lines(cells: Columns) -> dict[str, Row]:
     ran, printed = any(cells["seeds"]), any(cells["paper"])
     lines = {}
     if ran:
-        seeds = seed_count(max(cells["seeds"]))
+        seeds = counted(max(cells["seeds"]), "seed")
         lines[f"ours, {seeds}"] = _with_seeds(cells, lambda row: number(row["accuracy"], ".2f", row["half_width"]))
     if 1 in cells["seeds"]:
         lines[f"ours, {_LATE}"] = _by_strategy(cells, lambda row: number(row["late_accuracy"], ".2f"))
@@ -112,7 +111,7 @@ def _with_seeds(rows: Columns, text: Callable[[dict[str, Any]], str]) -> Row:
     most = max(rows["seeds"])
 
     def told(row: dict[str, Any]) -> str:
-        return text(row) + (f" ({seed_count(row['seeds'])})" if 0 < row["seeds"] < most else "")
+        return text(row) + (f" ({counted(row['seeds'], 'seed')})" if 0 < row["seeds"] < most else "")
 
     return _by_strategy(rows, told)
 

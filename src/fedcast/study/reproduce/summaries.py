@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fedcast.study.reproduce.measures import percent
 from fedcast.study.reproduce.over_seeds import mean_of
 from fedcast.study.reproduce.result import Columns, Result, columns_of, where
 from fedcast.study.reproduce.strategy_tables import Row, algorithms_table, fig4_table, rounds_table, table2_table
-from fedcast.study.reproduce.wording import ABSENT, mean_text, number
+from fedcast.study.reproduce.wording import ABSENT, mean_text, number, percent
 
 
 def summary(name: str, result: Result) -> Columns | None:

@@ -34,3 +34,23 @@ def mean_text(values: Sequence[float | None], form: str) -> str:
     mean = mean_of(known)
     missing = f" ({len(values) - len(known)} of {len(values)} never)" if len(known) < len(values) else ""
     return number(mean.mean, form, mean.half_width) + missing
+
+
+def percent(share: float) -> str:
+    """A share in per cent, in as many digits as it has.
+
+    Example:
+        >>> percent(0.1), percent(0.001)
+        ('10 %', '0.1 %')
+    """
+    return f"{100 * share:.3g} %"
+
+
+def counted(number: int, what: str) -> str:
+    """So many of something.
+
+    Example:
+        >>> counted(1, "world"), counted(10, "world")
+        ('1 world', '10 worlds')
+    """
+    return f"{number:,} {what}" + ("" if number == 1 else "s")
