@@ -268,7 +268,7 @@ def to_toml(scenario: Scenario, *, comments: bool = True) -> str:
     Example:
         >>> from fedcast.scenario import Scenario
         >>> print(to_toml(Scenario()).splitlines()[3])
-        seed = 0  # seed of every random choice; a whole number, >= 0
+        seed = 0  # seed of every random choice; a whole number, >= 0, < 9223372036854775808
     """
     lines = [
         "# fedcast scenario. Delete what you do not want to fix: missing keys take the preset's value.",
