@@ -5,7 +5,7 @@ from torch import nn
 from fedcast.errors import FedcastError
 from fedcast.scenario.sections import WEIGHTS_OF_MODEL
 from fedcast.training import MODELS, build_model, check_model
-from fedcast.training.models import LSTM
+from fedcast.training.lstm import LSTM
 
 SHAPES = {"mlp": (1, 8, 8), "small_cnn": (1, 8, 8), "cnn": (1, 28, 28), "vgg16": (3, 32, 32), "lstm": (80,)}
 

@@ -11,7 +11,8 @@ from fedcast.data import Assignment
 from fedcast.errors import FedcastError
 from fedcast.training import Federation, build_model, train
 from fedcast.training.algorithm import new_control, normalised_steps
-from fedcast.training.models import LSTM, LastStep
+from fedcast.training.lstm import LSTM
+from fedcast.training.models import LastStep
 from fedcast.training.stack import stacked_forward
 from tests.training.conftest import federation, settings, text_federation
 

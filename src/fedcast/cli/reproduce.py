@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from fedcast.study.reproduce import Job, Result
 
-# PyTorch takes seeds of 64 bits; more than a thousand of them are a slip.
-_LARGEST_SEED, _MOST_SEEDS = 2**64 - 1, 1000
+# The largest that a scenario takes; more than a thousand of them are a slip.
+_LARGEST_SEED, _MOST_SEEDS = 2**63 - 1, 1000
 _SMOKE = "smoke: small worlds, and digits in the place of every dataset; its verdicts say nothing, --scale full is real"
 
 Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="Figures and tables, or all.", hidden=True)]
@@ -113,12 +113,14 @@ def _begin(console: Console, names: list[str], job: Job, results: Path, *, redra
 def _say_what_is_ahead(console: Console, names: list[str], job: Job) -> None:
     """On a CPU training at full scale takes hours: nobody should begin it unawares."""
     from fedcast.study.reproduce.batch import left_to_train
+    from fedcast.study.reproduce.wording import counted
     from fedcast.training.choose import choose_device
 
     runs = [] if job.only_finished else left_to_train(names, job)
     if runs and choose_device("auto").type == "cpu":
-        count, rounds = len(runs), sum(run.training.rounds for run in runs)
-        ahead = f"{count:,} run{'s' * (count > 1)}, {rounds:,} rounds on this CPU, which may take hours or days"
+        rounds = sum(run.training.rounds for run in runs)
+        work = f"{counted(len(runs), 'run')}, {counted(rounds, 'round')}"
+        ahead = f"{work} on this CPU, which may take hours or days"
         console.print(f"ahead: {ahead}; --pack FOLDER takes them to a GPU elsewhere", highlight=False, soft_wrap=True)
 
 

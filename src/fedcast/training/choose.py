@@ -16,7 +16,7 @@ from fedcast.errors import FedcastError
 from fedcast.training.device_data import DeviceData
 from fedcast.training.engine import Engine, Task
 from fedcast.training.loop import LoopEngine
-from fedcast.training.models import LSTM
+from fedcast.training.lstm import LSTM
 from fedcast.training.sizing import multiplications
 from fedcast.training.stacked import StackedEngine, most_lanes
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from fedcast.training.device_data import DeviceData
-from fedcast.training.models import LSTM
+from fedcast.training.lstm import LSTM
 
 Seen = Callable[[nn.Module, Tensor], None]
 # Values that the steps of an LSTM keep for the way back, for each of its states: gates, cells and states.

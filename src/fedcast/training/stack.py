@@ -14,7 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fedcast.training.models import LSTM, LastStep, lstm
+from fedcast.training.lstm import LSTM, lstm
+from fedcast.training.models import LastStep
 
 Weights = list[Tensor]
 Forward = Callable[[Weights, Tensor], Tensor]

@@ -42,9 +42,9 @@ class StackedEngine:
 
     def __init__(self, task: Task) -> None:
         self.task = task
-        self.most = most_lanes(task)
-        self.block = users_of_block(task, self.most)
-        self.most = min(self.most, self.block)
+        most = most_lanes(task)
+        self.block = users_of_block(task, most)
+        self.most = min(most, self.block)
         step = stacked_step(stacked_forward(task.model, task.device, one_sample(task.model, task.data)), task)
         self.step = compiled(step) if task.compiled else step
         self.made: set[int] = set()
