@@ -182,13 +182,16 @@ def test_gpu_layers_compile_to_the_same():
 
     if not shutil.which("g++"):
         pytest.skip("compiling needs g++")
-    model = nn.Sequential(nn.Conv2d(2, 4, 3, padding=1), nn.GroupNorm(2, 4), nn.ReLU(), nn.Flatten(), nn.Linear(64, 3))
+    model = nn.Sequential(
+        nn.Conv2d(2, 4, 3, padding=1), nn.GroupNorm(2, 4), nn.ReLU(), nn.Conv2d(4, 4, (3, 1)), nn.MaxPool2d(2),
+        nn.Conv2d(4, 4, 2, stride=2, padding=1), nn.Flatten(), nn.Linear(16, 3),
+    )  # fmt: skip
     weights = [torch.randn(2, *weight.shape) for weight in model.parameters()]
     forward = stacked_forward(model, torch.device("cuda"))
 
     def gradients(at, inputs):
         return torch.func.grad(lambda inner: forward(inner, inputs).square().sum())(at)
 
-    inputs = torch.rand(2, 5, 2, 4, 4)
+    inputs = torch.rand(2, 5, 2, 6, 4)
     for ours, theirs in zip(torch.compile(gradients)(weights, inputs), gradients(weights, inputs), strict=True):
         assert torch.allclose(ours, theirs, rtol=1e-4, atol=1e-4)

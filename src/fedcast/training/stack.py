@@ -7,13 +7,14 @@ patches are laid out and multiplied in one batched product, measured 2.5 times f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fedcast.training.convolution import convolution
 from fedcast.training.lstm import LSTM, lstm
 from fedcast.training.models import LastStep
 
@@ -145,61 +146,13 @@ def _users_first(inputs: Tensor) -> Tensor:
     return inputs.transpose(1, 2)
 
 
-def _patches(hidden: Tensor, size: Sequence[int], stride: Sequence[int], padding: Sequence[int]) -> Tensor:
-    """[U, C, B, H, W] to [U, C·kh·kw, B, H', W'] (a copy)."""
-    if any(padding):
-        hidden = F.pad(hidden, (padding[1], padding[1], padding[0], padding[0]))
-    windows = hidden.unfold(3, size[0], stride[0]).unfold(4, size[1], stride[1])
-    return windows.permute(0, 1, 5, 6, 2, 3, 4).flatten(1, 3)
-
-
-def _product_of_patches(hidden: Tensor, kernel: Tensor, stride: Sequence[int], padding: Sequence[int]) -> Tensor:
-    patches = _patches(hidden, kernel.shape[3:], stride, padding)
-    images: Tensor = torch.bmm(kernel.flatten(2), patches.flatten(2)).unflatten(2, patches.shape[2:])
-    return images
-
-
-class _Convolution(torch.autograd.Function):
-    """Convolution with stride 1 whose gradients are products of patches too.
-
-    That of `unfold` adds up overlapping patches, once compiled by atomic additions: slower, in no fixed order, and too
-    coarse in bfloat16.
-    """
-
-    @staticmethod
-    def forward(hidden: Tensor, kernel: Tensor, padding: tuple[int, int]) -> Tensor:
-        return _product_of_patches(hidden, kernel, (1, 1), padding)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ARG004
-        hidden, kernel, ctx.padding = inputs
-        ctx.save_for_backward(hidden, kernel)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        hidden, kernel = ctx.saved_tensors
-        size = kernel.shape[3:]
-        of_hidden = None
-        if ctx.needs_input_grad[0]:
-            around = [side - 1 - pad for side, pad in zip(size, ctx.padding, strict=True)]
-            turned = kernel.flip(3, 4).transpose(1, 2)
-            of_hidden = _product_of_patches(gradient, turned, (1, 1), around)
-        patches = _patches(hidden, size, (1, 1), ctx.padding).flatten(2)
-        of_kernel = torch.bmm(gradient.flatten(2), patches.mT).view_as(kernel)
-        return of_hidden, of_kernel, None
-
-
 def _patch_convolution(layer: nn.Module, weights: Weights, hidden: Tensor, _: int) -> Tensor:
     assert isinstance(layer, nn.Conv2d)
     assert isinstance(layer.padding, tuple)
     device = hidden.device.type
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
     hidden, kernel, *bias = (tensor.to(dtype) for tensor in (hidden, *weights))
-    inner = all(pad < side for pad, side in zip(layer.padding, layer.kernel_size, strict=True))
-    if layer.stride == (1, 1) and inner:
-        images: Tensor = _Convolution.apply(hidden, kernel, layer.padding)  # type: ignore[no-untyped-call]
-    else:
-        images = _product_of_patches(hidden, kernel, layer.stride, layer.padding)
+    images = convolution(hidden, kernel, layer.stride, layer.padding)
     # Added afterwards, where it becomes part of what follows; within the product it would be laid out first.
     return images + bias[0][:, :, None, None, None] if bias else images
 
