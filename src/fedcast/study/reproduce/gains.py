@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedcast.study.reproduce.measures import LEVEL
-from fedcast.study.reproduce.over_seeds import mean_of
+from fedcast.study.reproduce.over_seeds import mean_of, side_by_side
 from fedcast.study.reproduce.result import Answer, Verdict
 from fedcast.study.reproduce.settings import STRATEGIES
 from fedcast.study.reproduce.trained import Trained
@@ -88,8 +88,8 @@ def _met(runs: Iterable[Trained], rule: str, target: float) -> str:
 def on_common_seeds(runs: Iterable[Trained], rule: str, rival: str) -> list[tuple[Trained, Trained]]:
     """Runs of two rules side by side, seed by seed."""
     listed = list(runs)
-    own, other = ({run.seed: run for run in listed if run.rule == one} for one in (rule, rival))
-    return [(own[seed], other[seed]) for seed in sorted(own.keys() & other.keys())]
+    own, others = ([run for run in listed if run.rule == one] for one in (rule, rival))
+    return side_by_side(own, others)
 
 
 def evidence(test: PairedTest, form: str, unit: str) -> str:

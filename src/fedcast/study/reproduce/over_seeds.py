@@ -75,8 +75,7 @@ def course_rows(runs: Sequence[Trained], **labels: Any) -> list[dict[str, Any]]:
 
 def gain_rows(runs: Sequence[Trained], baseline: Iterable[Trained], **labels: Any) -> list[dict[str, Any]]:
     """Points of accuracy above other runs over the rounds, mean over the seeds that both have; None without such."""
-    others = {run.seed: run.curve("accuracy") for run in baseline}
-    pairs = [(run.curve("accuracy"), others[run.seed]) for run in runs if run.seed in others]
+    pairs = [(own.curve("accuracy"), other.curve("accuracy")) for own, other in side_by_side(runs, baseline)]
     rows = []
     for number in _shown(len(runs[0].curve("accuracy"))):
         gain = mean_of(100 * (own[number] - other[number]) for own, other in pairs) if pairs else None
@@ -98,12 +97,17 @@ def mean_loss(run: Trained) -> float:
     return sum(losses) / len(losses)
 
 
+def side_by_side(first: Iterable[Trained], second: Iterable[Trained]) -> list[tuple[Trained, Trained]]:
+    """Two sets of runs in pairs, one for each seed that both have."""
+    ones, others = ({run.seed: run for run in runs} for runs in (first, second))
+    return [(ones[seed], others[seed]) for seed in sorted(ones.keys() & others.keys())]
+
+
 def differences(
     first: Iterable[Trained], second: Iterable[Trained], value: Callable[[Trained], float | None]
 ) -> list[float]:
     """First minus second, over the seeds for which both have the value."""
-    others = {run.seed: value(run) for run in second}
-    pairs = [(value(run), others.get(run.seed)) for run in first]
+    pairs = [(value(one), value(other)) for one, other in side_by_side(first, second)]
     return [one - other for one, other in pairs if one is not None and other is not None]
 
 
