@@ -34,7 +34,7 @@ from others.workloads import WORKLOADS, Workload
 
 # Rounds of milliseconds are trained some at a time: after another way's turn the first finds the caches cold, which in
 # training, where round follows round, it would not. All ways get as many.
-_ROUNDS_PER_TURN = {"w3": 3}
+_ROUNDS_PER_TURN = {"w3": 5}
 
 _HERE = Path(__file__).parent.resolve()
 _OURS = ("stacked", "compiled")
@@ -193,7 +193,7 @@ def measure(quick: bool, others: dict[str, str]) -> dict[str, Figure]:
         figures = measure_workload(WORKLOADS["gpu_w1"], repeats, {}, compiled=not quick)
         return figures | measure_workload(WORKLOADS["gpu_w4"], repeats, {}, compiled=not quick)
     torch.set_num_threads(1)
-    figures = measure_workload(WORKLOADS["w3"], 9 if quick else 30, others, compiled=True)
+    figures = measure_workload(WORKLOADS["w3"], 10 if quick else 60, others, compiled=True)
     figures |= measure_workload(WORKLOADS["w1"], 2 if quick else 7, {} if quick else others, compiled=not quick)
     if not quick:
         figures |= measure_workload(WORKLOADS["w2"], 3, others, compiled=True)
