@@ -30,11 +30,11 @@ from fedcast.training import build_model
 from harness import Figure, run
 from others.workloads import WORKLOADS, Workload
 
-# Ways differ in the order of batches, Flower also in the users it draws (W1): felt where the loss falls fastest.
-
 # Rounds of milliseconds are trained some at a time: after another way's turn the first finds the caches cold, which in
 # training, where round follows round, it would not. All ways get as many.
 _ROUNDS_PER_TURN = {"w3": 5}
+
+_MANY_PROCESSES = ("flower",)  # uses all cores there are; all others train in one process, kept on one core
 
 _HERE = Path(__file__).parent.resolve()
 _OURS = ("stacked", "compiled")
@@ -123,6 +123,9 @@ def start_way(name: str, command: list[str], work: Workload, folder: Path, round
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stack.enter_context(log.open("w", encoding="utf-8")),
         text=True, env=os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
+    if name not in _MANY_PROCESSES and hasattr(os, "sched_setaffinity"):
+        # A round of milliseconds that moves to another core finds none of its data there.
+        os.sched_setaffinity(process.pid, {max(os.sched_getaffinity(0))})
     way = Way(name, process, log)
     stack.callback(way.end)
     way.answer()

@@ -27,7 +27,7 @@ class Workload:
     batch_size: int
     epochs: int
     learning_rate: float
-    loss_tolerance: float = 0.05  # between ways that shuffle differently
+    loss_tolerance: float = 0.05  # ways shuffle differently, and Flower draws other users: felt where the loss falls
 
     @property
     def total(self) -> int:

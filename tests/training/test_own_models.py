@@ -140,6 +140,27 @@ def test_dropout_is_not_scored():
     assert first_score(1) == first_score(2)
 
 
+@pytest.mark.parametrize("engine", ["loop", "stacked"])
+def test_dropout_repeats_after_an_interruption_and_leaves_the_generator_alone(engine, tmp_path):
+    def trained(seed, **interruption):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Flatten(), nn.Dropout(0.5), nn.Linear(64, 4))
+        torch.manual_seed(seed)
+        before = torch.get_rng_state()
+        outcome = train(federation(), model, settings(engine=engine, rounds=4), seed=3, **interruption)
+        assert torch.equal(torch.get_rng_state(), before)
+        return outcome
+
+    whole = trained(1)
+    checkpoint = tmp_path / "run.pt"
+    first = trained(2, checkpoint=checkpoint, should_stop=lambda: True)
+    assert first.stopped == "stopped after round 1"
+    rest = trained(5, checkpoint=checkpoint)
+    assert all(torch.equal(a, b) for a, b in zip(whole.weights, rest.weights, strict=True))
+    losses = whole.history.column("train_loss")[1:]
+    assert len(set(losses)) == len(losses)
+
+
 def test_nobody_with_data_is_refused():
     world = federation()
     nobody = Assignment(np.zeros(0, dtype=np.int64), np.zeros(7, dtype=np.int64))

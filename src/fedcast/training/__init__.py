@@ -1,8 +1,9 @@
 """Training: models, algorithms, engines, histories and checkpoints. The only room that imports PyTorch."""
 
+from fedcast.training.clock import Clock
 from fedcast.training.history import History, Record, load_history
 from fedcast.training.models import MODELS, build_model, check_model
-from fedcast.training.run import Clock, Federation, Outcome, train
+from fedcast.training.run import Federation, Outcome, train
 
 __all__ = [
     "MODELS",

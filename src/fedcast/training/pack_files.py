@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fedcast.data import Assignment, Dataset, TextWindows
 from fedcast.errors import FedcastError
-from fedcast.training.run import Clock
+from fedcast.training.clock import Clock
 from fedcast.writing import written_aside
 
 # A dataset is cut into files of at most so many bytes, for lines that carry no more at once.

@@ -15,9 +15,12 @@ from torch import Tensor, nn
 
 from fedcast.data.assignment import Assignment
 from fedcast.errors import FedcastError
+from fedcast.random import stream_key
+from fedcast.training.aggregate import Aggregate, aggregation_weights
 from fedcast.training.algorithm import ServerState, Tensors, local_rule, new_control, normalised_steps, server_step
 from fedcast.training.checkpoint import load_checkpoint, save_checkpoint
 from fedcast.training.choose import choose_device, choose_engine, worth_compiling
+from fedcast.training.clock import Clock
 from fedcast.training.device_data import to_device
 from fedcast.training.engine import BlockResult, Ints, Round, Task
 from fedcast.training.evaluate import score, user_accuracies
@@ -28,42 +31,6 @@ from fedcast.training.participation import asked_users, participants
 if TYPE_CHECKING:
     from fedcast.data.dataset import Dataset
     from fedcast.scenario import Training
-
-
-@dataclass(frozen=True)
-class Clock:
-    """What sharing and each round cost, for the simulated clock; zeros if nobody asked.
-
-    Attributes:
-        sharing_s: delay before the first round.
-        round_s: delay of a round of all users.
-        sharing_j: energy of sharing, all users.
-        round_j: energy of a round of all users.
-        sharing_bytes: bytes sent while sharing.
-        round_bytes: bytes sent in a round of all users, both ways.
-        user_s: how long each user takes in a round, K values; a round of some of them waits for the slowest. Empty:
-            a round costs the same whoever takes part.
-        user_j: energy of each user in a round, K values.
-        upload_bytes: bytes that one user uploads.
-    """
-
-    sharing_s: float = 0.0
-    round_s: float = 0.0
-    sharing_j: float = 0.0
-    round_j: float = 0.0
-    sharing_bytes: float = 0.0
-    round_bytes: float = 0.0
-    user_s: tuple[float, ...] = ()
-    user_j: tuple[float, ...] = ()
-    upload_bytes: float = 0.0
-
-    def cost_of(self, users: Ints, everyone: int) -> tuple[float, float, float]:
-        """Delay, energy and bytes of a round of these users, of so many that could take part."""
-        if not self.user_s or len(users) == everyone:
-            return self.round_s, self.round_j, self.round_bytes
-        slowest = max((self.user_s[user] for user in users), default=0.0)
-        missing = self.upload_bytes * (everyone - len(users))
-        return slowest, sum(self.user_j[user] for user in users), self.round_bytes - missing
 
 
 @dataclass(frozen=True)
@@ -123,13 +90,27 @@ def train(
         dropped: pairs (round, user) that do not answer.
         replace_batch_norm: put group norm in the place of batch norm instead of refusing it.
     """
-    run = _Run(federation, check_model(model, replace_batch_norm=replace_batch_norm), training, seed, clock or Clock())
+    checked, device = check_model(model, replace_batch_norm=replace_batch_norm), choose_device(training.device)
+    # A model may draw, as dropout does: PyTorch's generators are seeded for every round, and afterwards as they were.
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        run = _Run(federation, checked, training, seed, clock or Clock())
+        return _trained(run, checkpoint, progress, should_stop, dropped or set())
+
+
+def _trained(
+    run: _Run,
+    checkpoint: Path | None,
+    progress: Progress | None,
+    should_stop: Callable[[], bool] | None,
+    dropped: set[tuple[int, int]],
+) -> Outcome:
+    training = run.training
     completed, state, controls, history = run.start(checkpoint)
     stopped = None
     for number in range(completed + 1, training.rounds + 1):
         present = participants(
-            run.federation.users.sizes, training.participation, training.dropout_probability, dropped or set(),
-            seed=seed, round_number=number,
+            run.federation.users.sizes, training.participation, training.dropout_probability, dropped,
+            seed=run.seed, round_number=number,
         )  # fmt: skip
         loss, drift = run.round(number, present, state, controls)
         history.records.append(run.record(number, state, loss, drift, present, history.records[-1]))
@@ -149,7 +130,7 @@ class _Run:
     """One training run: what is fixed, and the steps of a round."""
 
     def __init__(self, federation: Federation, model: nn.Module, training: Training, seed: int, clock: Clock) -> None:
-        self.federation, self.training, self.clock = federation, training, clock
+        self.federation, self.training, self.clock, self.seed = federation, training, clock, seed
         if not federation.users.sizes.any():
             raise FedcastError("training: no user holds a sample; check data.partition and the files it reads")
         self.device = choose_device(training.device)
@@ -170,16 +151,16 @@ class _Run:
             bfloat16=training.precision == "bf16",
         )  # fmt: skip
         self.engine = choose_engine(training.engine, self.task)
-        self.user_weights = aggregation_weights(federation, training.aggregation)
-        self.fingerprint = self._fingerprint(seed)
+        self.user_weights = aggregation_weights(federation.own_sizes, federation.users.sizes, training.aggregation)
+        self.fingerprint = self._fingerprint()
 
-    def _fingerprint(self, seed: int) -> str:
+    def _fingerprint(self) -> str:
         """A hash of all that decides the course of the run, so that a checkpoint is never mixed into another."""
         digest = hashlib.sha256()
         settings = {
             name: value for name, value in dict(self.training).items() if name not in ("rounds", "checkpoint_every")
         }
-        digest.update(repr((seed, sorted(settings.items()), self.clock, self.model)).encode())
+        digest.update(repr((self.seed, sorted(settings.items()), self.clock, self.model)).encode())
         for array in (self.federation.users.samples, self.federation.users.offsets, self.federation.dataset.labels):
             digest.update(np.ascontiguousarray(array).tobytes())
         for weight in self.model.parameters():
@@ -209,22 +190,26 @@ class _Run:
             return None, None
         rate = self.training.learning_rate * self.training.learning_rate_decay ** (number - 1)
         current = Round(number, state.weights, rate, state.control, controls)
-        total = _Sum(state.weights, self.user_weights[users].sum())
-        for block in self.engine.local_training(users, current):
-            self._check(number, block)
-            share = torch.from_numpy(self.user_weights[block.users] / total.weight).to(self.device)
-            steps = torch.from_numpy(block.steps).to(self.device, torch.float64)
-            effective = normalised_steps(steps, self.training.momentum)
-            total.add(block, share, effective if self.training.algorithm == "fednova" else None)
-            if controls:
-                self._update_controls(block, current, effective, state, total)
+        total = Aggregate(state.weights, self.user_weights[users].sum())
+        torch.manual_seed(int(stream_key(self.seed, f"model/{number}")))
+        self._add_changes(users, current, state, total)
         for control, moved in zip(state.control, total.control, strict=False):
             control.add_(moved)
         server_step(self.training, state, total.change(self.training.algorithm))
         return float(total.loss) / total.steps, total.drift()
 
+    def _add_changes(self, users: Ints, current: Round, state: ServerState, total: Aggregate) -> None:
+        for block in self.engine.local_training(users, current):
+            self._check(current.number, block)
+            share = torch.from_numpy(self.user_weights[block.users] / total.weight).to(self.device)
+            steps = torch.from_numpy(block.steps).to(self.device, torch.float64)
+            effective = normalised_steps(steps, self.training.momentum)
+            total.add(block, share, effective if self.training.algorithm == "fednova" else None)
+            if current.user_controls:
+                self._update_controls(block, current, effective, state, total)
+
     def _update_controls(
-        self, block: BlockResult, current: Round, effective: Tensor, state: ServerState, total: _Sum
+        self, block: BlockResult, current: Round, effective: Tensor, state: ServerState, total: Aggregate
     ) -> None:
         index = torch.from_numpy(block.users).to(self.device)
         # The server's variate is the mean of all users' in the weights of the aggregation: with any other mean the
@@ -282,46 +267,3 @@ class _Run:
                 for value, tested in zip(result.class_accuracy, result.tested, strict=True)
             ),
         )
-
-
-class _Sum:
-    """The running sum over blocks: average change, loss, drift and control variates."""
-
-    def __init__(self, like: Tensors, weight: float) -> None:
-        self.weight = weight
-        self.mean = [torch.zeros_like(tensor) for tensor in like]
-        self.per_step = [torch.zeros_like(tensor) for tensor in like]
-        self.control = [torch.zeros_like(tensor) for tensor in like]
-        self.squares = torch.zeros((), dtype=torch.float64, device=like[0].device)
-        self.effective_steps = torch.zeros((), dtype=torch.float64, device=like[0].device)
-        self.loss = torch.zeros((), dtype=torch.float64, device=like[0].device)
-        self.steps = 0
-
-    def add(self, block: BlockResult, share: Tensor, effective: Tensor | None) -> None:
-        """Add a block, each user with its share; FedNova also needs the change per effective step."""
-        for position, moved in enumerate(block.change):
-            self.mean[position] += torch.tensordot(share.to(moved.dtype), moved, dims=1)
-            self.squares += (share * torch.linalg.vector_norm(moved.flatten(1), dim=1).double().square()).sum()
-            if effective is not None:
-                self.per_step[position] += torch.tensordot((share / effective).to(moved.dtype), moved, dims=1)
-        if effective is not None:
-            self.effective_steps += (share * effective).sum()
-        self.loss += block.losses.sum()
-        self.steps += int(block.steps.sum())
-
-    def change(self, algorithm: str) -> Tensors:
-        """How the server's weights should move: the mean, or FedNova's mean per step times the mean of steps."""
-        if algorithm != "fednova":
-            return self.mean
-        return [moved * self.effective_steps.to(moved.dtype) for moved in self.per_step]
-
-    def drift(self) -> float:
-        """√Σ_k p_k ‖w_k − w̄‖², by Σ p_k‖w_k − w‖² − ‖w̄ − w‖²."""
-        mean_square = sum(float(torch.linalg.vector_norm(moved)) ** 2 for moved in self.mean)
-        return float(max(float(self.squares) - mean_square, 0.0) ** 0.5)
-
-
-def aggregation_weights(federation: Federation, kind: str) -> NDArray[np.float64]:
-    """Weight of each user before normalising: sizes after sharing, sizes before, or 1."""
-    sizes = {"shared": federation.users.sizes, "own": federation.own_sizes}.get(kind)
-    return np.ones(len(federation.own_sizes)) if sizes is None else sizes.astype(np.float64)
