@@ -115,8 +115,77 @@ def test_layers_that_return_tuples_and_cannot_be_stacked():
     outcome = train(federation(), Cells(), settings(engine="auto", rounds=2), seed=3)
     assert outcome.engine == "LoopEngine"
     assert outcome.history.records[-1].test_loss < outcome.history.records[0].test_loss
-    with pytest.raises(FedcastError, match=r"many users of nn\.LSTMCell at once"):
+    with pytest.raises(FedcastError, match=r"cannot be stepped at once: nn\.LSTMCell"):
         train(federation(), Cells(), settings(engine="stacked"))
+
+
+class Doubling(torch.autograd.Function):
+    """Written the old way, which `torch.func` refuses."""
+
+    @staticmethod
+    def forward(ctx, inputs):
+        return inputs * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 2
+
+
+class Old(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(64, 4)
+
+    def forward(self, inputs):
+        return Doubling.apply(self.out(inputs.flatten(1)))
+
+
+class Centred(nn.Module):
+    """Samples of a batch depend on each other, and so on those that fill it up."""
+
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(64, 4)
+
+    def forward(self, inputs):
+        flat = inputs.flatten(1)
+        return self.out(flat - 0.5 * flat.mean(0))
+
+
+UNSTACKABLE = {
+    "sparse": (lambda: text_model(sparse=True), text_federation, "sparse"),
+    "frequencies": (lambda: text_model(scale_grad_by_freq=True), text_federation, "each gets alone"),
+    "samples that mix": (Centred, federation, "each gets alone"),
+    "old functions": (Old, federation, "setup_context"),
+}
+
+
+def text_model(**options):
+    return nn.Sequential(nn.Embedding(80, 5, **options), nn.Flatten(), nn.Linear(400, 80))
+
+
+@pytest.mark.parametrize("case", UNSTACKABLE)
+def test_what_cannot_be_stacked_trains_one_after_the_other(case):
+    make, world, reason = UNSTACKABLE[case]
+    torch.manual_seed(0)
+    model = make()
+    outcome = train(world(), copy.deepcopy(model), settings(engine="auto", rounds=6), seed=3)
+    assert outcome.engine == "LoopEngine"
+    losses = outcome.history.column("train_loss")[1:]
+    assert losses[-1] < losses[0]
+    with pytest.raises(FedcastError, match=f"cannot be stepped at once: .*{reason}.*; use auto or loop"):
+        train(world(), model, settings(engine="stacked"))
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_embeddings_of_bounded_norm_are_stepped_side_by_side():
+    outcomes = []
+    for engine in ("loop", "stacked"):
+        torch.manual_seed(0)
+        outcomes.append(train(text_federation(), text_model(max_norm=1.0), settings(engine=engine, rounds=2), seed=3))
+    loop, stacked = outcomes
+    assert stacked.engine == "StackedEngine"
+    assert all(torch.allclose(a, b, atol=1e-9) for a, b in zip(loop.weights, stacked.weights, strict=True))
 
 
 @pytest.mark.parametrize("engine", ["loop", "stacked"])

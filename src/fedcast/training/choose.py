@@ -19,11 +19,11 @@ from fedcast.training.loop import LoopEngine
 from fedcast.training.lstm import LSTM
 from fedcast.training.sizing import multiplications
 from fedcast.training.stacked import StackedEngine, most_lanes
+from fedcast.training.vmapped import CannotStackError
 
 if TYPE_CHECKING:
     from fedcast.scenario import Training
 
-_UNSTACKABLE = (nn.RNNBase, nn.RNNCellBase)
 # Multiplications of a run on a CPU from which a compiled step, which saves about 0.2 ns on each, makes up for half a
 # minute of compiling.
 _WORTH_COMPILING = 2e11
@@ -42,15 +42,16 @@ def choose_device(name: str) -> torch.device:
 
 def choose_engine(name: str, task: Task) -> Engine:
     """The engine of that name; auto stacks users unless on a CPU a single one is work enough."""
-    recurrent = next((type(part).__name__ for part in task.model.modules() if isinstance(part, _UNSTACKABLE)), None)
-    if recurrent is not None and name == "stacked":
-        raise FedcastError(
-            f"training.engine = stacked: PyTorch cannot step many users of nn.{recurrent} at once; "
-            f"use auto or loop, or cells such as those of the model lstm"
-        )
-    if name == "loop" or recurrent is not None or (name == "auto" and _one_is_enough(task)):
+    if name == "loop" or (name == "auto" and _one_is_enough(task)):
         return LoopEngine(task)
-    return StackedEngine(task)
+    try:
+        return StackedEngine(task)
+    except CannotStackError as error:
+        if name == "stacked":
+            raise FedcastError(
+                f"training.engine = stacked: users of this model cannot be stepped at once: {error}; use auto or loop"
+            ) from error
+        return LoopEngine(task)
 
 
 def _one_is_enough(task: Task) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +12,7 @@ from torch import nn
 
 from fedcast.training.algorithm import Tensors
 from fedcast.training.device_data import DeviceData
+from fedcast.training.models import without_dropout
 
 Floats = NDArray[np.float64]
 
@@ -42,7 +41,7 @@ def score(model: nn.Module, weights: Tensors, test: DeviceData, num_classes: int
     names = [name for name, _ in model.named_parameters()]
     loss = torch.zeros((), dtype=torch.float64, device=test.labels.device)
     right = torch.zeros(num_classes, dtype=torch.int64, device=test.labels.device)
-    with torch.no_grad(), _as_in_use(model):
+    with torch.no_grad(), without_dropout(model):
         for start in range(0, len(test), _BATCH):
             picked = torch.arange(start, min(start + _BATCH, len(test)), device=test.labels.device)
             inputs, labels = test.pick(picked)
@@ -54,17 +53,6 @@ def score(model: nn.Module, weights: Tensors, test: DeviceData, num_classes: int
     accuracy = float(hits.sum() / len(test))
     by_class = np.divide(hits, per_class, out=np.full(num_classes, accuracy), where=per_class > 0)
     return Score(float(loss) / len(test), accuracy, by_class, per_class > 0)
-
-
-@contextmanager
-def _as_in_use(model: nn.Module) -> Iterator[None]:
-    """Dropout and the like are for training alone."""
-    training = model.training
-    model.eval()
-    try:
-        yield
-    finally:
-        model.train(training)
 
 
 def user_accuracies(class_accuracy: Floats, distributions: Floats, sizes: NDArray[np.int64]) -> tuple[float, float]:

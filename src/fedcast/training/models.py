@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -123,3 +124,14 @@ def _image(name: str, shape: tuple[int, ...], least: int) -> tuple[int, int, int
             f"there are {', '.join(MODELS)}"
         )
     return shape
+
+
+@contextmanager
+def without_dropout(model: nn.Module) -> Iterator[None]:
+    """Dropout and the like are for training alone."""
+    training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(training)

@@ -17,9 +17,8 @@ from torch import Tensor, nn
 from fedcast.training.convolution import convolution
 from fedcast.training.lstm import LSTM, lstm
 from fedcast.training.models import LastStep
+from fedcast.training.vmapped import Forward, Weights, vmapped
 
-Weights = list[Tensor]
-Forward = Callable[[Weights, Tensor], Tensor]
 Layer = Callable[[nn.Module, Weights, Tensor, int], Tensor]
 
 
@@ -30,11 +29,14 @@ def stacked_forward(model: nn.Module, device: torch.device, sample: Tensor | Non
         model: whose layers are run.
         device: where.
         sample: [1, ...], to compare with what the model itself makes of it; None: not compared.
+
+    Raises:
+        CannotStackError: users side by side do not get what each gets alone.
     """
     chain = _chain_forward(model, device)
-    if chain is None or (sample is not None and not _agrees(chain, model, sample)):
-        return _vmapped(model)
-    return chain
+    if chain is not None and (sample is None or _agrees(chain, model, sample)):
+        return chain
+    return vmapped(model, sample)
 
 
 def _chain_forward(model: nn.Module, device: torch.device) -> Forward | None:
@@ -93,24 +95,6 @@ def _agrees(chain: Forward, model: nn.Module, sample: Tensor) -> bool:
     return found.shape == (2, *expected.shape) and torch.allclose(
         found, expected.expand_as(found), rtol=0.01, atol=0.01
     )
-
-
-def _vmapped(model: nn.Module) -> Forward:
-    places = {weight: place for place, weight in enumerate(model.parameters())}
-    # Once for each module that holds it: PyTorch cannot see under vmap which weights are shared, nor put back one that
-    # it replaced twice.
-    names = {
-        ".".join(filter(None, (path, name))): places[weight]
-        for path, module in model.named_modules()
-        for name, weight in module.named_parameters(recurse=False)
-    }
-
-    def one(weights: Weights, inputs: Tensor) -> Tensor:
-        own = {name: weights[place] for name, place in names.items()}
-        output: Tensor = torch.func.functional_call(model, own, (inputs,), tie_weights=False)
-        return output
-
-    return torch.func.vmap(one, randomness="different")
 
 
 # On a CPU images are held as [B, users × channels, H, W].

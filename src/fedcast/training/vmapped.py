@@ -1,0 +1,78 @@
+"""Any model for many users at once by `torch.func.vmap`, where that gives what each user gets alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from fedcast.training.models import without_dropout
+
+Weights = list[Tensor]
+Forward = Callable[[Weights, Tensor], Tensor]
+
+_UNSTACKABLE = (nn.RNNBase, nn.RNNCellBase)
+
+
+class CannotStackError(Exception):
+    """Users of a model cannot be stepped side by side; says why."""
+
+
+def vmapped(model: nn.Module, sample: Tensor | None) -> Forward:
+    """The model as a function of weights [U, ...] and inputs [U, B, ...], tried on a sample [1, ...] if there is one.
+
+    Raises:
+        CannotStackError: users side by side do not get what each gets alone.
+    """
+    for part in model.modules():
+        if isinstance(part, _UNSTACKABLE):
+            raise CannotStackError(
+                f"nn.{type(part).__name__} takes one user's weights, fedcast's own LSTM those of many"
+            )
+    one = _of_one(model)
+    many = torch.func.vmap(one, randomness="different")
+    if sample is not None:
+        try:
+            with without_dropout(model):
+                agree = _gradients_agree(many, one, model, sample)
+        except Exception as error:  # PyTorch's limits are not all known, nor of one kind
+            raise CannotStackError((str(error).strip() or type(error).__name__).splitlines()[0]) from error
+        if not agree:
+            raise CannotStackError(
+                "side by side, in batches filled up, they do not get the gradients that each gets alone"
+            )
+    return many
+
+
+def _of_one(model: nn.Module) -> Forward:
+    """The model as a function of one user's weights."""
+    places = {weight: place for place, weight in enumerate(model.parameters())}
+    # Once for each module that holds it: PyTorch cannot see under vmap which weights are shared, nor put back one that
+    # it replaced twice.
+    names = {
+        ".".join(filter(None, (path, name))): places[weight]
+        for path, module in model.named_modules()
+        for name, weight in module.named_parameters(recurse=False)
+    }
+
+    def one(weights: Weights, inputs: Tensor) -> Tensor:
+        own = {name: weights[place] for name, place in names.items()}
+        output: Tensor = torch.func.functional_call(model, own, (inputs,), tie_weights=False)
+        return output
+
+    return one
+
+
+def _gradients_agree(many: Forward, one: Forward, model: nn.Module, sample: Tensor) -> bool:
+    """Whether two users with weights of their own, in batches filled up as short ones are, get what each gets alone."""
+    users = [[weight.detach() * scale for weight in model.parameters()] for scale in (1.0, 0.5)]
+    both = [torch.stack(weights) for weights in zip(*users, strict=True)]
+    filled = torch.cat([sample, sample, torch.zeros_like(sample)]).expand(2, 3, *sample.shape[1:])
+    found = torch.func.grad(lambda at: many(at, filled)[:, 0].square().sum())(both)
+    alone = [torch.func.grad(lambda at: one(at, sample).square().sum())(user) for user in users]
+    expected = [torch.stack([gradient.to_dense() for gradient in pair]) for pair in zip(*alone, strict=True)]
+    return all(
+        torch.allclose(ours, right, rtol=0.01, atol=0.01 * float(right.abs().max()))
+        for ours, right in zip(found, expected, strict=True)
+    )
