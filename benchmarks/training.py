@@ -30,8 +30,8 @@ from fedcast.training import build_model
 from harness import Figure, run
 from others.workloads import WORKLOADS, Workload
 
-# Rounds of milliseconds are trained some at a time: after another way's turn the first finds the caches cold, which in
-# training, where round follows round, it would not. All ways get as many.
+# Rounds of milliseconds are trained some at a time: after another way's turn, or after a wait, a round finds the caches
+# cold and the core asleep, which in training, where round follows round, it would not. All ways get as many.
 _ROUNDS_PER_TURN = {"w3": 5}
 
 _MANY_PROCESSES = ("flower",)  # uses all cores there are; all others train in one process, kept on one core
@@ -75,17 +75,18 @@ class Way:
             raise RuntimeError(f"{self.name} ended early:\n" + self.log.read_text(encoding="utf-8")[-3000:])
         return json.loads(line)  # type: ignore[no-any-return]
 
-    def train(self) -> None:
-        """One round."""
+    def train(self, rounds: int = 1) -> None:
+        """Some rounds, one right after the other."""
         assert self.process.stdin is not None
-        self.process.stdin.write("\n")
+        self.process.stdin.write(f"{rounds}\n")
         self.process.stdin.flush()
-        answer = self.answer()
-        if self.losses:
-            self.seconds.append(answer["seconds"])
-        else:
-            self.first_s = answer["seconds"]
-        self.losses.append(answer["loss"])
+        for _ in range(rounds):
+            answer = self.answer()
+            if self.losses:
+                self.seconds.append(answer["seconds"])
+            else:
+                self.first_s = answer["seconds"]
+            self.losses.append(answer["loss"])
 
     def finish(self) -> None:
         """Wait for the end."""
@@ -142,8 +143,7 @@ def in_turns(work: Workload, commands: dict[str, list[str]], repeats: int) -> di
         ways = {name: start_way(name, command, work, folder, 1 + repeats, stack) for name, command in commands.items()}
         for _ in range(repeats // per_turn):
             for way in ways.values():
-                for _ in range(per_turn):
-                    way.train()
+                way.train(per_turn)
         for way in ways.values():
             way.finish()
     return ways

@@ -17,7 +17,7 @@ from others.workloads import WORKLOADS, Workload, checksum
 
 @dataclass
 class Turns:
-    """One program's rounds: waits until each may start, times it, tells its loss, and at the end sums up.
+    """One program's rounds: waits until some may start, times each, tells its loss, and at the end sums up.
 
     Every answer is one line of JSON on standard output; what frameworks print goes to standard error.
 
@@ -25,7 +25,7 @@ class Turns:
         work: what is trained.
         model: file with the untrained model.
         rounds: how many rounds.
-        waits: whether to wait for a line on standard input before each round.
+        waits: whether to wait for a line on standard input, how many rounds it may train, whenever those are done.
         way: which way of several the program knows, if it knows several.
     """
 
@@ -38,6 +38,7 @@ class Turns:
     losses: list[float] = field(default_factory=list)
     peak_mib: float | None = None
     _started: float = 0.0
+    _of_turn: int = 0
 
     def __post_init__(self) -> None:
         self._answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
@@ -49,8 +50,12 @@ class Turns:
 
     def start(self) -> None:
         """Wait for the turn; the clock runs from here."""
-        if self.waits and not sys.stdin.readline():
-            raise SystemExit("nobody is left to take turns with")
+        if self.waits and not self._of_turn:
+            line = sys.stdin.readline()
+            if not line:
+                raise SystemExit("nobody is left to take turns with")
+            self._of_turn = int(line)
+        self._of_turn -= 1
         self._started = time.perf_counter()
 
     def stop(self, loss: float) -> None:
@@ -87,7 +92,9 @@ def from_command_line(*ways: str) -> Turns:
     parser.add_argument("workload", choices=WORKLOADS)
     parser.add_argument("model", type=Path, help="the untrained model, as torch.save wrote it")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--in-turns", action="store_true", help="wait for a line on standard input before each round")
+    parser.add_argument(
+        "--in-turns", action="store_true", help="wait for lines on standard input: how many rounds next"
+    )
     options = parser.parse_args()
     way = options.way if ways else ""
     return Turns(WORKLOADS[options.workload], options.model, options.rounds, options.in_turns, way)
