@@ -34,7 +34,8 @@ from others.workloads import WORKLOADS, Workload
 # cold and the core asleep, which in training, where round follows round, it would not. All ways get as many.
 _ROUNDS_PER_TURN = {"w3": 5}
 
-_MANY_PROCESSES = ("flower",)  # uses all cores there are; all others train in one process, kept on one core
+# Not kept on the one core, as all others are: its processes never rest, and would disturb the others there.
+_MANY_PROCESSES = ("flower",)
 
 _HERE = Path(__file__).parent.resolve()
 _OURS = ("stacked", "compiled")
@@ -124,9 +125,8 @@ def start_way(name: str, command: list[str], work: Workload, folder: Path, round
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stack.enter_context(log.open("w", encoding="utf-8")),
         text=True, env=os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
-    if name not in _MANY_PROCESSES and hasattr(os, "sched_setaffinity"):
-        # A round of milliseconds that moves to another core finds none of its data there.
-        os.sched_setaffinity(process.pid, {max(os.sched_getaffinity(0))})
+    if name in _MANY_PROCESSES and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(process.pid, range(os.cpu_count() or 1))
     way = Way(name, process, log)
     stack.callback(way.end)
     way.answer()
@@ -185,7 +185,8 @@ def measure_workload(work: Workload, repeats: int, others: dict[str, str], *, co
         f"training.{work.name}_sps": Figure(work.samples / best.round_s, "samples/s", f"best engine, {device}"),
     }
     for name in others:
-        how = f"{ways[name].summary['version']}: {ways[name].told(work)}; ours ({best.told(work)})"
+        cores = ", on all cores" if name in _MANY_PROCESSES else ""
+        how = f"{ways[name].summary['version']}{cores}: {ways[name].told(work)}; ours ({best.told(work)})"
         figures[f"training.{work.name}_ratio_{name}"] = Figure(ways[name].round_s / best.round_s, "", how)
     return figures
 

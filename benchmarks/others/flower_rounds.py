@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from importlib.metadata import version
 
 os.environ["FLWR_TELEMETRY_ENABLED"] = os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
@@ -43,6 +44,8 @@ def server_of(turns: Turns) -> ServerApp:
     @server.main()  # type: ignore[untyped-decorator]
     def main(grid: Grid, context: Context) -> None:
         del context
+        while len(list(grid.get_node_ids())) < work.num_users:  # Flower itself now and then begins with fewer
+            time.sleep(0.1)
         strategy = FedAvg(
             fraction_train=work.per_round / work.num_users,
             fraction_evaluate=0.0,

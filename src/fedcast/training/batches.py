@@ -70,14 +70,12 @@ def batches_of(
     samples = np.zeros((lanes.length, lanes.count, batch_size), dtype=np.int64)
     weights = np.zeros((lanes.length, lanes.count, batch_size))
     step_in_epoch, slot = position // batch_size, position % batch_size
+    # All epochs at once, [epochs, samples].
+    keys = np.array([stream_key(seed, f"batches/{round_number}/{epoch}") for epoch in range(epochs)])
+    owner = row.astype(np.uint64) << (np.uint64(64) - _OWNER_BITS)
+    order = np.argsort(owner | (hash_words(key_of_sample, keys[:, None]) >> _OWNER_BITS), axis=1, kind="stable")
+    step = lanes.first[row] + step_in_epoch + np.arange(epochs)[:, None] * per_epoch[row]
     lane = lanes.lane[row]
-    batch_fill = np.minimum(sizes[row] - step_in_epoch * batch_size, batch_size)
-    for epoch in range(epochs):
-        key = hash_words(key_of_sample, stream_key(seed, f"batches/{round_number}/{epoch}"))
-        order = np.argsort(
-            (row.astype(np.uint64) << (np.uint64(64) - _OWNER_BITS)) | (key >> _OWNER_BITS), kind="stable"
-        )
-        step = lanes.first[row] + epoch * per_epoch[row] + step_in_epoch
-        samples[step, lane, slot] = held[order]
-        weights[step, lane, slot] = 1.0 / batch_fill
+    samples[step, lane, slot] = held[order]
+    weights[step, lane, slot] = 1.0 / np.minimum(sizes[row] - step_in_epoch * batch_size, batch_size)
     return Batches(samples, weights, steps)
