@@ -55,7 +55,7 @@ class Turns:
             if not line:
                 raise SystemExit("nobody is left to take turns with")
             self._of_turn = int(line)
-        self._of_turn -= 1
+        self._of_turn -= self.waits
         self._started = time.perf_counter()
 
     def stop(self, loss: float) -> None:

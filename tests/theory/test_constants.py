@@ -48,3 +48,9 @@ def test_problem_is_frozen() -> None:
     with pytest.raises(ValueError, match="read-only"):
         setting.divergences[0] = 0.0
     assert RoundsCurve(1.0, 1.0) == RoundsCurve(1.0, 1.0)
+
+
+def test_rows_of_single_precision_and_users_that_hold_and_weigh_nothing() -> None:
+    rows = np.random.default_rng(0).dirichlet(np.full(10, 0.1), 50).astype(np.float32)
+    assert divergences_of(rows) == pytest.approx(divergences_of(rows.astype(np.float64)))
+    assert divergences_of([[1, 0], [0, 1], [0, 0]], [0.5, 0.5, 0.0]).tolist() == [1.0, 1.0, 1.0]

@@ -100,6 +100,7 @@ def test_other_refusals() -> None:
         ([[0.5, 0.5], [0.5, 0.4]], None, "user 1"),
         ([[1.5, -0.5]], None, "user 0"),
         ([[float("nan"), 1.0]], None, "user 0"),
+        ([[0.5, 0.5], [float("nan"), 0.0]], [1.0, 0.0], "user 1"),
         ([[0.5, 0.5]], [0.5, 0.5], "one number per user, 1 in all"),
         ([[1.0, 0.0], [0.0, 1.0]], [0.5, 0.4], "a sum of 0.9"),
     ],

@@ -143,19 +143,24 @@ class Old(nn.Module):
 class Centred(nn.Module):
     """Samples of a batch depend on each other, and so on those that fill it up."""
 
-    def __init__(self):
+    def __init__(self, common=lambda flat: 0.5 * flat.mean(0), head=1.0):
         super().__init__()
-        self.out = nn.Linear(64, 4)
+        self.common, self.out = common, nn.Linear(64, 4)
+        with torch.no_grad():
+            for weight in self.out.parameters():
+                weight.mul_(head)
 
     def forward(self, inputs):
         flat = inputs.flatten(1)
-        return self.out(flat - 0.5 * flat.mean(0))
+        return self.out(flat - self.common(flat))
 
 
 UNSTACKABLE = {
     "sparse": (lambda: text_model(sparse=True), text_federation, "sparse"),
     "frequencies": (lambda: text_model(scale_grad_by_freq=True), text_federation, "each gets alone"),
     "samples that mix": (Centred, federation, "each gets alone"),
+    "samples that mix under a head of zeros": (lambda: Centred(head=0.0), federation, "each gets alone"),
+    "samples that mix by a maximum": (lambda: Centred(lambda flat: flat.amax(0)), federation, "each gets alone"),
     "old functions": (Old, federation, "setup_context"),
 }
 
@@ -175,6 +180,83 @@ def test_what_cannot_be_stacked_trains_one_after_the_other(case):
     assert losses[-1] < losses[0]
     with pytest.raises(FedcastError, match=f"cannot be stepped at once: .*{reason}.*; use auto or loop"):
         train(world(), model, settings(engine="stacked"))
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.out = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True), nn.Linear(8, 4)
+
+    def forward(self, inputs):
+        return self.out(self.layer(inputs.flatten(1, 2)).mean(1))
+
+
+def hooked():
+    layer = nn.Linear(64, 4)
+    layer.register_forward_hook(lambda _, __, output: output.tanh())
+    return nn.Sequential(nn.Flatten(), layer)
+
+
+def at_rest_in_part():
+    resting = nn.Dropout(0.5)
+    resting.eval()
+    return nn.Sequential(nn.Flatten(), resting, nn.Linear(64, 4))
+
+
+class Unused(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out, self.spare = nn.Linear(64, 4), nn.Parameter(torch.ones(3))
+
+    def forward(self, inputs):
+        return self.out(inputs.flatten(1))
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+@pytest.mark.parametrize("make", [Attention, hooked, at_rest_in_part, Unused])
+def test_models_of_many_kinds_are_stepped_side_by_side(make):
+    outcomes = []
+    for engine in ("loop", "stacked"):
+        torch.manual_seed(0)
+        outcomes.append(train(federation(), make(), settings(engine=engine, rounds=2, weight_decay=0.1), seed=3))
+    loop, stacked = outcomes
+    assert stacked.engine == "StackedEngine"
+    assert all(torch.allclose(a, b, atol=1e-9) for a, b in zip(loop.weights, stacked.weights, strict=True))
+
+
+def test_frozen_weights_and_wrong_scores_are_refused():
+    frozen = nn.Sequential(nn.Flatten(), nn.Linear(64, 4))
+    frozen[1].bias.requires_grad_(False)
+    with pytest.raises(FedcastError, match=r"'1\.bias': it does not require a gradient"):
+        train(federation(), frozen, settings())
+    with pytest.raises(FedcastError, match=r"shape \(1, 1, 8, 4\); expected \(1, 4\)"):
+        train(federation(), nn.Linear(8, 4), settings())
+
+
+def test_a_round_of_users_that_count_for_nothing_changes_nothing():
+    world = federation()
+    nothing = Federation(world.dataset, world.users, np.array([0, 0, 0, 0, 0, 9]), world.distributions)
+    dropped = {(number, 5) for number in (1, 2)}
+    outcome = train(nothing, build_model("mlp", (1, 8, 8), 4), settings(aggregation="own", rounds=2), dropped=dropped)
+    assert len(set(outcome.history.column("test_loss"))) == 1
+
+
+def test_dropout_repeats_after_an_interruption_though_users_change_and_steps_are_made_for_lanes(tmp_path, monkeypatch):
+    monkeypatch.setattr("fedcast.training.stacked.compiled", lambda step: step)  # as a GPU records, without the wait
+    world = federation(sizes=[7, 23, 10, 1, 15, 3, 30, 12, 8, 19, 2, 26, 5, 14])
+    asked = settings(engine="stacked", compile="always", rounds=6, participation=0.6, dropout_probability=0.4)
+
+    def trained(**interruption):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Flatten(), nn.Dropout(0.5), nn.Linear(64, 4))
+        return train(world, model, asked, seed=3, **interruption)
+
+    whole = trained()
+    for rounds in (1, 3, 4):
+        checkpoint, left = tmp_path / f"{rounds}.pt", iter([False] * (rounds - 1) + [True])
+        trained(checkpoint=checkpoint, should_stop=lambda left=left: next(left))
+        rest = trained(checkpoint=checkpoint)
+        assert all(torch.equal(a, b) for a, b in zip(whole.weights, rest.weights, strict=True))
 
 
 @pytest.mark.filterwarnings("ignore:There is a performance drop")

@@ -13,6 +13,7 @@ from fedcast.theory.checks import ROUNDING, require
 
 Floats = NDArray[np.float64]
 
+_SINGLE_PRECISION = 1e-5  # what rows of float32 may miss a sum of 1 by
 _LARGEST_DIVERGENCE = 2.0
 
 
@@ -152,11 +153,13 @@ def divergences_of(distributions: ArrayLike, weights: ArrayLike | None = None) -
         raise FedcastError(
             f"distributions: shape {rows.shape}, but it must be [K, Y], a row for each of 1 or more users"
         )
-    out = np.flatnonzero(~((rows >= 0).all(axis=1) & (np.abs(rows.sum(axis=1) - 1) <= ROUNDING)))
-    if len(out):
-        require(False, f"distributions of user {out[0]}", rows[out[0]].tolist(), "shares of 0 or more that sum to 1")
     shares = np.full(len(rows), 1 / len(rows)) if weights is None else np.asarray(weights, dtype=np.float64)
     _check_weights(shares, len(rows))
+    # A user that weighs nothing may hold nothing.
+    whole = (np.abs(rows.sum(axis=1) - 1) <= _SINGLE_PRECISION) | (shares == 0)
+    out = np.flatnonzero(~((rows >= 0).all(axis=1) & whole))
+    if len(out):
+        require(False, f"distributions of user {out[0]}", rows[out[0]].tolist(), "shares of 0 or more that sum to 1")
     distance: Floats = np.abs(rows - shares @ rows).sum(axis=1)
     return distance
 

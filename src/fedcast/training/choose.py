@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import sysconfig
@@ -31,6 +32,8 @@ _WORTH_COMPILING = 2e11
 # that is not compiled.
 _FILLS_A_CORE = 5e6
 
+_log = logging.getLogger(__name__)
+
 
 def choose_device(name: str) -> torch.device:
     """The device of that name; auto takes a GPU if there is one."""
@@ -51,6 +54,7 @@ def choose_engine(name: str, task: Task) -> Engine:
             raise FedcastError(
                 f"training.engine = stacked: users of this model cannot be stepped at once: {error}; use auto or loop"
             ) from error
+        _log.warning("users train one after the other, which takes longer: %s", error)
         return LoopEngine(task)
 
 

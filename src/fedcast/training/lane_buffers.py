@@ -74,7 +74,8 @@ class LaneBuffers:
     def run(self, users: Ints, lanes: Lanes, plan: Batches, current: Round) -> tuple[Tensors, Tensor]:
         """Train a block; what each user changed, and the sum of its losses."""
         if self.task.device.type == "cuda" and lanes.count not in self.graphs:
-            self.graphs[lanes.count] = self._recorded(lanes.count)
+            with torch.random.fork_rng([self.task.device]):  # steps on trial draw, and must not move what follows
+                self.graphs[lanes.count] = self._recorded(lanes.count)
         self._start(plan, current)
         change = [weight.new_empty(len(users), *weight.shape[1:]) for weight in self.weights]
         losses = self.losses.new_empty(len(users))

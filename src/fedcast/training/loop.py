@@ -56,7 +56,8 @@ class LoopEngine:
 
     def _correct(self, user: int, current: Round) -> None:
         for index, weight in enumerate(self.model.parameters()):
-            assert weight.grad is not None
+            if weight.grad is None:  # not used by the model
+                weight.grad = torch.zeros_like(weight)
             if self.task.rule.prox_weight:
                 weight.grad += self.task.rule.prox_weight * (weight.detach() - current.weights[index])
             if current.control:

@@ -111,6 +111,9 @@ def check_model(model: nn.Module, *, replace_batch_norm: bool = False) -> nn.Mod
         parent = model.get_submodule(path.rpartition(".")[0])
         groups = next(groups for groups in range(_NORM_GROUPS, 0, -1) if module.num_features % groups == 0)
         setattr(parent, path.rpartition(".")[2], nn.GroupNorm(groups, module.num_features))
+    frozen = next((name for name, weight in model.named_parameters() if not weight.requires_grad), None)
+    if frozen is not None:
+        raise FedcastError(f"model weight {frozen!r}: it does not require a gradient, but all weights are trained here")
     if any(True for _ in model.buffers()):
         name = next(name for name, _ in model.named_buffers())
         raise FedcastError(f"model buffer {name!r}: state that is not a weight is not sent or averaged; remove it")
@@ -128,10 +131,11 @@ def _image(name: str, shape: tuple[int, ...], least: int) -> tuple[int, int, int
 
 @contextmanager
 def without_dropout(model: nn.Module) -> Iterator[None]:
-    """Dropout and the like are for training alone."""
-    training = model.training
+    """The model as it is used: dropout and the like are for training alone."""
+    before = [(part, part.training) for part in model.modules()]
     model.eval()
     try:
         yield
     finally:
-        model.train(training)
+        for part, training in before:
+            part.training = training

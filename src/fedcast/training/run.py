@@ -25,8 +25,9 @@ from fedcast.training.device_data import to_device
 from fedcast.training.engine import BlockResult, Ints, Round, Task
 from fedcast.training.evaluate import score, user_accuracies
 from fedcast.training.history import History, Record
-from fedcast.training.models import check_model
+from fedcast.training.models import check_model, without_dropout
 from fedcast.training.participation import asked_users, participants
+from fedcast.training.sizing import one_sample
 
 if TYPE_CHECKING:
     from fedcast.data.dataset import Dataset
@@ -150,9 +151,19 @@ class _Run:
             compiled=worth_compiling(model, data, federation.users, training),
             bfloat16=training.precision == "bf16",
         )  # fmt: skip
+        self._check_scores()
         self.engine = choose_engine(training.engine, self.task)
         self.user_weights = aggregation_weights(federation.own_sizes, federation.users.sizes, training.aggregation)
         self.fingerprint = self._fingerprint()
+
+    def _check_scores(self) -> None:
+        with torch.no_grad(), without_dropout(self.model):
+            shape = tuple(self.model(one_sample(self.model, self.task.data)).shape)
+        classes = self.federation.dataset.num_classes
+        if len(shape) != 2 or shape[0] != 1 or shape[1] < classes:
+            raise FedcastError(
+                f"model: what it makes of one sample has the shape {shape}; expected (1, {classes}), a score a class"
+            )
 
     def _fingerprint(self) -> str:
         """A hash of all that decides the course of the run, so that a checkpoint is never mixed into another."""
@@ -186,12 +197,15 @@ class _Run:
         self, number: int, users: Ints, state: ServerState, controls: Tensors
     ) -> tuple[float | None, float | None]:
         """Local training of the users and one step of the server; mean training loss and drift."""
-        if len(users) == 0:
+        if not self.user_weights[users].any():  # nobody, or nobody that counts
             return None, None
         rate = self.training.learning_rate * self.training.learning_rate_decay ** (number - 1)
         current = Round(number, state.weights, rate, state.control, controls)
         total = Aggregate(state.weights, self.user_weights[users].sum())
-        torch.manual_seed(int(stream_key(self.seed, f"model/{number}")))
+        drawn = int(stream_key(self.seed, f"model/{number}"))
+        torch.default_generator.manual_seed(drawn)
+        if self.device.type == "cuda":
+            torch.cuda.manual_seed(drawn)
         self._add_changes(users, current, state, total)
         for control, moved in zip(state.control, total.control, strict=False):
             control.add_(moved)

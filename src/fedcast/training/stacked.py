@@ -30,8 +30,6 @@ _GPU_BYTES = 24 * 2**30
 # Changes wait for the end of their block; on a CPU a block of a few cache sizes is soon written and read again.
 _CHANGE_BYTES = {"cpu": 16 * 2**20, "cuda": 16 * 2**30}
 _MOST_USERS = 512
-# A step made for some lanes serves for up to half as many again before another is recorded or compiled.
-_SERVES = 1.5
 
 Step = Callable[..., None]
 
@@ -48,7 +46,6 @@ class StackedEngine:
         self.most = min(most, self.block)
         step = stacked_step(stacked_forward(task.model, task.device, one_sample(task.model, task.data)), task)
         self.step = compiled(step) if task.compiled else step
-        self.made: set[int] = set()
         self.last: tuple[Ints, Lanes] | None = None
         self.buffers: LaneBuffers | None = None
 
@@ -78,16 +75,14 @@ class StackedEngine:
         return self.last[1]
 
     def _count(self, useful: int) -> int:
-        """So many lanes, or where steps are made for a number of lanes, one that there is or that is a little more."""
+        """So many lanes, or where steps are recorded or compiled for a number of lanes, a round number of them.
+
+        Not one that there is already: a model draws lane by lane, and what it draws must not depend on rounds before.
+        """
         if self.task.device.type == "cpu" and not self.task.compiled:
             return useful
-        serving = [count for count in self.made if useful <= count <= _SERVES * useful]
-        if not serving:
-            # Round numbers, since what was compiled is kept by its shapes and found again by other runs.
-            grain = 1 << max(0, useful.bit_length() - 3)
-            serving = [min(self.most, -(-useful // grain) * grain)]
-            self.made.update(serving)
-        return min(serving)
+        grain = 1 << max(0, useful.bit_length() - 3)
+        return min(self.most, -(-useful // grain) * grain)
 
 
 def stacked_step(forward: Forward, task: Task) -> Step:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -34,8 +35,10 @@ def vmapped(model: nn.Module, sample: Tensor | None) -> Forward:
     many = torch.func.vmap(one, randomness="different")
     if sample is not None:
         try:
-            with without_dropout(model):
+            with without_dropout(model), _without_attention_kernel():
                 agree = _gradients_agree(many, one, model, sample)
+        except torch.OutOfMemoryError:
+            raise
         except Exception as error:  # PyTorch's limits are not all known, nor of one kind
             raise CannotStackError((str(error).strip() or type(error).__name__).splitlines()[0]) from error
         if not agree:
@@ -43,6 +46,17 @@ def vmapped(model: nn.Module, sample: Tensor | None) -> Forward:
                 "side by side, in batches filled up, they do not get the gradients that each gets alone"
             )
     return many
+
+
+@contextmanager
+def _without_attention_kernel() -> Iterator[None]:
+    """Of attention without dropout PyTorch takes a kernel that has no gradient."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
 
 
 def _of_one(model: nn.Module) -> Forward:
@@ -68,9 +82,10 @@ def _gradients_agree(many: Forward, one: Forward, model: nn.Module, sample: Tens
     """Whether two users with weights of their own, in batches filled up as short ones are, get what each gets alone."""
     users = [[weight.detach() * scale for weight in model.parameters()] for scale in (1.0, 0.5)]
     both = [torch.stack(weights) for weights in zip(*users, strict=True)]
-    filled = torch.cat([sample, sample, torch.zeros_like(sample)]).expand(2, 3, *sample.shape[1:])
-    found = torch.func.grad(lambda at: many(at, filled)[:, 0].square().sum())(both)
-    alone = [torch.func.grad(lambda at: one(at, sample).square().sum())(user) for user in users]
+    larger = 2 * sample + 1 if sample.is_floating_point() else torch.zeros_like(sample)
+    filled = torch.stack([torch.cat([sample, sample, larger])] * 2)
+    found = torch.func.grad(lambda at: many(at, filled)[:, 0].logsumexp(-1).sum())(both)
+    alone = [torch.func.grad(lambda at: one(at, sample).logsumexp(-1).sum())(user) for user in users]
     expected = [torch.stack([gradient.to_dense() for gradient in pair]) for pair in zip(*alone, strict=True)]
     return all(
         torch.allclose(ours, right, rtol=0.01, atol=0.01 * float(right.abs().max()))
