@@ -27,7 +27,8 @@ class _Convolution(torch.autograd.Function):
     """Convolution with stride 1 whose gradients are products of patches too.
 
     That of `unfold` adds up overlapping patches, once compiled by atomic additions: slower, in no fixed order, and too
-    coarse in bfloat16. Here both gradients are products with the same patches of the gradient that arrives.
+    coarse in bfloat16. Here both gradients are products with the same patches of the gradient that arrives; of a first
+    layer, whose inputs need none, that of the kernel is one with the fewer patches of the inputs.
     """
 
     @staticmethod
@@ -45,14 +46,14 @@ class _Convolution(torch.autograd.Function):
         size = kernel.shape[2:4]
         if not ctx.needs_input_grad[0]:
             patches = _patches(_windows(hidden, size, ctx.padding))
-            return None, torch.bmm(gradient.flatten(2), patches.flatten(1, 3).flatten(2).mT).view_as(kernel), None
+            return None, torch.bmm(gradient.flatten(2), patches.mT).view_as(kernel), None
         around = [side - 1 - pad for side, pad in zip(size, ctx.padding, strict=True)]
         # What a place of the kernel put into an output comes back from it, so that places count backwards.
         turned = _windows(gradient, size, around).permute(0, 1, 5, 6, 2, 3, 4).flip(2, 3)
         returned = turned.flatten(1, 3).flatten(2)  # [U, O·kh·kw, B·H·W]
-        of_hidden = torch.bmm(kernel.flatten(1, 3).mT, returned).view_as(hidden)
-        of_kernel = torch.bmm(returned, hidden.flatten(2).mT).view_as(kernel)
-        return of_hidden, of_kernel, None
+        hidden_gradient = torch.bmm(kernel.flatten(1, 3).mT, returned).view_as(hidden)
+        kernel_gradient = torch.bmm(returned, hidden.flatten(2).mT).view_as(kernel)
+        return hidden_gradient, kernel_gradient, None
 
 
 def _padded(images: Tensor, padding: Sequence[int]) -> Tensor:
@@ -72,12 +73,11 @@ def _windows(images: Tensor, size: Sequence[int], padding: Sequence[int]) -> Ten
 
 
 def _patches(windows: Tensor) -> Tensor:
-    """To [U, kh, kw, C, B, H', W'], in the order of a kernel's values."""
-    return windows.permute(0, 5, 6, 1, 2, 3, 4)
+    """To [U, kh·kw·C, B·H'·W'] (a copy), in the order of a kernel's values."""
+    return windows.permute(0, 5, 6, 1, 2, 3, 4).flatten(1, 3).flatten(2)
 
 
 def _product(kernel: Tensor, windows: Tensor) -> Tensor:
     """[U, O, kh, kw, C] and windows to [U, O, B, H', W']."""
-    patches = _patches(windows)
-    images: Tensor = torch.bmm(kernel.flatten(2), patches.flatten(1, 3).flatten(2)).unflatten(2, patches.shape[4:])
+    images: Tensor = torch.bmm(kernel.flatten(2), _patches(windows)).unflatten(2, windows.shape[2:5])
     return images
