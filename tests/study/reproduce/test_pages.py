@@ -74,33 +74,38 @@ def cells_of(**columns):
     """Cells of table 2 at Dir 0.1, of FedAvg, SCC and blend unless said otherwise."""
     count = len(columns["accuracy"])
     fixed = {"dataset": ["cifar10"] * count, "alpha": [0.1] * count, "ratio": [0.1] * count}
-    return fixed | {"rule": ["none", "scc", "blend"], "received_samples": [0.0] * count} | columns
+    rest = {name: [None] * count for name in ("gain", "gain_half_width", "paper_gain")}
+    return fixed | rest | {"rule": ["none", "scc", "blend"], "received_samples": [0.0] * count} | columns
 
 
 def test_table2_has_ours_the_paper_and_the_difference():
     cells = cells_of(
         dataset=["mnist"] * 3, ratio=[0.1, 0.1, 0.05], rule=["none", "blend", "blend"],
         accuracy=[96.5, 98.0, 97.0], half_width=[0.1, 0.2, 0.3], seeds=[5, 3, 5], late_accuracy=[96.0, 97.0, 96.0],
-        paper=[96.17, None, None], difference=[0.33, None, None],
+        paper=[96.17, None, None], difference=[0.33, None, None], gain=[None, 1.4, 0.5],
+        gain_half_width=[None, 0.25, 0.1],
     )  # fmt: skip
     table = summary("table2", result_of(tables={"cells": cells}))
-    assert table["accuracy, %"] == ["MNIST, Dir 0.1, 10% shared", "", "", "", "MNIST, Dir 0.1, 5% shared", ""]
-    assert table["whose"] == ["ours, 5 seeds", "paper", "difference", "samples received", "ours, 5 seeds",
-                              "samples received"]  # fmt: skip
-    assert table["FedAvg"] == ["96.50 ± 0.10", "96.17", "+0.33", "0", "–", "–"]
-    assert table["blend"][:3] == ["98.00 ± 0.20 (3 seeds)", "–", "–"]
-    assert table["DACA"] == ["–"] * 6
+    assert table["accuracy, %"] == ["MNIST, Dir 0.1, 10% shared", *[""] * 5, "MNIST, Dir 0.1, 5% shared", "", ""]
+    whose = ["ours, 5 seeds", "paper", "difference", "ours over FedAvg, seed by seed", "paper over FedAvg",
+             "samples received"]  # fmt: skip
+    assert table["whose"] == [*whose, whose[0], whose[3], whose[5]]
+    assert table["FedAvg"] == ["96.50 ± 0.10", "96.17", "+0.33", "–", "–", "0", "–", "–", "–"]
+    assert table["blend"][:4] == ["98.00 ± 0.20 (3 seeds)", "–", "–", "+1.40 ± 0.25"]
+    assert table["blend"][6:8] == ["97.00 ± 0.30", "+0.50 ± 0.10"]
+    assert table["DACA"] == ["–"] * 9
 
 
-def test_one_seed_shows_the_last_ten_rounds_and_the_paper_is_never_left_out():
+def test_few_seeds_show_the_last_ten_rounds_and_the_paper_is_never_left_out():
     cells = cells_of(
         accuracy=[65.7, None, 69.9], half_width=[None] * 3, seeds=[1, 0, 1], late_accuracy=[66.2, None, 69.2],
         paper=[67.72, 74.0, None], difference=[-2.02, None, None], received_samples=[0.0, None, 5886.0],
+        paper_gain=[None, 6.28, None],
     )  # fmt: skip
     table = summary("table2", result_of(tables={"cells": cells}))
     assert table["whose"][:3] == ["ours, 1 seed", "ours, mean of the last 10 rounds", "paper"]
-    assert table["FedAvg"] == ["65.70", "66.20", "67.72", "-2.02", "0"]
-    assert table["SCC"] == ["–", "–", "74.00", "–", "–"]
+    assert table["FedAvg"] == ["65.70", "66.20", "67.72", "-2.02", "–", "–", "0"]
+    assert table["SCC"] == ["–", "–", "74.00", "–", "–", "+6.28", "–"]
     none = {name: [None] * 3 for name in ("accuracy", "half_width", "late_accuracy", "difference", "received_samples")}
     table = summary("table2", result_of(tables={"cells": cells_of(**none, seeds=[0] * 3, paper=cells["paper"])}))
     assert table["whose"] == ["paper; ours not run"]

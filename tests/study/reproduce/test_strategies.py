@@ -62,7 +62,12 @@ def test_table2_sets_the_paper_beside_ours(job):
     # Five seeds 0.04 points apart: t = 2.776, standard error 0.04·√2.5/√5.
     assert cell["half_width"] == [pytest.approx(2.776 * 0.04 * np.sqrt(2.5) / np.sqrt(5), rel=1e-3)]
     assert cell["late_accuracy"] == cell["accuracy"]
-    assert where(result.tables["cells"], alpha=0.1, ratio=0.05, rule="daca")["paper"] == [None]
+    assert (cell["gain"], cell["paper_gain"]) == ([None], [None])
+    half, daca = (where(result.tables["cells"], alpha=0.1, ratio=ratio, rule="daca") for ratio in (0.05, 0.1))
+    # FedAvg has no ratio: runs at half of it are compared with the same ones.
+    assert half["gain"] == daca["gain"][:1] == [pytest.approx(1.0)]
+    assert (half["paper"], half["paper_gain"]) == ([None], [None])
+    assert daca["paper_gain"][0] == pytest.approx(97.98 - 96.17)
     assert where(result.tables["cells"], ratio=0.05, rule="none")["rule"] == []
     said = {verdict.claim: verdict.holds for verdict in result.verdicts}
     assert said["FedAvg and DACA end within 1.5 points of the paper on MNIST at Dir 0.1"] == "yes"

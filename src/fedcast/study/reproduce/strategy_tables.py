@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from fedcast.study.reproduce.over_seeds import LAST_ROUNDS
@@ -13,6 +13,7 @@ from fedcast.study.reproduce.wording import ABSENT, counted, number
 Row = dict[str, str]
 _LATE = f"mean of the last {LAST_ROUNDS} rounds"
 _RECEIVED = "samples received"
+_ENOUGH_SEEDS = 5
 
 
 def fig4_table(result: Result) -> list[Row]:
@@ -29,7 +30,7 @@ def fig4_table(result: Result) -> list[Row]:
                 some, lambda row: _percent(row["accuracy"], row["accuracy_half_width"])
             )
         }
-        if 1 in some["seeds"]:
+        if _few(some["seeds"]):
             lines[_LATE] = _by_strategy(some, lambda row: _percent(row["late_accuracy"]))
         lines[_RECEIVED] = _received(some)
         rows += [{"accuracy, %": head, **cells} for head, cells in lines.items()]
@@ -51,19 +52,20 @@ def table2_table(result: Result) -> list[Row]:
 
 
 def _table2_lines(cells: Columns) -> dict[str, Row]:
-    ran, printed = any(cells["seeds"]), any(cells["paper"])
-    lines = {}
-    if ran:
-        seeds = counted(max(cells["seeds"]), "seed")
-        lines[f"ours, {seeds}"] = _with_seeds(cells, lambda row: number(row["accuracy"], ".2f", row["half_width"]))
-    if 1 in cells["seeds"]:
+    if not any(cells["seeds"]):
+        return {"paper; ours not run": _by_strategy(cells, lambda row: number(row["paper"], ".2f"))}
+    seeds = counted(max(cells["seeds"]), "seed")
+    lines = {f"ours, {seeds}": _with_seeds(cells, lambda row: number(row["accuracy"], ".2f", row["half_width"]))}
+    if _few(cells["seeds"]):
         lines[f"ours, {_LATE}"] = _by_strategy(cells, lambda row: number(row["late_accuracy"], ".2f"))
-    if printed:
-        lines["paper" if ran else "paper; ours not run"] = _by_strategy(cells, lambda row: number(row["paper"], ".2f"))
-    if ran and printed:
+    if any(cells["paper"]):
+        lines["paper"] = _by_strategy(cells, lambda row: number(row["paper"], ".2f"))
         lines["difference"] = _by_strategy(cells, lambda row: number(row["difference"], "+z.2f"))
-    if ran:
-        lines[_RECEIVED] = _received(cells)
+    gains = _by_strategy(cells, lambda row: number(row["gain"], "+z.2f", row["gain_half_width"]))
+    lines["ours over FedAvg, seed by seed"] = gains
+    if any(cells["paper"]):
+        lines["paper over FedAvg"] = _by_strategy(cells, lambda row: number(row["paper_gain"], "+z.2f"))
+    lines[_RECEIVED] = _received(cells)
     return lines
 
 
@@ -99,6 +101,11 @@ def algorithms_table(result: Result) -> list[Row]:
         }
         for row in _rows_of(result.tables["ends"])
     ]
+
+
+def _few(seeds: Sequence[int]) -> bool:
+    """Whether single rounds still show in a mean over seeds."""
+    return 0 < max(seeds) < _ENOUGH_SEEDS
 
 
 def _received(rows: Columns) -> Row:

@@ -12,7 +12,7 @@ from fedcast.study.reproduce.drawing import dress, new_figure
 from fedcast.study.reproduce.fig4 import by_rule
 from fedcast.study.reproduce.gains import NOT_WORSE, ahead_verdicts, gains_over, larger_gain, on_common_seeds
 from fedcast.study.reproduce.job import Job
-from fedcast.study.reproduce.over_seeds import late_accuracy, mean_of, run_row
+from fedcast.study.reproduce.over_seeds import differences, late_accuracy, mean_of, run_row
 from fedcast.study.reproduce.result import Columns, Result, Verdict, columns_of, where
 from fedcast.study.reproduce.settings import (
     DATASETS,
@@ -79,7 +79,7 @@ def data(job: Job) -> Result:
     }
     check_some([run for found in runs.values() for run in found])
     cells = columns_of(
-        _cell(dataset, alpha, ratio, rule, some)
+        _cell(dataset, alpha, ratio, rule, some, by_rule(runs[dataset, alpha, RATIO]).get("none", []))
         for (dataset, alpha, ratio), found in runs.items()
         for rule, some in _with_printed(dataset, ratio, by_rule(found)).items()
     )
@@ -137,10 +137,14 @@ def _not_run(runs: dict[tuple[str, float, float], list[Trained]]) -> list[str]:
     return [f"Not run: {', '.join(missing)}."] if missing else []
 
 
-def _cell(dataset: str, alpha: float, ratio: float, rule: str, runs: list[Trained]) -> dict[str, Any]:
+def _cell(
+    dataset: str, alpha: float, ratio: float, rule: str, runs: list[Trained], fedavg: list[Trained]
+) -> dict[str, Any]:
     accuracy = mean_of(100 * run.accuracy for run in runs) if runs else None
-    printed = PAPER_ACCURACY[dataset].get(rule)
-    paper = printed[DIRICHLET.index(alpha)] if printed and ratio == RATIO else None
+    gains = differences(runs, fedavg, lambda run: 100 * run.accuracy) if rule != "none" else []
+    gain = mean_of(gains) if gains else None
+    printed = {name: values[DIRICHLET.index(alpha)] for name, values in PAPER_ACCURACY[dataset].items()}
+    paper = printed.get(rule) if ratio == RATIO else None
     return {
         "dataset": dataset,
         "alpha": alpha,
@@ -152,6 +156,9 @@ def _cell(dataset: str, alpha: float, ratio: float, rule: str, runs: list[Traine
         "late_accuracy": _mean(runs, lambda run: 100 * late_accuracy(run)),
         "paper": paper,
         "difference": None if paper is None or accuracy is None else accuracy.mean - paper,
+        "gain": gain and gain.mean,
+        "gain_half_width": gain and gain.half_width,
+        "paper_gain": None if paper is None or rule == "none" else paper - printed["none"],
         "emd_after": _mean(runs, lambda run: run.facts["emd_after"]),
         "sent_samples": _mean(runs, lambda run: run.facts["sent_samples"]),
         "received_samples": _mean(runs, lambda run: run.facts["received_samples"]),
