@@ -63,7 +63,7 @@ def main(folder: Path, dataset: str, target: float) -> None:
     runs = read(folder, target)
     name = f"{dataset}-{target}"
     save_runs(runs, folder / f"table-{target}.csv")
-    fit = fit_runs(runs, target, name, source=f"{len(runs)} runs of {dataset}, studies/rounds")
+    fit = fit_runs(runs, target, name, dataset=dataset, source=f"{len(runs)} runs of {dataset}, studies/rounds")
     save_fit(fit, FITS / f"{name}.json")
     met = [run for run in runs if run.rounds > 0]
     for form, model in fit.models.items():

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.optimize import curve_fit, least_squares
+from sklearn.isotonic import IsotonicRegression
 
 from fedcast.allocation import RoundsFit, fit_accuracy, fit_rounds, load_fit, load_rounds, save_fit
 from fedcast.allocation.fit_files import fit_from_json, fit_to_json
@@ -83,6 +84,31 @@ def test_skews_and_targets_out_of_reach_are_refused():
     aiming.check_target(1.0)
     with pytest.raises(FedcastError, match=r"rounds.target_accuracy: 0.95 is above the 0.93\d+ .* 1.5"):
         aiming.check_target(1.5)
+
+
+def test_accuracy_is_the_nearest_falling_curve():
+    draw = np.random.default_rng(3)
+    skew = draw.choice(np.linspace(0, 1.8, 12), 40)
+    accuracy = np.clip(0.98 - 0.2 * np.maximum(skew - 1.4, 0) + 0.01 * draw.standard_normal(40), 0, 1)
+    by_sklearn = IsotonicRegression(increasing=False).fit(skew, accuracy)
+    found = fit_accuracy(skew, accuracy)
+    asked = np.unique(np.concatenate([skew, draw.uniform(skew.min(), skew.max(), 50)]))
+    np.testing.assert_allclose([found.at(one) for one in asked], by_sklearn.predict(asked), atol=1e-12)
+    assert found.at(5.0) == found.accuracy[-1]
+
+
+@pytest.mark.parametrize(
+    ("name", "met_up_to", "missed_from"),
+    [("mnist-0.95", 1.729, 1.74), ("mnist-0.97", 1.65, 1.66), ("digits-0.85", 1.77, 1.79), ("digits-0.9", 1.7, 1.72)],
+)
+def test_shipped_fits_refuse_a_target_where_training_collapses(name, met_up_to, missed_from):
+    fit = load_fit(name)
+    model = fit.model("paper")
+    for skew, ended in zip(fit.runs["emd"], fit.runs["accuracy"], strict=True):
+        assert model.accuracy.at(skew) == pytest.approx(ended, abs=0.025)
+    model.check_target(met_up_to)
+    with pytest.raises(FedcastError, match="rounds.target_accuracy: .* is above the"):
+        model.check_target(missed_from)
 
 
 @pytest.mark.parametrize("form", ["paper", "theory"])
@@ -189,25 +215,26 @@ def test_a_fit_survives_its_file(tmp_path):
         )
         for form in ("paper", "theory")
     }
-    fit = RoundsFit("mine", models, {"skew": skew.tolist()})
+    fit = RoundsFit("mine", models, {"skew": skew.tolist()}, "digits")
     save_fit(fit, tmp_path / "mine.json")
     assert [entry.name for entry in tmp_path.iterdir()] == ["mine.json"]
     again = load_rounds(Rounds(fit=str(tmp_path / "mine.json"), form="theory", target_accuracy=0.9))
     assert again.rounds(1.0) == pytest.approx(25.0, rel=1e-6)
     assert again.round_scale == 1.0
     assert again.accuracy is not None
-    assert again.accuracy.at(1.0) == pytest.approx(0.96, abs=1e-4)
+    assert again.accuracy.at(skew[8]) == pytest.approx(0.98 - 0.02 * skew[8] ** 2)
     assert len(again.samples) == 5
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda d: d.update(version=9), "version 9, this fedcast reads version 1"),
+        (lambda d: d.update(version=9), "version 9, this fedcast reads version 2"),
         (lambda d: d.pop("forms"), "damaged .KeyError: 'forms'"),
         (lambda d: d["forms"]["paper"].update(beta=[1, 2]), "damaged .ValueError"),
         (lambda d: d["forms"].update(cubic=d["forms"]["paper"]), "damaged .KeyError: 'cubic'"),
         (lambda d: d.update(forms={}), "has no form"),
+        (lambda d: d.update(accuracy={"skew": [1, 2], "accuracy": [0.8, 0.9], "nmse": 0}), "damaged .*not falling"),
     ],
 )
 def test_damaged_files_are_refused(change, words):

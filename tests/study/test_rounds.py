@@ -50,7 +50,7 @@ def test_runs_out_and_in(tmp_path):
 def test_a_target_that_is_not_met_is_refused():
     never = [RoundsRun(0.5, "none", 0.0, 0, 1.0, 0.2, 0.0, -1, 0.8)] * 6
     with pytest.raises(FedcastError, match=r"0 of 6 runs met it \(best 0.800\)"):
-        fit_runs(never, 0.95, "x")
+        fit_runs(never, 0.95, "x", dataset="mnist")
 
 
 def test_fit_rounds_from_training_to_plan(tmp_path, capsys, monkeypatch):

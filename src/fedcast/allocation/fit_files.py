@@ -17,7 +17,7 @@ from fedcast.errors import FedcastError, OutsideFitError
 from fedcast.scenario import Rounds
 from fedcast.writing import written_aside
 
-VERSION = 1
+VERSION = 2
 _DIGITS = 8
 
 
@@ -29,11 +29,13 @@ class RoundsFit:
         name: of the fit.
         models: by form; all with the same target.
         runs: the data behind it, columns by name; empty where they are not known.
+        dataset: that the runs trained on.
     """
 
     name: str
     models: Mapping[FormName, RoundsModel]
     runs: Mapping[str, list[float]]
+    dataset: str
 
     def model(self, form: FormName, round_scale: float = 1.0) -> RoundsModel:
         """The model of one form.
@@ -115,12 +117,17 @@ def fit_to_json(fit: RoundsFit) -> str:
     document = {
         "version": VERSION,
         "name": fit.name,
+        "dataset": fit.dataset,
         "target_accuracy": first.target_accuracy,
         "measure": first.measure,
         "source": first.source,
         "accuracy": None
         if accuracy is None
-        else {"coefficients": _numbers(accuracy.coefficients), "nmse": _number(accuracy.nmse)},
+        else {
+            "skew": _numbers(accuracy.skew),
+            "accuracy": _numbers(accuracy.accuracy),
+            "nmse": _number(accuracy.nmse),
+        },
         "forms": {form: _model_to_json(model) for form, model in fit.models.items()},
         "runs": {column: _numbers(values) for column, values in fit.runs.items()},
     }
@@ -141,7 +148,7 @@ def fit_from_json(text: str, where: str = "fit") -> RoundsFit:
         )
     try:
         models = {form: _model_from_json(form, entry, document) for form, entry in document["forms"].items()}
-        fit = RoundsFit(document["name"], models, document["runs"])
+        fit = RoundsFit(document["name"], models, document["runs"], str(document["dataset"]))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise FedcastError(
             f"rounds.fit {where}: it is damaged ({type(error).__name__}: {error}); make the fit again with "
@@ -183,11 +190,17 @@ def _model_from_json(form: FormName, entry: Mapping[str, Any], document: Mapping
         samples=_array(entry["samples"], (len(entry["samples"]), width)),
         relative_noise=float(entry["relative_noise"]),
         rejected=int(entry["rejected"]),
-        accuracy=None
-        if accuracy is None
-        else AccuracyFit(_array(accuracy["coefficients"], (3,)), float(accuracy["nmse"])),
+        accuracy=None if accuracy is None else _accuracy_from_json(accuracy),
         source=document["source"],
     )
+
+
+def _accuracy_from_json(entry: Mapping[str, Any]) -> AccuracyFit:
+    knots = (len(entry["skew"]),)
+    skew, accuracy = (_array(entry[name], knots) for name in ("skew", "accuracy"))
+    if not len(skew) or (np.diff(skew) < 0).any() or (np.diff(accuracy) > 0).any():
+        raise ValueError("accuracy is not falling over ascending skews")
+    return AccuracyFit(skew, accuracy, float(entry["nmse"]))
 
 
 def _array(values: Any, shape: tuple[int, ...]) -> np.ndarray:

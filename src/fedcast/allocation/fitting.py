@@ -1,6 +1,6 @@
 r"""Make a rounds model from training runs: robust least squares, how well it fits, and a bootstrap of its parameters.
 
-All fits are in logarithms of rounds, so that a run of 20 rounds counts as much as one of 500, with the loss
+Rounds are fitted in logarithms, so that a run of 20 rounds counts as much as one of 500, with the loss
 :math:`2(\sqrt{1 + z^2} - 1)` (``soft_l1``): a run far off pulls with a constant force instead of a growing one.
 """
 
@@ -18,9 +18,8 @@ from fedcast.errors import FedcastError
 from fedcast.heterogeneity import Floats
 from fedcast.random import generator
 
-# Errors of the logarithm (of the accuracy) from which a run counts as far off.
+# Errors of the logarithm from which a run counts as far off.
 _LOG_SCALE = 0.1
-_ACCURACY_SCALE = 0.005
 _TINY = 1e-12
 # How far beyond the largest rounds seen a fit may be believed.
 _BELIEF = 5.0
@@ -124,15 +123,18 @@ def nmse(actual: ArrayLike, predicted: ArrayLike) -> float:
 
 
 def fit_accuracy(skew: ArrayLike, accuracy: ArrayLike) -> AccuracyFit:
-    """Fit final accuracy against skew, falling and concave.
+    """Fit final accuracy against skew: of all falling curves the one nearest to the runs (isotonic regression).
+
+    No formula: accuracy hardly falls over most skews and collapses over the last few, which no low polynomial follows.
 
     Args:
         skew: float[R], average skew of each run.
         accuracy: float[R], accuracy each run ended with, in [0, 1].
 
     Example:
-        >>> fit_accuracy([0.0, 0.5, 1.0, 1.5], [0.98, 0.97, 0.94, 0.89]).coefficients.round(3).tolist()
-        [0.98, 0.0, 0.04]
+        >>> falling = fit_accuracy([0.0, 0.5, 1.0, 1.0, 1.5], [0.97, 0.98, 0.93, 0.95, 0.89])
+        >>> falling.skew.tolist(), falling.accuracy.round(3).tolist()
+        ([0.0, 0.5, 1.0, 1.5], [0.975, 0.975, 0.94, 0.89])
     """
     where, reached = np.asarray(skew, dtype=np.float64), np.asarray(accuracy, dtype=np.float64)
     if where.shape != reached.shape or where.ndim != 1 or len(np.unique(where)) < 3:
@@ -140,12 +142,18 @@ def fit_accuracy(skew: ArrayLike, accuracy: ArrayLike) -> AccuracyFit:
             f"accuracy fit: {where.shape} skews and {reached.shape} accuracies; expected as many of each, at three "
             f"different skews at least"
         )
-    if not ((reached >= 0) & (reached <= 1)).all():
-        raise FedcastError(f"accuracy fit: {reached.min()} to {reached.max()} is no range of accuracies in [0, 1]")
-    columns = np.stack([np.ones_like(where), -where, -(where**2)], axis=1)
-    shape = _Shape(np.array([reached.max(), 0.01, 0.01]), np.zeros(3), np.array([1.0, np.inf, np.inf]), lambda x: x)
-    found = _least_squares(lambda x: (columns @ x - reached) / _ACCURACY_SCALE, shape)
-    return AccuracyFit(found, nmse(reached, columns @ found))
+    if not (np.isfinite(where) & (reached >= 0) & (reached <= 1)).all():
+        raise FedcastError(
+            f"accuracy fit: skews {where.min()} to {where.max()}, accuracies {reached.min()} to {reached.max()}; "
+            f"expected finite skews and accuracies in [0, 1]"
+        )
+    from scipy.optimize import isotonic_regression
+
+    at, place, count = np.unique(where, return_inverse=True, return_counts=True)
+    falling = isotonic_regression(np.bincount(place, reached) / count, weights=count, increasing=False)
+    # Within a block the curve is level: its two ends say it all.
+    knots = np.unique([falling.blocks[:-1], falling.blocks[1:] - 1])
+    return AccuracyFit(at[knots], falling.x[knots], nmse(reached, falling.x[place]))
 
 
 def _checked_runs(skew: ArrayLike, shift: ArrayLike | None, rounds: ArrayLike, form: FormName) -> Runs:

@@ -31,24 +31,26 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class AccuracyFit:
-    r"""Final accuracy against skew, :math:`A(D) = a_0 - a_1 D - a_2 D^2` with :math:`a_1, a_2 \ge 0`.
+    """Final accuracy against skew, falling, in straight lines from knot to knot.
 
     Attributes:
-        coefficients: float64[3].
+        skew: float64[N], knots, ascending.
+        accuracy: float64[N], at each of them, not rising.
         nmse: squared error over the variance of the accuracies.
     """
 
-    coefficients: Floats
+    skew: Floats
+    accuracy: Floats
     nmse: float
 
     def at(self, skew: float) -> float:
-        """Final accuracy at an average skew.
+        """Final accuracy at an average skew; beyond the knots that of the nearest.
 
         Example:
-            >>> round(AccuracyFit(np.array([0.99, 0.01, 0.02]), 0.0).at(1.0), 2)
+            >>> round(AccuracyFit(np.array([0.5, 1.5]), np.array([0.98, 0.94]), 0.0).at(1.0), 2)
             0.96
         """
-        return float(self.coefficients @ (1.0, -skew, -(skew**2)))
+        return float(np.interp(skew, self.skew, self.accuracy))
 
 
 @dataclass(frozen=True, eq=False)

@@ -61,7 +61,8 @@ def fit_rounds(
         found = run_grid(scenario, degrees, rules.split(","), range(seeds), data_dir=data_dir, progress=show)
         if runs is not None:
             save_runs(found, runs)
-    fit = fit_runs(found, target, out.stem, source=f"{len(found)} runs of {scenario.data.dataset}")
+    dataset = scenario.data.dataset
+    fit = fit_runs(found, target, out.stem, dataset=dataset, source=f"{len(found)} runs of {dataset}")
     save_fit(fit, out)
     _show(console, fit)
     console.print(f"wrote {out}; use it with --set rounds.fit={out} --set rounds.target_accuracy={target}")

@@ -119,7 +119,8 @@ def _figures(made: SharingPlan) -> list[str]:
     lines = [
         f"average EMD {made.emd_before:.4f} → {made.emd_after:.4f}, JS {made.js_before:.4f} → {made.js_after:.4f}, "
         f"shift of the mixture {made.shift:.4f}",
-        f"expected rounds {made.rounds_without:,.0f} → {made.rounds:,.0f} (fit {made.fit})",
+        f"expected rounds {made.rounds_without:,.0f} → {made.rounds:,.0f} to "
+        f"{made.scenario.rounds.target_accuracy:.4g} accuracy ({_fit(made)})",
         f"task {made.delay_without_s:,.4g} s → {delay.total_s:,.4g} s, {made.speed_up:.2f} times sooner: sharing "
         f"{delay.sharing_s:,.3g}, download {delay.download_s:,.3g}, compute {delay.compute_s:,.3g}, "
         f"upload {delay.upload_s:,.3g}",
@@ -129,3 +130,12 @@ def _figures(made: SharingPlan) -> list[str]:
     if left_out:
         lines.append(f"{left_out:,} users cannot take part within their energy budget and are left out")
     return lines
+
+
+def _fit(made: SharingPlan) -> str:
+    """Which fit and form rounds come from, and of which data where these are others."""
+    from fedcast.allocation import load_fit
+
+    source, planned = load_fit(made.fit).dataset, made.scenario.data.dataset
+    foreign = "" if source == planned else f", made on {source}: for your own data see `fedcast fit-rounds`"
+    return f"fit {made.fit}, form {made.scenario.rounds.form}{foreign}"

@@ -100,9 +100,9 @@ def _run(scenario: Scenario, share: float, rule: str, seed: int, data_dir: Path 
 
 
 def fit_runs(
-    runs: Sequence[RoundsRun], target_accuracy: float, name: str, source: str = "", seed: int = 0
+    runs: Sequence[RoundsRun], target_accuracy: float, name: str, *, dataset: str, source: str = "", seed: int = 0
 ) -> RoundsFit:
-    """Fit all three forms to runs that met the target, and final accuracy to all of them."""
+    """Fit all three forms to runs on one dataset that met the target, and final accuracy to all of them."""
     met = [run for run in runs if run.rounds > 0]
     if len(met) < 4:
         best = max((run.accuracy for run in runs), default=0.0)
@@ -128,7 +128,8 @@ def fit_runs(
     columns = {
         item.name: [getattr(run, item.name) for run in runs] for item in fields(RoundsRun) if item.name != "rule"
     }
-    return RoundsFit(name, models, {key: [float(value) for value in values] for key, values in columns.items()})
+    numbers = {key: [float(value) for value in values] for key, values in columns.items()}
+    return RoundsFit(name, models, numbers, dataset)
 
 
 def save_runs(runs: Sequence[RoundsRun], path: Path) -> Path:

@@ -139,10 +139,10 @@ def test_fig6_accuracy_is_judged_with_and_without_sharing(shared_ends, answer):
     assert "+1.00 (p = 0) over runs without sharing" in verdict.evidence
 
 
-def test_fig6_says_where_the_parabola_is_wrong():
+def test_fig6_says_where_the_curve_of_accuracies_is_wrong():
     runs = [run_of(0.5, 1.0, 1, 0.97), run_of(1.0, 1.8, 1, 0.8)]
-    note = fig6._accuracy_note(runs, AccuracyFit(np.array([0.98, 0.0, 0.01]), 0.9))
-    assert "NMSE 0.90" in note
+    note = fig6._accuracy_note(runs, AccuracyFit(np.array([1.0, 1.8]), np.array([0.97, 0.948]), 0.9))
+    assert "NMSE 0.900" in note
     assert "off most at EMD 1.80, by +14.8 points" in note
 
 

@@ -67,11 +67,10 @@ def data(job: Job) -> Result:
         | {f"rounds_to_{target}": run.rounds_to(target) for target in targets(job)}
         for run in runs
     ]
-    accuracy = {**dict(zip(("a0", "a1", "a2"), falling.coefficients, strict=True)), "nmse": falling.nmse}
     return Result(
         tables={
             "runs": columns_of(rows), "fits": columns_of(fits), "lines": columns_of(lines),
-            "accuracy": columns_of([accuracy]), "accuracy line": columns_of(curve),
+            "accuracy": columns_of([{"nmse": falling.nmse}]), "accuracy line": columns_of(curve),
         },
         scenario=runs[0].scenario.model_dump(mode="json"),
         assumptions=assumptions(
@@ -181,12 +180,12 @@ def _log_slopes(runs: list[Trained], target: float) -> list[float]:
 
 
 def _accuracy_note(runs: list[Trained], falling: AccuracyFit) -> str:
-    """Where the parabola that plans refuse targets by is wrong."""
+    """How well the curve that plans refuse targets by follows the runs."""
     worst = max(runs, key=lambda run: abs(run.accuracy - falling.at(_emd(run))))
     off = 100 * (falling.at(_emd(worst)) - worst.accuracy)
     return (
-        f"The falling parabola through final accuracies, fitted so that outliers do not decide it, has NMSE "
-        f"{falling.nmse:.2f}; it is off most at EMD {_emd(worst):.2f}, by {off:+.1f} points."
+        f"The falling curve nearest to the final accuracies has NMSE {falling.nmse:.3f}; it is off most at EMD "
+        f"{_emd(worst):.2f}, by {off:+.1f} points."
     )
 
 
@@ -205,7 +204,7 @@ def draw(result: Result) -> Figure:
         left.plot(line["emd"], line["rounds"], color=colour(place), lw=1.5, label=f"{percent(target)}, paper's form")
     _draw_runs(right, runs, "accuracy", BLUE)
     line = result.tables["accuracy line"]
-    right.plot(line["emd"], line["accuracy"], color=BLUE, lw=1.5, label="falling parabola")
+    right.plot(line["emd"], line["accuracy"], color=BLUE, lw=1.5, label="nearest falling curve")
     percent_axis(right.yaxis)
     dress(left, title="rounds to the target; fit to runs without sharing", x="average EMD after sharing")
     dress(right, title="final accuracy; fit to all runs", x="average EMD after sharing")
