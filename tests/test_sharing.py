@@ -95,6 +95,13 @@ def test_the_server_sends_one_balanced_set_to_everybody():
     assert (shared.ledger.revealed_shares(population.sizes) == 0).all()
 
 
+def test_the_servers_set_is_balanced_whatever_the_planner_sees():
+    population, graph = world()
+    blind = clustered(population, graph, "central", server_volume=8.0, one_hot=False)
+    sent = np.unique(share_samples(population, blind).ledger.samples)
+    assert np.bincount(population.dataset.labels[sent]).tolist() == [2, 2, 2, 2]
+
+
 def test_no_sharing_leaves_data_as_they_are():
     population, graph = world()
     shared = share_samples(population, clustered(population, graph, "none"))

@@ -110,9 +110,8 @@ def _multicast(population: Population, clustering: Clustering, seed: int) -> Led
 def _broadcast(population: Population, clustering: Clustering, seed: int) -> Ledger:
     assert clustering.broadcast is not None
     assert population.assignment is not None
-    balanced = clustering.problem.one_hot
     pool = np.sort(population.assignment.samples)
-    sent = _choose(population, pool, int(clustering.broadcast.volume), balanced, generator(seed, "share"))
+    sent = _choose(population, pool, int(clustering.broadcast.volume), True, generator(seed, "share"))
     everyone = np.arange(population.num_users)
     return Ledger(
         np.tile(sent, len(everyone)), np.full(len(everyone) * len(sent), SERVER), np.repeat(everyone, len(sent))

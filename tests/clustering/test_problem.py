@@ -116,7 +116,7 @@ def test_a_descriptor_that_spreads_each_sample_leaves_a_head_no_choice():
     problem = replace(path_problem([[9, 1], [5, 5], [1, 9]], rule="gain"), one_hot=False)
     assert cluster(problem).problem.settings.composition == "own"
     wish = problem.settings.model_copy(update={"composition": "balanced"})
-    with pytest.raises(FedcastError, match=r"clustering\.composition: 'balanced' needs samples"):
+    with pytest.raises(FedcastError, match=r"clustering\.composition: 'balanced' needs a descriptor that shows labels"):
         cluster(replace(problem, settings=wish))
 
 

@@ -13,7 +13,7 @@ from fedcast.data.assignment import deal, ensure_minimum, random_deal, split_by_
 from fedcast.data.partitions.concept import group_of
 from fedcast.data.partitions.dirichlet import dirichlet
 from fedcast.data.partitions.label_skew import label_skew
-from fedcast.data.partitions.noise import noise_std, noisy_test_inputs
+from fedcast.data.partitions.noise import noise_std
 from fedcast.data.partitions.quantity import quantity
 from fedcast.data.partitions.shards import shards
 from fedcast.errors import DataError
@@ -249,8 +249,11 @@ def test_noise_grows_from_user_to_user_and_is_drawn_once():
         assert noise.var() == pytest.approx(0.1 * (user + 1) / 20, rel=0.1)
         assert abs(noise.mean()) < 0.02
     assert (people.dataset.test_inputs == 0.5).all()
-    noisy = noisy_test_inputs(clean, 20, 0.1, seed=0) - 0.5
+    noisy = people.dataset.noisy_test_inputs - 0.5
     assert noisy.var() == pytest.approx((noise_std(20, 0.1) ** 2).mean(), rel=0.1)
+    # A mixture: one test sample has the noise of one user, another that of another.
+    assert noisy.reshape(400, -1).std(axis=1).max() > 2 * noisy.reshape(400, -1).std(axis=1).min()
+    assert clean.noisy_test_inputs is None
 
 
 def test_noise_on_bytes_is_on_the_unit_scale():

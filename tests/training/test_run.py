@@ -224,6 +224,18 @@ def test_scores_against_a_plain_evaluation():
     assert last.worst_accuracy == pytest.approx(own[0])
 
 
+def test_a_noisy_test_set_is_scored_beside_the_clean_one():
+    world = federation()
+    shuffled = np.random.default_rng(0).permutation(world.dataset.test_inputs).astype(np.float32)
+    noisy = replace(world, dataset=replace(world.dataset, noisy_test_inputs=shuffled))
+    in_its_place = replace(world, dataset=replace(world.dataset, test_inputs=shuffled))
+    both, clean, only = (run(some, rounds=2).history for some in (noisy, world, in_its_place))
+    assert both.column("accuracy") == clean.column("accuracy")
+    assert both.column("noisy_accuracy") == only.column("accuracy") != clean.column("accuracy")
+    assert both.columns()["noisy_accuracy"] == both.column("noisy_accuracy")
+    assert "noisy_accuracy" not in clean.columns()
+
+
 def test_drift_against_its_definition():
     world = federation()
     before = run(world, rounds=1)

@@ -11,10 +11,11 @@ from fedcast.clustering.result import Broadcast, Clustering
 
 
 def central(problem: Problem) -> Clustering:
-    """Nobody has a head; all users receive the same class-balanced set, drawn from all data before it is spread.
+    """Nobody has a head; all users receive the same set, as equal over classes as all their data together allow.
 
     The set has `server_volume` samples; by default as many as a member receives under DACA on average, so that both
-    cost a member the same. Where samples have no class of their own (`one_hot` is false) it is drawn at random.
+    cost a member the same. Where the descriptor does not show classes (`one_hot` is false) its mixture is taken to be
+    that of all data.
 
     Example:
         >>> from fedcast.clustering.worlds import path_problem

@@ -32,9 +32,9 @@ class Problem:
             what it holds. A user with volume 0 (nothing to give, no consent) is no candidate for a head.
         settings: the rule and its options.
         seed: of every random choice.
-        one_hot: whether each sample falls in one column of the descriptor (a class, a feature cluster, a next
-            character), so that a head can choose what it sends column by column. A histogram of input values is
-            spread over many columns by every single sample; its heads can only send a random part.
+        one_hot: whether the columns of the descriptor are the samples' labels (classes, next characters), so that a
+            head can choose what it sends column by column. Of other descriptors (a histogram of input values, feature
+            clusters) heads can only send a random part.
         server_volume: samples that the rule ``central`` sends to each user; None: as many as DACA on average.
     """
 

@@ -50,7 +50,7 @@ RULES: dict[str, Rule] = {
 def cluster(problem: Problem) -> Clustering:
     """Solve a problem with the rule its settings name.
 
-    Composition ``auto`` becomes the rule's own; where samples have no class of their own (`Problem.one_hot` is
+    Composition ``auto`` becomes the rule's own; where the descriptor does not show labels (`Problem.one_hot` is
     false) a head can only send a random part, so ``auto`` means ``own`` there and ``balanced`` is refused.
 
     Example:
@@ -74,8 +74,8 @@ def settled(problem: Problem, rule: str | None = None) -> Problem:
     composition = problem.settings.composition
     if composition == "balanced" and not problem.one_hot:
         raise FedcastError(
-            "clustering.composition: 'balanced' needs samples that fall in one column of the descriptor each "
-            "(classes, clusters, next characters); this one is spread over columns: use own or auto"
+            "clustering.composition: 'balanced' needs a descriptor that shows labels (data.descriptor = classes); "
+            "values and clusters do not: use own or auto"
         )
     if composition == "auto":
         composition = find_rule(name).composition if problem.one_hot else "own"

@@ -63,6 +63,7 @@ class Dataset:
         groups: int64[n], the natural owner of each sample (role, writer); None where there is none.
         test_groups: the same for the test set.
         group_names: one per owner.
+        noisy_test_inputs: test inputs with the mixture of the users' noise, where these have noise: a second test.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Dataset:
     groups: Ints | None = None
     test_groups: Ints | None = None
     group_names: tuple[str, ...] = field(default=(), repr=False)
+    noisy_test_inputs: NDArray[np.float32] | None = None
 
     def __len__(self) -> int:
         return len(self.labels)

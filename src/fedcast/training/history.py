@@ -31,6 +31,7 @@ class Record:
         energy_j: energy spent by all users so far, sharing included.
         bytes_sent: bytes sent by all users and the server so far, sharing included.
         class_accuracy: accuracy on each class; empty where the test set has no sample of it.
+        noisy_accuracy: accuracy on the test set with the users' mixture of noise; None where users have none.
     """
 
     round: int
@@ -45,9 +46,10 @@ class Record:
     energy_j: float
     bytes_sent: float
     class_accuracy: tuple[float | None, ...] = ()
+    noisy_accuracy: float | None = None
 
 
-_SCALARS = tuple(item.name for item in fields(Record) if item.name != "class_accuracy")
+_ALWAYS = tuple(item.name for item in fields(Record) if item.name not in ("class_accuracy", "noisy_accuracy"))
 
 
 @dataclass
@@ -87,7 +89,9 @@ class History:
     def columns(self) -> dict[str, list[Any]]:
         """All quantities by name, the accuracies of classes each in a column of its own."""
         classes = max((len(record.class_accuracy) for record in self.records), default=0)
-        columns = {name: self.column(name) for name in _SCALARS}
+        columns = {name: self.column(name) for name in _ALWAYS}
+        if any(record.noisy_accuracy is not None for record in self.records):
+            columns["noisy_accuracy"] = self.column("noisy_accuracy")
         for label in range(classes):
             columns[f"accuracy_of_class_{label}"] = [record.class_accuracy[label] for record in self.records]
         return columns

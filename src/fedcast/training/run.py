@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -145,6 +145,12 @@ class _Run:
         dataset = federation.dataset
         data = to_device(dataset.inputs, dataset.labels, dataset.scale, self.device, dtype)
         self.test = to_device(dataset.test_inputs, dataset.test_labels, dataset.scale, self.device, dtype)
+        noisy = dataset.noisy_test_inputs
+        self.noisy_test = (
+            None
+            if noisy is None
+            else replace(self.test, inputs=torch.from_numpy(noisy).to(self.device, self.test.inputs.dtype))
+        )
         self.task = Task(
             self.model, data, federation.users, local_rule(training), training.batch_size, training.local_epochs, seed,
             asked_users(federation.users.sizes, training.participation),
@@ -280,4 +286,7 @@ class _Run:
                 float(value) if tested else None
                 for value, tested in zip(result.class_accuracy, result.tested, strict=True)
             ),
+            noisy_accuracy=None
+            if self.noisy_test is None
+            else score(self.model, state.weights, self.noisy_test, federation.dataset.num_classes).accuracy,
         )

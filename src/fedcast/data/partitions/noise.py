@@ -31,7 +31,7 @@ def noise_std(num_users: int, level: float) -> NDArray[np.float64]:
 
 
 def add_noise(dataset: Dataset, assignment: Assignment, level: float, *, seed: int) -> Dataset:
-    """The dataset with every user's noise on its samples, drawn once; the test set stays clean."""
+    """The dataset with every user's noise on its samples, drawn once, and a noisy twin of the clean test set."""
     clean = _images(dataset)
     noisy = scaled(clean, dataset.scale)
     for user, deviation in enumerate(noise_std(assignment.num_users, level)):
@@ -41,15 +41,15 @@ def add_noise(dataset: Dataset, assignment: Assignment, level: float, *, seed: i
         )
         noisy[samples] += np.float32(deviation) * drawn
     test = scaled(np.asarray(dataset.test_inputs), dataset.scale)
-    return replace(dataset, inputs=noisy, test_inputs=test, scale=1.0)
+    mixed = _as_if_held(test, noise_std(assignment.num_users, level), seed)
+    return replace(dataset, inputs=noisy, test_inputs=test, scale=1.0, noisy_test_inputs=mixed)
 
 
-def noisy_test_inputs(dataset: Dataset, num_users: int, level: float, *, seed: int) -> NDArray[np.float32]:
-    """The test inputs with the same mixture of noise as the users have: each sample as if a random user held it."""
+def _as_if_held(inputs: NDArray[np.float32], deviations: NDArray[np.float64], seed: int) -> NDArray[np.float32]:
+    """Each input with the noise of a user drawn at random: the mixture that all users together have."""
     rng = generator(seed, "test-noise")
-    inputs = scaled(_images(replace(dataset, inputs=dataset.test_inputs)), dataset.scale)
-    deviations = rng.choice(noise_std(num_users, level), len(inputs)).astype(np.float32)
-    return inputs + rng.standard_normal(inputs.shape, np.float32) * deviations.reshape(-1, *[1] * (inputs.ndim - 1))
+    drawn = rng.choice(deviations, len(inputs)).astype(np.float32)
+    return inputs + rng.standard_normal(inputs.shape, np.float32) * drawn.reshape(-1, *[1] * (inputs.ndim - 1))
 
 
 def _images(dataset: Dataset) -> NDArray[np.generic]:

@@ -12,7 +12,7 @@ from fedcast.study.reproduce.job import Job
 from fedcast.study.reproduce.over_seeds import course_rows, gain_rows, late_accuracy, mean_of, run_row
 from fedcast.study.reproduce.result import Result, Verdict, columns_of, where
 from fedcast.study.reproduce.settings import NOISE, STRATEGIES, assumptions, label_skew, task, under_rules
-from fedcast.study.reproduce.trained import Trained, check_some, trained_runs
+from fedcast.study.reproduce.trained import NOISY, Trained, check_some, trained_runs
 from fedcast.study.reproduce.wording import counted, mean_text
 
 if TYPE_CHECKING:
@@ -83,8 +83,17 @@ def data(job: Job) -> Result:
             skew="80 % of users hold one class; Shakespeare: users are roles, planned on histograms of characters",
         ),
         verdicts=_verdicts({panel: panels[panel] for panel in there}),
-        notes=tuple(f"{PANELS[panel]}: not run." for panel in PANELS if panel not in there),
+        notes=(*(f"{PANELS[panel]}: not run." for panel in PANELS if panel not in there), *_older(panels["noise"])),
     )
+
+
+def _older(runs: list[Trained]) -> list[str]:
+    if all(NOISY in run.curves for run in runs):
+        return []
+    return [
+        f"{PANELS['noise']}: made by an earlier version, which tested without noise alone and let central send a "
+        "random set instead of one of equal classes."
+    ]
 
 
 def by_rule(runs: list[Trained]) -> dict[str, list[Trained]]:
@@ -96,6 +105,7 @@ def by_rule(runs: list[Trained]) -> dict[str, list[Trained]]:
 def _end(runs: list[Trained]) -> dict[str, float | int | None]:
     accuracy, loss = mean_of(run.accuracy for run in runs), mean_of(run.curve("test_loss")[-1] for run in runs)
     worst = mean_of(run.curve("worst_accuracy")[-1] for run in runs)
+    noisy = mean_of(run.curve(NOISY)[-1] for run in runs) if all(NOISY in run.curves for run in runs) else None
     return {
         "seeds": accuracy.seeds,
         "rounds": len(runs[0].curve("accuracy")) - 1,
@@ -104,6 +114,8 @@ def _end(runs: list[Trained]) -> dict[str, float | int | None]:
         "late_accuracy": mean_of(late_accuracy(run) for run in runs).mean,
         "loss": loss.mean,
         "worst_accuracy": worst.mean,
+        "noisy_accuracy": noisy and noisy.mean,
+        "noisy_accuracy_half_width": noisy and noisy.half_width,
         "emd_after": mean_of(run.facts["emd_after"] for run in runs).mean,
         "received_samples": mean_of(run.facts["received_samples"] for run in runs).mean,
     }

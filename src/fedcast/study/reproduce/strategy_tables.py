@@ -32,6 +32,9 @@ def fig4_table(result: Result) -> list[Row]:
         }
         if _few(some["seeds"]):
             lines[_LATE] = _by_strategy(some, lambda row: _percent(row["late_accuracy"]))
+        if any(some["noisy_accuracy"]):
+            noisy = _by_strategy(some, lambda row: _percent(row["noisy_accuracy"], row["noisy_accuracy_half_width"]))
+            lines["tested with the users' noise"] = noisy
         lines[_RECEIVED] = _received(some)
         rows += [{"accuracy, %": head, **cells} for head, cells in lines.items()]
     return rows
@@ -128,7 +131,9 @@ def _by_strategy(rows: Columns, text: Callable[[dict[str, Any]], str]) -> Row:
     return {name: found.get(rule, ABSENT) for rule, name in STRATEGIES.items()}
 
 
-def _percent(share: float, half_width: float | None = None) -> str:
+def _percent(share: float | None, half_width: float | None = None) -> str:
+    if share is None:
+        return ABSENT
     return number(100 * share, ".2f", None if half_width is None else 100 * half_width)
 
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from fedcast.study.store import StoredRun
 
 CURVES = ("train_loss", "test_loss", "accuracy", "worst_accuracy", "drift")
+# Of runs whose users have noise.
+NOISY = "noisy_accuracy"
 # Enough to draw and to compare; test accuracies are exact.
 _DIGITS = 6
 
@@ -32,7 +34,8 @@ class Trained:
     Attributes:
         scenario: of the run.
         facts: what was known before training, see `fedcast.study.facts.Facts`.
-        curves: by name (`CURVES`), a value for each round from 0 on; None where there is none.
+        curves: by name (`CURVES`, where users have noise also `NOISY`), a value for each round from 0 on; None where
+            there is none.
         made_by: versions and machine.
     """
 
@@ -197,7 +200,8 @@ def _read(job: Job, name: str, scenario: Scenario) -> Trained:
 def _summary(run: StoredRun) -> Trained:
     machine = run.folder / "machine.json"
     away = json.loads(machine.read_text(encoding="utf-8")) if machine.exists() else {}
-    curves = {name: [_rounded(value) for value in run.history.column(name)] for name in CURVES}
+    known = [*CURVES, NOISY] if run.history.records[-1].noisy_accuracy is not None else CURVES
+    curves = {name: [_rounded(value) for value in run.history.column(name)] for name in known}
     facts = {name: _rounded(value) for name, value in asdict(run.facts).items()}
     return Trained(run.scenario, facts, curves, {**run.versions, **away})  # type: ignore[arg-type]
 
