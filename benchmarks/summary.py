@@ -14,6 +14,10 @@ is made by `benchmarks/summary.py` from the JSON files of the last runs; those o
 pfl-research and Flower (`benchmarks/training.py --pfl PYTHON --flower PYTHON`). Figures of an H200 are in
 `benchmarks/elsewhere.md`.
 
+A round of W3 takes us 7 ms, of which two fifths are matrix products and most of the rest is calls of Python: such times
+vary by a tenth from run to run. Five runs found 42 to 45 times the loop (aim 40), 44 to 48 times pfl-research (aim 45)
+and 90 to 109 times Flower (aim 100, which it met while Flower had one core; with all cores it is a little short).
+
 | figure | value | unit | how |
 |---|---|---|---|
 """
