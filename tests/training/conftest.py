@@ -7,7 +7,7 @@ import torch
 from fedcast.data import Assignment, dataset_from_arrays
 from fedcast.data.shakespeare import text_dataset
 from fedcast.scenario import Training
-from fedcast.training import Federation
+from fedcast.training import Federation, build_model, train
 
 
 @pytest.fixture(autouse=True)
@@ -65,3 +65,13 @@ def settings(**changes):
         "device": "cpu",
     }
     return Training(**(base | changes))
+
+
+def run(world=None, **changes):
+    """Train an MLP, on `federation()` unless said otherwise."""
+    extra = {
+        name: changes.pop(name)
+        for name in ("clock", "checkpoint", "progress", "should_stop", "dropped", "seed")
+        if name in changes
+    }
+    return train(world or federation(), build_model("mlp", (1, 8, 8), 4, seed=1), settings(**changes), **extra)

@@ -16,53 +16,7 @@ import torch.nn.functional as F
 from fedcast.errors import FedcastError
 from fedcast.training import Clock, History, Record, build_model, load_history, train
 from fedcast.training.participation import participants
-from tests.training.conftest import federation, settings
-
-
-def run(world=None, **changes):
-    extra = {
-        name: changes.pop(name)
-        for name in ("clock", "checkpoint", "progress", "should_stop", "dropped", "seed")
-        if name in changes
-    }
-    return train(world or federation(), build_model("mlp", (1, 8, 8), 4, seed=1), settings(**changes), **extra)
-
-
-def test_one_user_with_one_epoch_of_full_batches_is_gradient_descent():
-    """Against autograd written out here, without any part of the package."""
-    world = federation(sizes=[12, 0, 0, 0, 0, 0])
-    outcome = run(world, batch_size=50, local_epochs=1, rounds=3)
-    model = build_model("mlp", (1, 8, 8), 4, seed=1).double()
-    inputs = torch.from_numpy(world.dataset.inputs[world.users.of(0)].astype(np.float64))
-    labels = torch.from_numpy(world.dataset.labels[world.users.of(0)])
-    for _ in range(3):
-        loss = F.cross_entropy(model(inputs), labels)
-        gradients = torch.autograd.grad(loss, list(model.parameters()))
-        with torch.no_grad():
-            for weight, gradient in zip(model.parameters(), gradients, strict=True):
-                weight -= 0.1 * gradient
-    # Users 3 received samples in this world; with aggregation by own size it weighs nothing.
-    assert outcome.history.records[0].round == 0
-    own = run(world, batch_size=50, local_epochs=1, rounds=3, aggregation="own")
-    for ours, theirs in zip(own.weights, model.parameters(), strict=True):
-        assert torch.allclose(ours, theirs, atol=1e-12)
-
-
-def test_full_batches_and_one_epoch_of_fedavg_is_central_gradient_descent():
-    """With one local step the weighted average of users is a step on all data."""
-    world = federation()
-    outcome = run(world, batch_size=100, local_epochs=1, rounds=2)
-    model = build_model("mlp", (1, 8, 8), 4, seed=1).double()
-    everything = world.users.samples
-    inputs = torch.from_numpy(world.dataset.inputs[everything].astype(np.float64))
-    labels = torch.from_numpy(world.dataset.labels[everything])
-    for _ in range(2):
-        gradients = torch.autograd.grad(F.cross_entropy(model(inputs), labels), list(model.parameters()))
-        with torch.no_grad():
-            for weight, gradient in zip(model.parameters(), gradients, strict=True):
-                weight -= 0.1 * gradient
-    for ours, theirs in zip(outcome.weights, model.parameters(), strict=True):
-        assert torch.allclose(ours, theirs, atol=1e-12)
+from tests.training.conftest import federation, run, settings
 
 
 def test_a_round_of_some_users_costs_what_they_cost():
@@ -78,46 +32,6 @@ def test_a_round_of_some_users_costs_what_they_cost():
     assert (second.seconds, second.energy_j, second.bytes_sent) == (19.0, pytest.approx(3.2), 200.0)
     # Nobody answers: only the broadcast is sent.
     assert (third.seconds, third.energy_j, third.bytes_sent) == (19.0, pytest.approx(3.2), 210.0)
-
-
-def test_scaffold_of_unequal_users_written_out():
-    """Against SCAFFOLD by hand (option II), the server's variate weighted as the server's model is."""
-    world = federation(sizes=[12, 5, 8, 20, 3, 0])
-    outcome = run(world, batch_size=100, local_epochs=2, rounds=4, algorithm="scaffold")
-    model = build_model("mlp", (1, 8, 8), 4, seed=1).double()
-    names = [name for name, _ in model.named_parameters()]
-    server = [weight.detach().clone() for weight in model.parameters()]
-    able = np.flatnonzero(world.users.sizes)
-    shares = world.users.sizes[able] / world.users.sizes.sum()
-    zeros = [torch.zeros_like(weight) for weight in server]
-    common, own = zeros, {int(user): zeros for user in able}
-    for _ in range(4):
-        local = {}
-        for user in own:
-            inputs = torch.from_numpy(world.dataset.inputs[world.users.of(user)].astype(np.float64))
-            labels = torch.from_numpy(world.dataset.labels[world.users.of(user)])
-            weights = [weight.clone().requires_grad_() for weight in server]
-            for _ in range(2):
-                output = torch.func.functional_call(model, dict(zip(names, weights, strict=True)), inputs)
-                gradients = torch.autograd.grad(F.cross_entropy(output, labels), weights)
-                steps = zip(weights, gradients, own[user], common, strict=True)
-                weights = [(w - 0.1 * (g - c_k + c)).detach().requires_grad_() for w, g, c_k, c in steps]
-            local[user] = [weight.detach() for weight in weights]
-        own = {
-            user: [
-                c_k - c + (w - w_k) / (2 * 0.1)
-                for c_k, c, w, w_k in zip(own[user], common, server, local[user], strict=True)
-            ]
-            for user in own
-        }
-        server = [
-            sum(p * parts for p, parts in zip(shares, each, strict=True)) for each in zip(*local.values(), strict=True)
-        ]
-        common = [
-            sum(p * parts for p, parts in zip(shares, each, strict=True)) for each in zip(*own.values(), strict=True)
-        ]
-    for ours, theirs in zip(outcome.weights, server, strict=True):
-        assert torch.allclose(ours, theirs, atol=1e-11)
 
 
 def test_a_model_with_an_lstm_of_pytorch_trains_by_the_loop():
@@ -138,55 +52,6 @@ def test_a_model_with_an_lstm_of_pytorch_trains_by_the_loop():
         FedcastError, match="training.engine = stacked: users of this model cannot be stepped at once: nn.LSTM takes"
     ):
         train(federation(), Rows(), settings(rounds=2, engine="stacked"))
-
-
-def test_scaffold_and_fednova_with_equal_users_are_fedavg():
-    """Users with the same data have no drift to correct, and equal steps need no normalising."""
-    world = federation(sizes=[8, 8])
-    same = replace(
-        world, users=replace(world.users, samples=np.tile(np.sort(world.users.of(0)), 2), offsets=np.array([0, 8, 16]))
-    )
-    plain = run(same, batch_size=50)
-    nova = run(same, batch_size=50, algorithm="fednova")
-    scaffold = run(same, batch_size=50, algorithm="scaffold")
-    for a, b, c in zip(plain.weights, nova.weights, scaffold.weights, strict=True):
-        assert torch.allclose(a, b, atol=1e-12)
-        assert torch.allclose(a, c, atol=1e-10)
-    assert plain.history.records[-1].drift < 1e-7
-
-
-def test_fednova_does_not_favour_users_with_many_steps():
-    """With small steps FedAvg is pulled to the user that takes more of them; FedNova is not (Wang et al. 2020)."""
-    world = federation(sizes=[4, 40])
-    labels = np.zeros_like(world.dataset.labels)
-    labels[world.users.of(1)] = 1
-    images = np.ones_like(world.dataset.inputs)
-    bowl = replace(world, dataset=replace(world.dataset, inputs=images, labels=labels))
-    results = {}
-    for algorithm in ("fedavg", "fednova"):
-        outcome = run(
-            bowl,
-            batch_size=4,
-            local_epochs=1,
-            rounds=800,
-            algorithm=algorithm,
-            aggregation="uniform",
-            learning_rate=0.001,
-        )
-        model = build_model("mlp", (1, 8, 8), 4).double()
-        names = [name for name, _ in model.named_parameters()]
-        logits = torch.func.functional_call(
-            model, dict(zip(names, outcome.weights, strict=True)), (torch.ones(1, 1, 8, 8, dtype=torch.float64),)
-        )
-        results[algorithm] = F.softmax(logits, 1)[0, 1].item()
-    assert results["fedavg"] > 0.8  # 10/11 in the limit of small steps
-    assert abs(results["fednova"] - 0.5) < 0.1
-
-
-def test_fedprox_stays_nearer():
-    far = run(local_epochs=10).history.records[-1].drift
-    near = run(local_epochs=10, algorithm="fedprox", prox_weight=5.0).history.records[-1].drift
-    assert near < 0.7 * far
 
 
 def test_history_and_simulated_clock():
@@ -322,7 +187,7 @@ def test_kill_9_and_resume(tmp_path):
             from pathlib import Path
             import torch
             from fedcast.training import build_model, train
-            from tests.training.conftest import federation, settings
+            from tests.training.conftest import federation, run, settings
 
             torch.set_num_threads(1)
             folder = Path(sys.argv[1])
