@@ -68,7 +68,7 @@ def plain_loop(federation: Federation, model: nn.Module, work: Workload) -> Roun
 
 
 def our_engine(federation: Federation, model: nn.Module, work: Workload, *, compiled: bool) -> Round:
-    engine = _Run(federation, copy.deepcopy(model), settings(work, compiled), 0, _NO_CLOCK)
+    engine = _Run(federation, copy.deepcopy(model), settings(work, compiled), 0, _NO_CLOCK, set())
     _, state, controls, _ = engine.start(None)
 
     def one_round(number: int) -> float:

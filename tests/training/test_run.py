@@ -135,6 +135,7 @@ def test_participants_are_sampled_and_drop_out():
     assert some.tolist() != participants(sizes, 0.1, 0.0, set(), seed=0, round_number=2).tolist()
     counts = [len(participants(sizes, 1.0, 0.3, set(), seed=0, round_number=number)) for number in range(200)]
     assert np.mean(counts) == pytest.approx(70, abs=1.5)
+    assert len(participants(np.ones(10, dtype=int), 0.01, 0.0, set(), seed=0, round_number=1)) == 1
 
 
 def test_a_round_without_anybody_changes_nothing():
@@ -166,10 +167,33 @@ def test_resume_gives_the_same_bytes(tmp_path):
         assert len(further.history) == 9
 
 
+def test_steps_shrink_from_the_second_round_on():
+    world = federation()
+    shrinking = run(world, rounds=3, learning_rate=0.2, learning_rate_decay=0.5).weights
+    # One round at each step size by hand; batches of a round depend on its number, so users drop out of the others.
+    model, everyone = build_model("mlp", (1, 8, 8), 4, seed=1), range(len(world.own_sizes))
+    for number, rate in ((1, 0.2), (2, 0.1), (3, 0.05)):
+        others = {(other, user) for other in (1, 2, 3) if other != number for user in everyone}
+        model = train(world, model, settings(rounds=3, learning_rate=rate), dropped=others).model
+    for ours, theirs in zip(shrinking, model.parameters(), strict=True):
+        assert torch.allclose(ours, theirs, atol=1e-12)
+
+
+def test_a_checkpoint_may_be_named_by_a_string(tmp_path):
+    run(rounds=1, checkpoint=str(tmp_path / "c.pt"))
+    assert (tmp_path / "c.pt").exists()
+
+
 def test_a_checkpoint_of_another_run_is_refused(tmp_path):
     path = tmp_path / "c.pt"
     run(checkpoint=path)
-    for other in ({"learning_rate": 0.2}, {"seed": 9}, {"world": federation(seed=1)}):
+    world = federation()
+    darker = replace(world, dataset=replace(world.dataset, inputs=world.dataset.inputs / 2))
+    tested = replace(world, dataset=replace(world.dataset, test_labels=world.dataset.test_labels[::-1].copy()))
+    for other in (
+        {"learning_rate": 0.2}, {"seed": 9}, {"world": federation(seed=1)}, {"world": darker}, {"world": tested},
+        {"world": replace(world, own_sizes=world.own_sizes + 1)}, {"clock": Clock(round_s=3.0)}, {"dropped": {(2, 1)}},
+    ):  # fmt: skip
         with pytest.raises(FedcastError, match="belongs to a run with other data, settings or weights"):
             run(checkpoint=path, **other)
     path.write_bytes(path.read_bytes()[:200])

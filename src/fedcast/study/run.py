@@ -21,7 +21,7 @@ from fedcast.scenario import Scenario
 from fedcast.scenario.sections import MODEL_OF_DATASET, USUAL_MODEL, WEIGHTS_OF_MODEL
 from fedcast.sharing import Ledger, Shared, share_samples
 from fedcast.tables import Column, read_table
-from fedcast.training import Clock, Federation, History, Outcome, Record, build_model, train
+from fedcast.training import Clock, Federation, History, Outcome, Record, build_model, check_model, train
 from fedcast.world import TaskCost, World, make_world, task_cost
 
 
@@ -95,6 +95,11 @@ class TrainedRun:
         """The record of the run."""
         return self.outcome.history
 
+    @property
+    def model(self) -> nn.Module:
+        """The trained model."""
+        return self.outcome.model
+
 
 def train_scenario(
     scenario: Scenario,
@@ -102,7 +107,8 @@ def train_scenario(
     data_dir: str | Path | None = None,
     world: World | None = None,
     model: nn.Module | None = None,
-    checkpoint: Path | None = None,
+    replace_batch_norm: bool = False,
+    checkpoint: str | Path | None = None,
     progress: Callable[[Record], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> TrainedRun:
@@ -116,6 +122,7 @@ def train_scenario(
         data_dir: where dataset files are looked for first.
         world: if it does not come from the scenario's dataset, or is at hand.
         model: any module whose state is all weights; None: the one that `training.model` names.
+        replace_batch_norm: put group norm in the place of the model's batch norm instead of refusing it.
         checkpoint: file to go on from, if it is there, and to write now and then.
         progress: called after every round.
         should_stop: asked after every round; if it says so, a checkpoint is written and training ends.
@@ -127,7 +134,14 @@ def train_scenario(
         (2, True)
     """
     prepared = prepare_run(scenario, data_dir=data_dir, world=world)
-    return train_prepared(prepared, model=model, checkpoint=checkpoint, progress=progress, should_stop=should_stop)
+    return train_prepared(
+        prepared,
+        model=model,
+        replace_batch_norm=replace_batch_norm,
+        checkpoint=checkpoint,
+        progress=progress,
+        should_stop=should_stop,
+    )
 
 
 def prepare_run(scenario: Scenario, *, data_dir: str | Path | None = None, world: World | None = None) -> PreparedRun:
@@ -173,7 +187,8 @@ def train_prepared(
     prepared: PreparedRun,
     *,
     model: nn.Module | None = None,
-    checkpoint: Path | None = None,
+    replace_batch_norm: bool = False,
+    checkpoint: str | Path | None = None,
     progress: Callable[[Record], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> TrainedRun:
@@ -184,9 +199,12 @@ def train_prepared(
     federation = Federation(
         dataset, prepared.shared.assignment, world.population.sizes, skew_of(world.population.counts).distributions
     )
+    checked = check_model(
+        _named_model(scenario, dataset) if model is None else model, replace_batch_norm=replace_batch_norm
+    )
     outcome = train(
         federation,
-        _of_known_size(_named_model(scenario, dataset) if model is None else model, scenario),
+        _of_known_size(checked, scenario),
         scenario.training,
         seed=scenario.seed,
         clock=prepared.clock,
@@ -215,9 +233,10 @@ def _of_known_size(model: nn.Module, scenario: Scenario) -> nn.Module:
     The size of a model of fedcast's own depends on the shape of the samples, so it may be unknown as well.
     """
     weights = sum(weight.numel() for weight in model.parameters())
-    if scenario.training.model_weights is None and weights != WEIGHTS_OF_MODEL.get(model_name(scenario)):
+    told = scenario.training.model_weights
+    if weights != (told or WEIGHTS_OF_MODEL.get(model_name(scenario))):
         raise FedcastError(
-            f"training.model_weights: unset, and the model has {weights:,} weights; "
+            f"training.model_weights: {told or 'unset'}, and the model has {weights:,} weights; "
             f"set it to {weights}, so that delays and bytes are those of this model"
         )
     return model

@@ -34,7 +34,9 @@ class Aggregate:
         """Add a block, each user with its share; FedNova also needs the change per effective step."""
         for position, moved in enumerate(block.change):
             self.mean[position] += torch.tensordot(share.to(moved.dtype), moved, dims=1)
-            self.squares += (share * torch.linalg.vector_norm(moved.flatten(1), dim=1).double().square()).sum()
+            self.squares += (
+                share * torch.linalg.vector_norm(moved.reshape(len(moved), -1), dim=1).double().square()
+            ).sum()
             if effective is not None:
                 self.per_step[position] += torch.tensordot((share / effective).to(moved.dtype), moved, dims=1)
         if effective is not None:

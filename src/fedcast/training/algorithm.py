@@ -57,7 +57,9 @@ def local_step(
         step_size: [U], learning rate of each user; 0 for a user that has no more batches.
     """
     if rule.clip_norm is not None:
-        norms = torch.stack([gradient.flatten(1).square().sum(1) for gradient in gradients]).sum(0).sqrt()
+        norms = (
+            torch.stack([gradient.reshape(len(gradient), -1).square().sum(1) for gradient in gradients]).sum(0).sqrt()
+        )
         factor = (rule.clip_norm / (norms + _CLIP_EPSILON)).clamp(max=1.0)
         gradients = [gradient * per_user(factor, gradient) for gradient in gradients]
     for index, gradient in enumerate(gradients):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import copy
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -95,11 +96,19 @@ def build_model(name: str, shape: tuple[int, ...], num_classes: int, seed: int =
 
 
 def check_model(model: nn.Module, *, replace_batch_norm: bool = False) -> nn.Module:
-    """Refuse, or on request replace, layers that cannot be averaged over users.
+    """A copy of the model, if it can be averaged over users; layers that cannot are refused, or on request replaced.
 
     Batch norm keeps running statistics that are not weights, and normalises by a batch that on a one-class user says
     nothing of the others: averaged over users it breaks. Group norm with as many groups as fit takes its place.
     """
+    if not isinstance(model, nn.Module):
+        raise FedcastError(f"model: {model!r} is no torch.nn.Module; give an instance, or name it in training.model")
+    for name, weight in model.named_parameters():
+        if isinstance(weight, nn.parameter.UninitializedParameter):
+            raise FedcastError(f"model weight {name!r}: it has no shape yet; send a sample through the model first")
+        if not bool(weight.isfinite().all()):
+            raise FedcastError(f"model weight {name!r}: it holds NaN or infinity; training starts from these weights")
+    model = copy.deepcopy(model)
     for path, module in list(model.named_modules()):
         if not isinstance(module, nn.modules.batchnorm._BatchNorm):
             continue
@@ -114,9 +123,38 @@ def check_model(model: nn.Module, *, replace_batch_norm: bool = False) -> nn.Mod
     frozen = next((name for name, weight in model.named_parameters() if not weight.requires_grad), None)
     if frozen is not None:
         raise FedcastError(f"model weight {frozen!r}: it does not require a gradient, but all weights are trained here")
-    if any(True for _ in model.buffers()):
-        name = next(name for name, _ in model.named_buffers())
-        raise FedcastError(f"model buffer {name!r}: state that is not a weight is not sent or averaged; remove it")
+    buffer = next((name for name, _ in model.named_buffers()), None)
+    if buffer is not None:
+        raise FedcastError(f"model buffer {buffer!r}: state that is not a weight is not sent or averaged; remove it")
+    return model
+
+
+def check_scores(model: nn.Module, sample: Tensor, num_classes: int) -> None:
+    """Refuse a model that does not make one score for each class of a sample [1, ...]."""
+    try:
+        with torch.no_grad(), without_dropout(model):
+            scores = model(sample)
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:  # whatever the model raises
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise FedcastError(f"model: it cannot take one sample, shape {tuple(sample.shape)}: {reason}") from error
+    if not isinstance(scores, Tensor):
+        raise FedcastError(f"model: it returns a {type(scores).__name__}; expected a tensor, a score for each class")
+    if scores.shape != (1, num_classes):
+        raise FedcastError(
+            f"model: what it makes of one sample has the shape {tuple(scores.shape)}; expected (1, {num_classes}), "
+            f"a score a class"
+        )
+    if not bool(scores.isfinite().all()):
+        raise FedcastError("model: its scores of a sample are not finite before any training")
+
+
+def with_weights(model: nn.Module, weights: Sequence[Tensor]) -> nn.Module:
+    """Put weights into a model, in the order of its parameters; returns it."""
+    with torch.no_grad():
+        for own, new in zip(model.parameters(), weights, strict=True):
+            own.copy_(new)
     return model
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -25,12 +27,12 @@ from fedcast.training.device_data import to_device
 from fedcast.training.engine import BlockResult, Ints, Round, Task
 from fedcast.training.evaluate import score, user_accuracies
 from fedcast.training.history import History, Record
-from fedcast.training.models import check_model, without_dropout
+from fedcast.training.models import check_model, check_scores, with_weights
 from fedcast.training.participation import asked_users, participants
 from fedcast.training.sizing import one_sample
 
 if TYPE_CHECKING:
-    from fedcast.data.dataset import Dataset
+    from fedcast.data.dataset import Dataset, TextWindows
     from fedcast.scenario import Training
 
 
@@ -53,12 +55,24 @@ class Federation:
 
 @dataclass
 class Outcome:
-    """A trained model and how it got there."""
+    """A trained model and how it got there.
+
+    Attributes:
+        history: record of the rounds.
+        model: with the weights after the last one.
+        stopped: why training ended early; None: it did not.
+        engine: that stepped the users.
+    """
 
     history: History
-    weights: Tensors
-    stopped: str | None = None
-    engine: str = field(default="")
+    model: nn.Module
+    stopped: str | None
+    engine: str
+
+    @property
+    def weights(self) -> Tensors:
+        """Of the model, in the order of its parameters."""
+        return [weight.detach() for weight in self.model.parameters()]
 
 
 Progress = Callable[[Record], None]
@@ -71,7 +85,7 @@ def train(
     *,
     seed: int = 0,
     clock: Clock | None = None,
-    checkpoint: Path | None = None,
+    checkpoint: str | Path | None = None,
     progress: Progress | None = None,
     should_stop: Callable[[], bool] | None = None,
     dropped: set[tuple[int, int]] | None = None,
@@ -81,7 +95,7 @@ def train(
 
     Args:
         federation: the data, before and after sharing.
-        model: any module whose state is all weights; its present weights are the start.
+        model: any module whose state is all weights; its present weights are the start, and it is left as it is.
         training: settings, the `training` section of a scenario.
         seed: of batches, participants and dropouts.
         clock: what sharing and a round cost.
@@ -93,24 +107,37 @@ def train(
     """
     checked, device = check_model(model, replace_batch_norm=replace_batch_norm), choose_device(training.device)
     # A model may draw, as dropout does: PyTorch's generators are seeded for every round, and afterwards as they were.
-    with torch.random.fork_rng([device] if device.type == "cuda" else []):
-        run = _Run(federation, checked, training, seed, clock or Clock())
-        return _trained(run, checkpoint, progress, should_stop, dropped or set())
+    with torch.random.fork_rng([device] if device.type == "cuda" else []), _own_precision(training, device):
+        run = _Run(federation, checked, training, seed, clock or Clock(), dropped or set())
+        return _trained(run, Path(checkpoint) if checkpoint is not None else None, progress, should_stop)
+
+
+@contextmanager
+def _own_precision(training: Training, device: torch.device) -> Iterator[None]:
+    """PyTorch's switches for matrix units as the run wants them, and afterwards as they were."""
+    if device.type != "cuda":
+        yield
+        return
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = matmul.allow_tf32, cudnn.allow_tf32, cudnn.deterministic
+    # Whoever trains in bfloat16 is not asking for more than tf32 in the rest, which is scoring.
+    matmul.allow_tf32 = cudnn.allow_tf32 = training.precision in ("tf32", "bf16")
+    cudnn.deterministic = True
+    try:
+        yield
+    finally:
+        matmul.allow_tf32, cudnn.allow_tf32, cudnn.deterministic = before
 
 
 def _trained(
-    run: _Run,
-    checkpoint: Path | None,
-    progress: Progress | None,
-    should_stop: Callable[[], bool] | None,
-    dropped: set[tuple[int, int]],
+    run: _Run, checkpoint: Path | None, progress: Progress | None, should_stop: Callable[[], bool] | None
 ) -> Outcome:
     training = run.training
     completed, state, controls, history = run.start(checkpoint)
     stopped = None
     for number in range(completed + 1, training.rounds + 1):
         present = participants(
-            run.federation.users.sizes, training.participation, training.dropout_probability, dropped,
+            run.federation.users.sizes, training.participation, training.dropout_probability, run.dropped,
             seed=run.seed, round_number=number,
         )  # fmt: skip
         loss, drift = run.round(number, present, state, controls)
@@ -124,26 +151,30 @@ def _trained(
             save_checkpoint(checkpoint, run.fingerprint, number, state, controls, history)
         if stopped:
             break
-    return Outcome(history, state.weights, stopped, type(run.engine).__name__)
+    return Outcome(history, with_weights(run.model, state.weights), stopped, type(run.engine).__name__)
 
 
 class _Run:
     """One training run: what is fixed, and the steps of a round."""
 
-    def __init__(self, federation: Federation, model: nn.Module, training: Training, seed: int, clock: Clock) -> None:
-        self.federation, self.training, self.clock, self.seed = federation, training, clock, seed
+    def __init__(
+        self,
+        federation: Federation,
+        model: nn.Module,
+        training: Training,
+        seed: int,
+        clock: Clock,
+        dropped: set[tuple[int, int]],
+    ) -> None:
+        self.federation, self.training, self.clock, self.seed, self.dropped = federation, training, clock, seed, dropped
         if not federation.users.sizes.any():
             raise FedcastError("training: no user holds a sample; check data.partition and the files it reads")
         self.device = choose_device(training.device)
-        if self.device.type == "cuda":
-            # Whoever trains in bfloat16 is not asking for more than tf32 in the rest, which is scoring.
-            on_matrix_units = training.precision in ("tf32", "bf16")
-            torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = on_matrix_units
-            torch.backends.cudnn.deterministic = True
         dtype = torch.float64 if training.precision == "float64" else torch.float32
         self.model = model.to(self.device, dtype)
         dataset = federation.dataset
         data = to_device(dataset.inputs, dataset.labels, dataset.scale, self.device, dtype)
+        check_scores(self.model, one_sample(self.model, data), dataset.num_classes)
         self.test = to_device(dataset.test_inputs, dataset.test_labels, dataset.scale, self.device, dtype)
         noisy = dataset.noisy_test_inputs
         self.noisy_test = (
@@ -157,31 +188,27 @@ class _Run:
             compiled=worth_compiling(model, data, federation.users, training),
             bfloat16=training.precision == "bf16",
         )  # fmt: skip
-        self._check_scores()
         self.engine = choose_engine(training.engine, self.task)
         self.user_weights = aggregation_weights(federation.own_sizes, federation.users.sizes, training.aggregation)
-        self.fingerprint = self._fingerprint()
+        self._first_weights = [weight.detach().cpu().numpy() for weight in self.model.parameters()]
 
-    def _check_scores(self) -> None:
-        with torch.no_grad(), without_dropout(self.model):
-            shape = tuple(self.model(one_sample(self.model, self.task.data)).shape)
-        classes = self.federation.dataset.num_classes
-        if len(shape) != 2 or shape[0] != 1 or shape[1] < classes:
-            raise FedcastError(
-                f"model: what it makes of one sample has the shape {shape}; expected (1, {classes}), a score a class"
-            )
-
-    def _fingerprint(self) -> str:
+    @cached_property
+    def fingerprint(self) -> str:
         """A hash of all that decides the course of the run, so that a checkpoint is never mixed into another."""
-        digest = hashlib.sha256()
+        digest = hashlib.blake2b()
         settings = {
             name: value for name, value in dict(self.training).items() if name not in ("rounds", "checkpoint_every")
         }
-        digest.update(repr((self.seed, sorted(settings.items()), self.clock, self.model)).encode())
-        for array in (self.federation.users.samples, self.federation.users.offsets, self.federation.dataset.labels):
-            digest.update(np.ascontiguousarray(array).tobytes())
-        for weight in self.model.parameters():
-            digest.update(weight.detach().cpu().numpy().tobytes())
+        digest.update(
+            repr((self.seed, sorted(settings.items()), self.clock, sorted(self.dropped), self.model)).encode()
+        )
+        federation, dataset = self.federation, self.federation.dataset
+        for array in (
+            federation.users.samples, federation.users.offsets, federation.own_sizes, federation.distributions,
+            *_arrays(dataset.inputs), dataset.labels, *_arrays(dataset.test_inputs), dataset.test_labels,
+            *self._first_weights,
+        ):  # fmt: skip
+            digest.update(np.ascontiguousarray(array).data)
         return digest.hexdigest()
 
     def start(self, checkpoint: Path | None) -> tuple[int, ServerState, Tensors, History]:
@@ -244,7 +271,7 @@ class _Run:
     def _check(self, number: int, block: BlockResult) -> None:
         finite = torch.isfinite(block.losses)
         for moved in block.change:
-            finite &= torch.isfinite(moved.flatten(1).sum(1))
+            finite &= torch.isfinite(moved.reshape(len(moved), -1).sum(1))
         if not bool(finite.all()):
             user = int(block.users[int((~finite).nonzero()[0])])
             raise FedcastError(
@@ -290,3 +317,7 @@ class _Run:
             if self.noisy_test is None
             else score(self.model, state.weights, self.noisy_test, federation.dataset.num_classes).accuracy,
         )
+
+
+def _arrays(inputs: NDArray[Any] | TextWindows) -> tuple[NDArray[Any], ...]:
+    return (inputs,) if isinstance(inputs, np.ndarray) else (inputs.codes, inputs.starts)
