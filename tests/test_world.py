@@ -110,6 +110,30 @@ def test_heads_that_send_at_once_slow_each_other_down():
     )
 
 
+def test_a_list_of_closeness_alone_leaves_rates_to_the_radio(tmp_path):
+    """Listed is whom the scenario's own trust would have linked: the same graph, and the same interference."""
+    loud = ("clustering.rule=daca", "sidelink.interference=concurrent")
+    drawn = world(*loud)
+    graph = drawn.graph
+    listed = [
+        f"{user},{graph.neighbours[place]},{graph.closeness[place]}"
+        for user in range(graph.num_users)
+        for place in range(graph.offsets[user], graph.offsets[user + 1])
+        if user < graph.neighbours[place]
+    ]
+    table = tmp_path / "trust.csv"
+    table.write_text("\n".join(["user_a,user_b,closeness", *listed[:-1]]))
+    own = world(*loud, f"trust.links_file={table}")
+    first, second, _ = listed[-1].split(",")
+    assert own.graph.num_links == graph.num_links - 1, f"{first} and {second} are not listed"
+    clustering = cluster(own.problem())
+    assert multicasts(own, clustering).sharing_s == multicasts(drawn, clustering).sharing_s
+    table.write_text("\n".join(["user_a,user_b,closeness,rate_bps", *(f"{line},1e9" for line in listed)]))
+    measured = world(*loud, f"trust.links_file={table}")
+    assert (measured.graph.rate_bps == 1e9).all()
+    assert multicasts(measured, clustering).sharing_s < multicasts(drawn, clustering).sharing_s
+
+
 def test_clusters_across_the_graph_have_no_delay():
     here = world("clustering.rule=random", "clustering.respect_graph=false")
     with pytest.raises(FedcastError, match="no link joins them, so the delay of sharing is not known"):

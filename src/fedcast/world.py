@@ -12,7 +12,7 @@ from fedcast.clustering import Clustering, Problem, make_problem
 from fedcast.cost import Fleet, RoundCost, SharingCost, fleet_of, round_cost, sharing_cost
 from fedcast.data import Population, describe, make_population
 from fedcast.errors import FedcastError
-from fedcast.graph import Graph, build_graph, graph_from_links
+from fedcast.graph import Graph, build_graph, gives_rates
 from fedcast.heterogeneity import Floats, Skew, skew_of
 from fedcast.scenario import Clustering as ClusteringSettings
 from fedcast.scenario import Scenario
@@ -64,7 +64,7 @@ def make_world(scenario: Scenario, data_dir: str | Path | None = None, populatio
     Args:
         scenario: all parameters.
         data_dir: where dataset files are looked for first.
-        population: who holds what, if it does not come from the scenario's dataset.
+        population: of `data.num_users` users: who holds what, if it does not come from the scenario's dataset.
 
     Example:
         >>> world = make_world(Scenario())
@@ -74,6 +74,11 @@ def make_world(scenario: Scenario, data_dir: str | Path | None = None, populatio
     data = scenario.data
     if population is None:
         population = make_population(data, scenario.seed, data_dir)
+    elif population.num_users != data.num_users:
+        raise FedcastError(
+            f"data.num_users: {data.num_users}, but the population has {population.num_users} users; "
+            f"set data.num_users = {population.num_users}"
+        )
     layout = place_users(population.num_users, scenario.geometry, scenario.seed)
     own_bits = population.dataset.bits_per_sample if population.dataset else _SYNTHETIC_BITS_PER_SAMPLE
     return World(
@@ -87,10 +92,19 @@ def make_world(scenario: Scenario, data_dir: str | Path | None = None, populatio
     )
 
 
+def check_world(world: World, scenario: Scenario) -> World:
+    """The world, if it was made of this scenario; refused otherwise."""
+    differ = [name for name, value in scenario if value != getattr(world.scenario, name)]
+    if differ:
+        raise FedcastError(
+            f"world: made of another scenario ({', '.join(differ)} differ); use world.scenario, or make one of this "
+            "scenario with make_world"
+        )
+    return world
+
+
 def network_of(scenario: Scenario, layout: Layout) -> Graph:
-    """The links of a person's own file, or those that radio and trust of the scenario give."""
-    if scenario.trust.links_file is not None:
-        return graph_from_links(scenario.trust.links_file, layout.num_users, scenario.sidelink, scenario.trust)
+    """The links of a person's own file, as far as it gives them, or those that radio and trust of the scenario give."""
     return build_graph(layout, scenario.sidelink, scenario.trust, scenario.geometry, scenario.seed)
 
 
@@ -168,9 +182,13 @@ def link_rates_bps(world: World, clustering: Clustering) -> Floats:
     """
     rates = clustering.of_links(world.graph.rate_bps)
     scenario, members = world.scenario, clustering.members
-    if scenario.sidelink.interference == "concurrent" and scenario.trust.links_file is None and len(members):
+    if scenario.sidelink.interference == "concurrent" and len(members) and not _gives_own_rates(scenario):
         heads, positions = clustering.head_of[members], world.layout.positions_m
         rates[members] = concurrent_rate_bps(
             positions, members, heads, scenario.sidelink, scenario.geometry, scenario.seed
         )
     return rates
+
+
+def _gives_own_rates(scenario: Scenario) -> bool:
+    return scenario.trust.links_file is not None and gives_rates(scenario.trust.links_file)

@@ -19,7 +19,7 @@ from fedcast.clustering import Clustering, cluster
 from fedcast.clustering.worlds import disc_problem, path_problem, table_problem
 from fedcast.cost import round_cost
 from fedcast.errors import FedcastError
-from fedcast.heterogeneity import average_emd
+from fedcast.heterogeneity import average_emd, average_js, average_kl
 from fedcast.scenario import Allocation
 from tests.allocation.worlds import BITS_PER_SAMPLE, REGIMES, fleet_at, random_world
 
@@ -84,6 +84,20 @@ def test_the_oracle_against_brute_force(weighting, composition):
         assert best <= min(values) + 1e-6 * min(values)
         # Brute force is off by its grid, a fortieth of the range of each volume, at most.
         assert best >= min(values) - 0.02 * (max(values) - min(values)) - 1e-9 * nothing
+
+
+@pytest.mark.parametrize(("measure", "average"), [("js", average_js), ("kl", average_kl)])
+def test_jfvo_on_other_measures_against_brute_force(measure, average):
+    for seed, regime in enumerate(REGIMES):
+        world = tiny(seed, "B", "balanced", regime)
+        pole = 1.05 * average(world.clustering.problem.skew)
+        steep = {"form": "theory", "beta": np.array([pole**2, pole**2]), "relative_noise": 0.0}
+        problem = replace(world, model=replace(world.model, measure=measure, **steep)).problem(FREE, beta_samples=1)
+        grid = itertools.product(np.linspace(0, 1, 41), repeat=2)
+        tried = [problem.objective_s(problem.at(np.array(x) * problem.feasible.upper)) for x in grid]
+        assert min(tried) < 0.9 * tried[0]
+        assert best_of(problem, "jfvo") <= min(tried) * 1.001
+        assert best_of(problem, "oracle") <= min(tried) * (1 + 1e-6)
 
 
 @pytest.mark.parametrize("weighting", ["A", "B", "C"])

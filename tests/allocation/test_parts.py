@@ -9,16 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
+from scipy.stats import entropy
 
 from fedcast.allocation import averages, evaluate
-from fedcast.allocation.averages import js_of_members
+from fedcast.allocation.averages import js_of_members, kl_of_members
 from fedcast.allocation.offers import balanced_offer
 from fedcast.allocation.schedules import Power, ssca_schedule
 from fedcast.allocation.surrogate import Surrogate
 from fedcast.clustering.composition import water_fill
 from fedcast.cost import best_frequency_hz, compute_energy_j, compute_s, round_cost
 from fedcast.errors import FedcastError
-from fedcast.heterogeneity import average_emd, average_js, js_divergence, mixture_shift, share
+from fedcast.heterogeneity import average_emd, average_js, average_kl, js_divergence, mixture_shift, share
 from fedcast.scenario import Allocation
 from tests.allocation.worlds import random_world
 
@@ -27,7 +28,7 @@ FREE = Allocation(max_sharing_ratio=1.0)
 
 @pytest.mark.parametrize("weighting", ["A", "B", "C"])
 @pytest.mark.parametrize("composition", ["own", "balanced"])
-@pytest.mark.parametrize("measure", ["emd", "js"])
+@pytest.mark.parametrize("measure", ["emd", "js", "kl"])
 def test_average_skew_and_shift_are_those_after_sharing(weighting, composition, measure):
     world = random_world(3, weighting=weighting, composition=composition, data="dirichlet")
     world = replace(world, model=replace(world.model, measure=measure))
@@ -38,7 +39,7 @@ def test_average_skew_and_shift_are_those_after_sharing(weighting, composition, 
         before = world.clustering.problem.skew
         mixes = world.clustering.with_volumes(volumes).problem.mixes
         after = share(before, world.clustering.head_of, volumes, mixes)
-        average = {"emd": average_emd, "js": average_js}[measure](before, after, weighting)
+        average = {"emd": average_emd, "js": average_js, "kl": average_kl}[measure](before, after, weighting)
         skewness = problem.at(x).skewness
         assert skewness.skew == pytest.approx(average, rel=1e-12)
         assert skewness.shift == pytest.approx(mixture_shift(after), rel=1e-9)
@@ -47,7 +48,7 @@ def test_average_skew_and_shift_are_those_after_sharing(weighting, composition, 
 
 @pytest.mark.parametrize("weighting", ["A", "B", "C"])
 @pytest.mark.parametrize("composition", ["own", "balanced"])
-@pytest.mark.parametrize("measure", ["emd", "js"])
+@pytest.mark.parametrize("measure", ["emd", "js", "kl"])
 def test_gradients_are_those_of_the_averages(weighting, composition, measure):
     world = random_world(4, weighting=weighting, composition=composition, data="dirichlet")
     problem = replace(world, model=replace(world.model, measure=measure)).problem(FREE)
@@ -87,6 +88,15 @@ def test_an_empty_member_has_the_skew_of_what_it_would_receive():
     empty = np.zeros((1, 2)), np.array([[0.5, -0.5]]), np.zeros(1), np.array([0.5, 0.5])
     assert averages.emd_of_members(*empty).value.tolist() == [1.0]
     assert js_of_members(*empty).value[0] == pytest.approx(js_divergence([1.0, 0.0], [0.5, 0.5]))
+    assert kl_of_members(*empty).value[0] == pytest.approx(np.log(2))
+
+
+def test_kl_of_members_is_scipys_also_where_a_class_is_missing_everywhere():
+    held, whole = np.array([[30.0, 0.0, 10.0, 0.0]]), np.array([0.2, 0.5, 0.3, 0.0])
+    mixed = held - held.sum() * whole
+    found = kl_of_members(mixed, np.zeros((1, 4)), np.array([40.0]), whole)
+    assert found.value[0] == pytest.approx(entropy(held[0, :3] / 40, whole[:3]))
+    assert np.isfinite(found.slope).all()
 
 
 @pytest.mark.parametrize("regime", ["energy", "mixed", "frequency"])

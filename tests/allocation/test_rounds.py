@@ -234,6 +234,7 @@ def test_a_fit_survives_its_file(tmp_path):
         (lambda d: d["forms"]["paper"].update(beta=[1, 2]), "damaged .ValueError"),
         (lambda d: d["forms"].update(cubic=d["forms"]["paper"]), "damaged .KeyError: 'cubic'"),
         (lambda d: d.update(forms={}), "has no form"),
+        (lambda d: d.update(measure="tv"), "there is no measure 'tv'; choose one of emd, js, kl"),
         (lambda d: d.update(accuracy={"skew": [1, 2], "accuracy": [0.8, 0.9], "nmse": 0}), "damaged .*not falling"),
     ],
 )

@@ -6,14 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import entropy
 
-from fedcast.allocation import allocate, load_rounds
+from fedcast.allocation import RoundsFit, allocate, fit_rounds, load_rounds, save_fit
 from fedcast.clustering import cluster
 from fedcast.cost import round_cost
 from fedcast.data.counts import read_counts
 from fedcast.errors import DataError, FedcastError
 from fedcast.heterogeneity import average_emd, share, skew_of
-from fedcast.plan import diff_plans, load_plan, make_plan, plan_from_json, plan_schema, plan_to_json, save_plan
+from fedcast.plan import diff_plans, load_plan, make, make_plan, plan_from_json, plan_schema, plan_to_json, save_plan
 from fedcast.scenario import load_scenario
 from fedcast.world import make_world
 
@@ -93,7 +94,7 @@ def settled_at_once(here):
     sizes, seen, delays = problem.skew.sizes, set(), []
     ratios = problem.volumes / sizes
     for _ in range(here.clustering.max_passes):
-        clustering = cluster(replace(problem, volumes=np.floor(ratios * sizes)))
+        clustering = cluster(replace(problem, volumes=np.floor(ratios * sizes + 1e-9)))
         if clustering.head_of.tobytes() in seen:
             break
         seen.add(clustering.head_of.tobytes())
@@ -200,6 +201,32 @@ def test_infeasible_users_are_refused_or_left_out():
     assert np.isfinite(plan.delay.total_s)
 
 
+def test_a_plan_says_which_fit_form_and_measure_it_used(plan):
+    content = json.loads(plan_to_json(plan))
+    assert [content[name] for name in ("fit", "form", "measure")] == ["paper-0.95", "paper", "emd"]
+    # Plans of before did not say it: the form is the scenario's.
+    content["scenario"]["rounds"]["form"] = "theory"
+    del content["form"], content["measure"]
+    older = plan_from_json(json.dumps(content))
+    assert (older.form, older.measure) == ("theory", "emd")
+
+
+def test_a_plan_by_kl_and_the_extended_form(tmp_path):
+    runs = itertools.product(np.linspace(0, 2.5, 6), np.linspace(0, 0.5, 3))
+    skew, shift = np.array(list(runs)).T
+    options = {"target_accuracy": 0.9, "form": "extended", "measure": "kl", "bootstrap": 0, "name": "mine"}
+    model = fit_rounds(skew, np.exp(3 + 0.8 * skew + 0.5 * shift), shift=shift, **options)
+    save_fit(RoundsFit("mine", {"extended": model}, {}, "synthetic"), tmp_path / "mine.json")
+    rounds = (f"rounds.fit={tmp_path / 'mine.json'}", "rounds.form=extended", "rounds.target_accuracy=0.9")
+    made = make_plan(scenario("clustering.rule=daca", *rounds), with_curve=False)
+    assert (made.form, made.measure) == ("extended", "kl")
+    assert made.delay.total_s < made.delay_without_s
+    skewed = make_world(made.scenario).skew
+    after = share(skewed, made.head_of, made.shared)
+    kl = entropy(after.distributions, skewed.global_distribution, axis=1) @ after.sizes / after.sizes.sum()
+    assert made.rounds == pytest.approx(np.exp(3 + 0.8 * kl + 0.5 * made.shift), rel=1e-5)
+
+
 def test_central_has_no_heads_to_plan():
     with pytest.raises(FedcastError, match="central"):
         make_plan(scenario("clustering.rule=central"))
@@ -270,3 +297,15 @@ def test_the_plan_uses_the_scenarios_rule():
     plan = make_plan(here, with_curve=False)
     assert np.array_equal(plan.head_of, cluster(make_world(here).problem()).head_of)
     assert (plan.shared[plan.heads] == 60).all()
+
+
+def test_whole_volumes_stay_whole_when_clusters_are_made_again(monkeypatch):
+    """1/49 of 49 samples is 0.9999999999999999 of one."""
+    planner, offered = make._Planner(make_world(scenario())), []
+    monkeypatch.setattr(make, "cluster", lambda problem: offered.append(problem.volumes) or cluster(problem))
+    problem = planner.problem
+    sizes = np.full_like(problem.skew.sizes, 49)
+    planner.problem = replace(problem, skew=replace(problem.skew, sizes=sizes), volumes=np.ones(len(sizes)))
+    for volume in range(1, 50):
+        planner._unseen([np.full(len(sizes), volume) / sizes], set())
+        assert (offered[-1] == volume).all()

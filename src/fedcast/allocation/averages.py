@@ -21,6 +21,8 @@ from fedcast.heterogeneity import Floats, Ints, Weighting
 # Below this many members NumPy is used; above, loops compiled by numba.
 LARGE = 5_000
 _TINY = 1e-300
+# Logarithms of shares have an infinite slope at 0; a floor far below one sample keeps it finite.
+_LEAST = 1e-12
 _BISECTIONS = 40
 
 
@@ -155,18 +157,29 @@ def emd_of_members(mixed: Floats, slope: Floats, samples: Floats, whole: Floats)
 
 def js_of_members(mixed: Floats, slope: Floats, samples: Floats, whole: Floats) -> MemberSkew:
     r"""JS divergence of each member and its slope, :math:`\partial JS/\partial p = \tfrac12 \ln \frac{2p}{p + g}`."""
-    some = samples > 0
-    held = np.where(some, samples, 1.0)
-    mixture = np.where(some[:, None], whole + mixed / held[:, None], whole + slope)
-    mixture = np.maximum(mixture, 0.0)
+    mixture, direction = _mixtures(mixed, slope, samples, whole)
     middle = np.maximum((mixture + whole) / 2, _TINY)
-    # The derivative at p = 0 is minus infinity; a floor far below one sample keeps it finite.
-    log_p = np.log(np.maximum(mixture, 1e-12) / middle)
+    log_p = np.log(np.maximum(mixture, _LEAST) / middle)
     log_g = np.log(np.maximum(whole, _TINY) / middle)
     value = ((mixture * log_p).sum(axis=1) + (whole * log_g).sum(axis=1)) / 2
-    direction = (slope - (mixture - whole)) / held[:, None]
-    change = np.where(some, (log_p * direction).sum(axis=1) / 2, 0.0)
-    return MemberSkew(value, change)
+    return MemberSkew(value, (log_p * direction).sum(axis=1) / 2)
 
 
-MEASURES = {"emd": emd_of_members, "js": js_of_members}
+def kl_of_members(mixed: Floats, slope: Floats, samples: Floats, whole: Floats) -> MemberSkew:
+    r"""KL divergence of each member and its slope, :math:`\partial KL/\partial p = \ln \frac{p}{g} + 1`."""
+    mixture, direction = _mixtures(mixed, slope, samples, whole)
+    log_p = np.log(np.maximum(mixture, _LEAST) / np.maximum(whole, _LEAST))
+    value = (mixture * log_p).sum(axis=1)
+    # A direction adds up to 0, so that the constant 1 drops out.
+    return MemberSkew(value, (log_p * direction).sum(axis=1))
+
+
+def _mixtures(mixed: Floats, slope: Floats, samples: Floats, whole: Floats) -> tuple[Floats, Floats]:
+    """What each member holds and how it moves with the volume, float64[C, Y] each; of the first sample if nothing."""
+    some = (samples > 0)[:, None]
+    held = np.where(some, samples[:, None], 1.0)
+    mixture = np.maximum(whole + np.where(some, mixed / held, slope), 0.0)
+    return mixture, np.where(some, (slope - (mixture - whole)) / held, 0.0)
+
+
+MEASURES = {"emd": emd_of_members, "js": js_of_members, "kl": kl_of_members}

@@ -9,7 +9,7 @@ constraint is met by construction and no longer couples with N.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -20,13 +20,12 @@ from fedcast.allocation.delay import round_delay
 from fedcast.allocation.minimise import Feasible
 from fedcast.allocation.offers import Offer, OwnOffer, balanced_offer
 from fedcast.allocation.rounds import BetaSet, RoundsModel
+from fedcast.allocation.taking_part import who_trains, without_others
 from fedcast.clustering import Clustering
-from fedcast.cost import Feasibility, Fleet, feasibility
+from fedcast.cost import Fleet
 from fedcast.errors import FedcastError
-from fedcast.heterogeneity import Floats, Ints, Skew, Weighting, average_emd, average_js
+from fedcast.heterogeneity import Floats, Ints, Skew, Weighting, average_emd, average_js, average_kl
 from fedcast.scenario import Allocation
-
-_NAMED = 10
 
 
 class Point(NamedTuple):
@@ -51,7 +50,7 @@ class AllocationProblem:
 
     Attributes:
         clustering: who shares with whom, without users that are left out.
-        fleet: the users that train.
+        fleet: the users that train: all who hold samples, or have a head that may send them some.
         trained: bool[K], which they are.
         members: int64[C], members as indices into `fleet`, by cluster.
         rate_bps: float64[K], rate of the link from each member's head.
@@ -105,10 +104,6 @@ class AllocationProblem:
         volumes[self.clustering.heads] = x * self.feasible.sizes
         return volumes
 
-    def part(self, skew: Skew) -> Skew:
-        """A skew of all users reduced to those that train."""
-        return Skew(skew.sizes[self.trained], skew.distributions[self.trained], skew.global_distribution)
-
 
 def make_allocation_problem(
     clustering: Clustering,
@@ -136,14 +131,14 @@ def make_allocation_problem(
     settings = Allocation() if settings is None else settings
     if not bits_per_sample > 0:
         raise FedcastError(f"data.bits_per_sample: {bits_per_sample}, expected above 0")
-    trained = _who_trains(clustering, fleet, settings)
-    clustering = _without(clustering, trained)
+    base = clustering.with_volumes(np.zeros(clustering.problem.num_users)).after
+    trained = who_trains(clustering, base.sizes, fleet, settings)
+    clustering = without_others(clustering, trained)
     rates = _checked_rates(clustering, rate_bps)
     users, cluster = _members_by_cluster(clustering)
     members = (np.cumsum(trained) - 1)[users]
     worst = np.full(len(clustering.heads), np.inf)
     np.minimum.at(worst, cluster, rates[users])
-    base = clustering.with_volumes(np.zeros(len(trained))).after
     sizes = clustering.problem.skew.sizes[clustering.heads]
     caps = np.minimum(settings.max_sharing_ratio, fleet.devices.consent[clustering.heads])
     averages = _averages(clustering, trained, members, cluster, base, model)
@@ -158,48 +153,10 @@ def make_allocation_problem(
     return AllocationProblem(*who, rates, bits_per_sample, averages, caps, feasible, betas, model, settings, seed)
 
 
-def _who_trains(clustering: Clustering, fleet: Fleet, settings: Allocation) -> NDArray[np.bool_]:
-    """Users with a frequency that meets their budget; refuse or leave out the others."""
-    sizes = clustering.problem.skew.sizes
-    if len(fleet.devices.consent) != len(sizes):
-        raise FedcastError(
-            f"fleet: it has {len(fleet.devices.consent)} users, the clustering has {len(sizes)}; both must agree"
-        )
-    # A member will have work even if it holds nothing now.
-    report = feasibility(fleet, np.maximum(sizes, (clustering.head_of >= 0).astype(float)))
-    if report.feasible.all():
-        return report.feasible
-    if settings.infeasible_users == "refuse":
-        raise FedcastError(_refusal(report))
-    if not report.feasible.any():
-        raise FedcastError(f"{_refusal(report)}; nobody would be left to train")
-    return report.feasible
-
-
-def _refusal(report: Feasibility) -> str:
-    users = report.infeasible_users
-    lines = [report.explain(int(user)) for user in users[:_NAMED]]
-    more = [f"and {len(users) - _NAMED} more"] if len(users) > _NAMED else []
-    enough = float(report.smallest_budget_j[users].max())
-    return (
-        f"devices.energy_budget_j: {len(users)} of {len(report.feasible)} users cannot upload within their budget:\n  "
-        + "\n  ".join(lines + more)
-        + f"\na budget of {enough:.3g} J would do for all of them; raise it, shrink the model, or train without them "
-        f"(allocation.infeasible_users = 'exclude')"
-    )
-
-
 def _members_by_cluster(clustering: Clustering) -> tuple[Ints, Ints]:
     """Members in the order of their heads, and the place of each one's head among the heads, int64[C] each."""
     users = clustering.members[np.argsort(clustering.head_of[clustering.members], kind="stable")]
     return users, np.searchsorted(clustering.heads, clustering.head_of[users])
-
-
-def _without(clustering: Clustering, trained: NDArray[np.bool_]) -> Clustering:
-    """Nobody sends to a user that is left out; it may still lead, since sharing is not part of a round's budget."""
-    if trained.all():
-        return clustering
-    return replace(clustering, head_of=np.where(trained, clustering.head_of, -1), proof=None)
 
 
 def _checked_rates(clustering: Clustering, rate_bps: ArrayLike | None) -> Floats:
@@ -262,12 +219,16 @@ def _averages(
 
 
 def _skew_before(clustering: Clustering, trained: NDArray[np.bool_], model: RoundsModel) -> float:
-    skew = clustering.problem.skew
-    part = Skew(skew.sizes[trained], skew.distributions[trained], skew.global_distribution)
+    part = part_of(clustering.problem.skew, trained)
     return skew_of_users(part, part, model, clustering.problem.weighting)
+
+
+def part_of(skew: Skew, users: NDArray[np.bool_]) -> Skew:
+    """A skew of all users reduced to some, by a mask; the whole that they are compared with stays that of all."""
+    return Skew(skew.sizes[users], skew.distributions[users], skew.global_distribution)
 
 
 def skew_of_users(before: Skew, after: Skew, model: RoundsModel, weighting: Weighting) -> float:
     """The average that a rounds model is a function of, by `fedcast.heterogeneity`."""
-    average = {"emd": average_emd, "js": average_js}[model.measure]
+    average = {"emd": average_emd, "js": average_js, "kl": average_kl}[model.measure]
     return average(before, after, weighting)

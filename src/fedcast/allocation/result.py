@@ -13,14 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcast.allocation.engine import Found, Step
-from fedcast.allocation.problem import AllocationProblem, skew_of_users
+from fedcast.allocation.problem import AllocationProblem, part_of, skew_of_users
 from fedcast.allocation.rounds import BetaSet
 from fedcast.clustering import Clustering
+from fedcast.clustering.problem import ROUNDING
 from fedcast.cost import RoundCost, round_cost, sharing_cost, task_s
 from fedcast.heterogeneity import Floats, Ints, mixture_shift
-
-# 0.1 · 30 is 3.0000000000000004 and 0.29 · 100 is 28.999999999999996: both are whole numbers of samples.
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +31,7 @@ class Evaluation:
         shift: of the overall mixture.
         rounds: expected rounds.
         sharing_s: sharing delay.
+        trained: bool[K], who trains: users that hold samples after sharing, without those left out.
         round: cost of a round, of the users that train.
         objective_s: expected delay of the task.
     """
@@ -42,6 +41,7 @@ class Evaluation:
     shift: float
     rounds: float
     sharing_s: float
+    trained: NDArray[np.bool_]
     round: RoundCost
     objective_s: float
 
@@ -55,8 +55,8 @@ class AllocationResult:
         clustering: with whole volumes; users that are left out have no head.
         volumes: float64[K], real volumes as optimised; 0 for all but heads.
         shared: int64[K], whole samples that each head sends to each member.
-        frequency_hz: float64[K], CPU frequencies; 0 for users that are left out.
-        trained: bool[K], who trains.
+        frequency_hz: float64[K], CPU frequencies; 0 for users that do not train.
+        trained: bool[K], who trains: users that can, and hold samples after sharing.
         skew: average skew after sharing.
         shift: of the overall mixture.
         rounds: expected rounds to the target.
@@ -105,15 +105,18 @@ class AllocationResult:
 def evaluate(problem: AllocationProblem, volumes: Floats) -> Evaluation:
     """Cost of volumes float64[K]; nothing of the searches' own arithmetic is used."""
     clustering = problem.clustering.with_volumes(volumes)
-    before, after = problem.part(clustering.problem.skew), problem.part(clustering.after)
+    # A head that sends nothing leaves an empty member without work.
+    trained = problem.trained & (clustering.after.sizes > 0)
+    before, after = part_of(clustering.problem.skew, trained), part_of(clustering.after, trained)
     skew = skew_of_users(before, after, problem.model, clustering.problem.weighting)
     shift = mixture_shift(after)
     rounds = problem.betas.expected(skew, shift)[0]
-    cost = round_cost(problem.fleet, after.sizes)
+    cost = round_cost(problem.fleet.of(trained[problem.trained]), after.sizes)
     sharing_s = sharing_cost(
         clustering.head_of, clustering.shared, problem.rate_bps, problem.bits_per_sample, power_w=1.0
     ).sharing_s
-    return Evaluation(clustering, skew, shift, rounds, sharing_s, cost, task_s(sharing_s, cost.round_s, rounds))
+    total_s = task_s(sharing_s, cost.round_s, rounds)
+    return Evaluation(clustering, skew, shift, rounds, sharing_s, trained, cost, total_s)
 
 
 def make_result(
@@ -127,14 +130,14 @@ def make_result(
         key=lambda evaluation: evaluation.objective_s,
     )
     frequency = np.zeros(len(volumes))
-    frequency[problem.trained] = whole.round.frequency_hz
+    frequency[whole.trained] = whole.round.frequency_hz
     return AllocationResult(
         method,
         whole.clustering,
         volumes,
         whole.clustering.problem.volumes.astype(np.int64),
         frequency,
-        problem.trained,
+        whole.trained,
         whole.skew,
         whole.shift,
         whole.rounds,
@@ -150,12 +153,12 @@ def make_result(
 
 def _rounded(problem: AllocationProblem, volumes: Floats, *, free: bool) -> list[Floats]:
     """Whole volumes near the given ones that meet every constraint: rounded down, and to the nearest if allowed."""
-    down = np.floor(volumes + _ROUNDING)
+    down = np.floor(volumes + ROUNDING)
     if not free:
         return [down]
     heads, feasible = problem.clustering.heads, problem.feasible
     nearest = np.round(volumes)
-    nearest[heads] = np.minimum(nearest[heads], np.floor(feasible.upper * feasible.sizes + _ROUNDING))
+    nearest[heads] = np.minimum(nearest[heads], np.floor(feasible.upper * feasible.sizes + ROUNDING))
     if np.array_equal(nearest, down) or not feasible.allows(nearest[heads] / feasible.sizes):
         return [down]
     return [down, nearest]

@@ -12,16 +12,16 @@ not falling on [0, D before sharing] and at most `RoundsModel.max_rounds` there.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
 from fedcast.allocation.forms import FORMS, Curve, FormName
-from fedcast.errors import OutsideFitError
+from fedcast.errors import FedcastError, OutsideFitError
 from fedcast.heterogeneity import Floats
 from fedcast.random import generator
 
-MeasureName = Literal["emd", "js"]
+MeasureName = Literal["emd", "js", "kl"]
 
 # Draws tried for each one wanted before a fit is called too uncertain.
 _PATIENCE = 50
@@ -117,7 +117,7 @@ class RoundsModel:
         max_rounds: rounds, in the unit of the curve, above which the fit says nothing; no draw exceeds it.
         shift_range: least and largest shift of the mixture it may be asked for; only ``extended`` looks at it.
         round_scale: rounds per unit of the curve; 1 for fits in true rounds.
-        measure: which average skew D is: ``emd`` or ``js``.
+        measure: which average skew D is: ``emd``, ``js`` or ``kl``.
         samples: float64[S, P], bootstrap fits; empty: draws are `beta` with noise.
         relative_noise: standard deviation of that noise, as a share of each parameter.
         rejected: bootstrap fits that were thrown away when the model was made.
@@ -140,6 +140,13 @@ class RoundsModel:
     rejected: int = 0
     accuracy: AccuracyFit | None = None
     source: str = ""
+
+    def __post_init__(self) -> None:
+        known = get_args(MeasureName)
+        if self.measure not in known:
+            raise FedcastError(
+                f"rounds.fit {self.name!r}: there is no measure {self.measure!r}; choose one of {', '.join(known)}"
+            )
 
     def rounds(self, skew: float, shift: float = 0.0) -> float:
         """Rounds of the best fit; refused outside its range.

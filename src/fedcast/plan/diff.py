@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcast.heterogeneity import Ints
-from fedcast.plan.make import SharingPlan
+from fedcast.plan.result import SharingPlan
 
 _LISTED = 8
 

@@ -9,8 +9,10 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from fedcast.allocation.forms import FormName
+from fedcast.allocation.rounds import MeasureName
 from fedcast.errors import FedcastError
-from fedcast.plan.make import Delay, LeakagePoint, SharingPlan
+from fedcast.plan.result import Delay, LeakagePoint, SharingPlan
 from fedcast.scenario import Scenario
 from fedcast.writing import written_aside
 
@@ -43,11 +45,11 @@ class PlanDocument(_Part):
     frequency_hz: list[float] = Field(description="CPU frequency; 0: the user does not train")
     energy_j: list[float] = Field(description="energy of each user per round")
     composition: Literal["own", "balanced"]
-    emd_before: float
-    emd_after: float
-    js_before: float
-    js_after: float
-    shift: float
+    emd_before: float = Field(description="average EMD of the users that train, before sharing")
+    emd_after: float = Field(description="the same after sharing, in the scenario's weighting")
+    js_before: float = Field(description="mean JS divergence of the users that train, before sharing, nats")
+    js_after: float = Field(description="the same after sharing")
+    shift: float = Field(description="L1 distance of what the users that train hold after sharing from all data")
     rounds: float
     rounds_without: float
     delay: _Delay
@@ -58,7 +60,9 @@ class PlanDocument(_Part):
     average_sharing_ratio: float = Field(ge=0, le=1)
     leakage: list[_LeakagePoint]
     passes: int
-    fit: str
+    fit: str = Field(description="name of the fit of rounds against skew")
+    form: FormName | None = Field(None, description="shape of that fit; null in older plans: the scenario's")
+    measure: MeasureName = Field("emd", description="average skew that the fit is a function of")
 
     @model_validator(mode="after")
     def _one_entry_per_user(self) -> PlanDocument:
@@ -111,7 +115,8 @@ def plan_from_json(text: str, where: str = "plan") -> SharingPlan:
         energy_j=np.array(document.energy_j),
         delay=Delay(**document.delay.model_dump()),
         leakage=tuple(LeakagePoint(**point.model_dump()) for point in document.leakage),
-        **{name: getattr(document, name) for name in _SCALARS},
+        form=document.form or document.scenario.rounds.form,
+        **{name: getattr(document, name) for name in _SCALARS if name != "form"},
     )
 
 

@@ -8,125 +8,25 @@ kept. Users that share nothing are offered again before clusters count as settle
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fedcast.allocation import AllocationResult, allocate, load_rounds
+from fedcast.allocation.problem import part_of
 from fedcast.clustering import Clustering, Problem, cluster
+from fedcast.clustering.problem import ROUNDING
 from fedcast.errors import FedcastError
 from fedcast.heterogeneity import Floats, Ints, average_emd, average_js, mixture_shift
+from fedcast.plan.result import Delay, LeakagePoint, SharingPlan
 from fedcast.scenario import Scenario
-from fedcast.world import World, link_rates_bps, make_world, multicasts
+from fedcast.world import World, check_world, link_rates_bps, make_world, multicasts
 
 _CURVE_SHARES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 # A point of the curve needs few stochastic steps: the closing steps on all samples find the same volumes to 0.1 %.
 _CURVE_STEPS = 4
-
-
-@dataclass(frozen=True)
-class Delay:
-    """How the time of the whole task is spent, in seconds; rounds as the critical user sees them.
-
-    Attributes:
-        sharing_s: once.
-        download_s: over all rounds.
-        compute_s: over all rounds.
-        upload_s: over all rounds.
-    """
-
-    sharing_s: float
-    download_s: float
-    compute_s: float
-    upload_s: float
-
-    @property
-    def total_s(self) -> float:
-        """All of it."""
-        return self.sharing_s + self.download_s + self.compute_s + self.upload_s
-
-
-@dataclass(frozen=True)
-class LeakagePoint:
-    """What a limit on the average sharing ratio costs in time."""
-
-    average_sharing_ratio: float
-    delay_s: float
-
-
-@dataclass(frozen=True, eq=False)
-class SharingPlan:
-    """What every user is to do, and what comes of it.
-
-    Attributes:
-        scenario: that it was made for.
-        head_of: int64[K], the head of each user; -1: none.
-        shared: int64[K], samples that each head sends to each of its members.
-        frequency_hz: float64[K], CPU frequency of each user; 0: it does not train.
-        energy_j: float64[K], energy of each user per round.
-        composition: what heads send: own (a random part) or balanced (as equal over classes as they can).
-        emd_before: average EMD before sharing.
-        emd_after: the same after sharing, in the scenario's weighting.
-        js_before: mean JS divergence before, nats.
-        js_after: the same after.
-        shift: how far the overall mixture moved.
-        rounds: expected rounds to the target accuracy.
-        rounds_without: the same without sharing.
-        delay: of the whole task.
-        delay_without_s: of the whole task without sharing.
-        sharing_j: energy that heads spend on sharing.
-        sharing_bytes: bytes on the air while sharing.
-        round_bytes: bytes of one round, both ways.
-        average_sharing_ratio: the leakage.
-        leakage: delay against leakage.
-        passes: how often clustering and allocation were repeated.
-        fit: name of the rounds fit.
-    """
-
-    scenario: Scenario
-    head_of: Ints
-    shared: Ints
-    frequency_hz: Floats
-    energy_j: Floats
-    composition: str
-    emd_before: float
-    emd_after: float
-    js_before: float
-    js_after: float
-    shift: float
-    rounds: float
-    rounds_without: float
-    delay: Delay
-    delay_without_s: float
-    sharing_j: float
-    sharing_bytes: float
-    round_bytes: float
-    average_sharing_ratio: float
-    leakage: tuple[LeakagePoint, ...]
-    passes: int
-    fit: str
-
-    @property
-    def num_users(self) -> int:
-        """Users K."""
-        return len(self.head_of)
-
-    @property
-    def heads(self) -> Ints:
-        """Users that share, ascending."""
-        return np.unique(self.head_of[self.head_of >= 0])
-
-    @property
-    def trained(self) -> NDArray[np.bool_]:
-        """Who trains, bool[K]."""
-        return self.frequency_hz > 0
-
-    @property
-    def speed_up(self) -> float:
-        """How many times sooner the task ends than without sharing."""
-        return self.delay_without_s / self.delay.total_s
 
 
 def make_plan(
@@ -142,7 +42,7 @@ def make_plan(
     Args:
         scenario: all parameters.
         data_dir: where dataset files are looked for first.
-        world: if it does not come from the scenario's dataset, or is at hand.
+        world: made of the same scenario, if it does not come from its dataset, or is at hand.
         previous: a plan of the same users before some joined, left or moved: its volumes are the start, and its
             clusters, as far as their links still hold, compete with new ones.
         with_curve: also find delay against leakage.
@@ -152,7 +52,7 @@ def make_plan(
         >>> plan.num_users, bool(plan.delay.total_s < plan.delay_without_s)
         (100, True)
     """
-    world = make_world(scenario, data_dir) if world is None else world
+    world = make_world(scenario, data_dir) if world is None else check_world(world, scenario)
     planner = _Planner(world)
     if scenario.clustering.rule == "central":
         raise FedcastError(
@@ -163,7 +63,7 @@ def make_plan(
     best, passes = planner.settle(start, _carried_clustering(planner.problem, previous))
     without = planner.allocate(_without_sharing(planner.problem))
     curve = planner.leakage_curve(best, without) if with_curve else ()
-    return _plan(world, best, without, curve, passes)
+    return _plan(planner, best, without, curve, passes)
 
 
 def clustering_of(world: World, plan: SharingPlan) -> Clustering:
@@ -215,7 +115,7 @@ class _Planner:
     def _unseen(self, offers: Sequence[Floats], seen: set[bytes]) -> Clustering | None:
         """Clusters of the first offer, ratios of all users, that gives any not seen before; None: they stay."""
         for ratios in offers:
-            volumes = np.floor(ratios * self.problem.skew.sizes)
+            volumes = np.floor(ratios * self.problem.skew.sizes + ROUNDING)
             clustering = cluster(replace(self.problem, volumes=volumes))
             key = clustering.head_of.tobytes()
             if key not in seen:
@@ -251,7 +151,7 @@ class _Planner:
         points = []
         for share in _CURVE_SHARES:
             limit = share * best.average_sharing_ratio
-            if share == 0.0 or not len(best.clustering.heads):
+            if limit == 0.0:
                 result = without
             else:
                 result = best if share == 1.0 else self.allocate(best.clustering, max_asr=limit)
@@ -295,34 +195,40 @@ def _without_sharing(problem: Problem) -> Clustering:
     return cluster(replace(problem, settings=settings))
 
 
+def _without_idle_heads(clustering: Clustering) -> Clustering:
+    """A head whose volume was solved to 0 sends nothing: its members have none."""
+    return replace(clustering, head_of=np.where(clustering.received > 0, clustering.head_of, -1), proof=None)
+
+
 def _plan(
-    world: World,
+    planner: _Planner,
     best: AllocationResult,
     without: AllocationResult,
     curve: Sequence[LeakagePoint],
     passes: int,
 ) -> SharingPlan:
-    clustering, cost = best.clustering, best.round
+    world, cost, clustering = planner.world, best.round, _without_idle_heads(best.clustering)
     sharing = multicasts(world, clustering)
     down, compute, up = cost.phases_s
     weighting = world.scenario.clustering.weighting
+    before, after = part_of(world.skew, best.trained), part_of(clustering.after, best.trained)
     energy = np.zeros(world.skew.num_users)
     energy[best.trained] = cost.energy_j
     return SharingPlan(
         scenario=world.scenario,
         head_of=clustering.head_of,
-        shared=np.where(clustering.cluster_sizes > 0, best.shared, 0),
+        shared=clustering.shared.astype(np.int64),
         frequency_hz=best.frequency_hz,
         energy_j=energy,
         composition=clustering.problem.settings.composition,
-        emd_before=average_emd(world.skew),
-        emd_after=average_emd(world.skew, clustering.after, weighting),
-        js_before=average_js(world.skew),
-        js_after=average_js(world.skew, clustering.after, weighting),
-        shift=mixture_shift(clustering.after),
+        emd_before=average_emd(before),
+        emd_after=average_emd(before, after, weighting),
+        js_before=average_js(before),
+        js_after=average_js(before, after, weighting),
+        shift=mixture_shift(after),
         rounds=best.rounds,
         rounds_without=without.rounds,
-        delay=Delay(best.sharing_s, best.rounds * down, best.rounds * compute, best.rounds * up),
+        delay=Delay(sharing.sharing_s, best.rounds * down, best.rounds * compute, best.rounds * up),
         delay_without_s=without.objective_s,
         sharing_j=float(sharing.energy_j.sum()),
         sharing_bytes=sharing.sent_bytes,
@@ -331,4 +237,6 @@ def _plan(
         leakage=tuple(curve),
         passes=passes,
         fit=world.scenario.rounds.fit,
+        form=planner.rounds.form,
+        measure=planner.rounds.measure,
     )

@@ -22,7 +22,7 @@ from fedcast.scenario.sections import MODEL_OF_DATASET, USUAL_MODEL, WEIGHTS_OF_
 from fedcast.sharing import Ledger, Shared, share_samples
 from fedcast.tables import Column, read_table
 from fedcast.training import Clock, Federation, History, Outcome, Record, build_model, check_model, train
-from fedcast.world import TaskCost, World, make_world, task_cost
+from fedcast.world import TaskCost, World, check_world, make_world, task_cost
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +65,7 @@ class PreparedRun:
     @property
     def trained(self) -> NDArray[np.bool_]:
         """Who trains, bool[K]."""
-        return _who_trains(self.world, self.plan)
+        return _who_trains(self.plan, self.clustering)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +120,7 @@ def train_scenario(
     Args:
         scenario: all parameters.
         data_dir: where dataset files are looked for first.
-        world: if it does not come from the scenario's dataset, or is at hand.
+        world: made of the same scenario, if it does not come from its dataset, or is at hand.
         model: any module whose state is all weights; None: the one that `training.model` names.
         replace_batch_norm: put group norm in the place of the model's batch norm instead of refusing it.
         checkpoint: file to go on from, if it is there, and to write now and then.
@@ -153,14 +153,14 @@ def prepare_run(scenario: Scenario, *, data_dir: str | Path | None = None, world
     Args:
         scenario: all parameters.
         data_dir: where dataset files are looked for first.
-        world: if it does not come from the scenario's dataset, or is at hand.
+        world: made of the same scenario, if it does not come from its dataset, or is at hand.
     """
-    world = make_world(scenario, data_dir) if world is None else world
+    world = make_world(scenario, data_dir) if world is None else check_world(world, scenario)
     if world.population.dataset is None:
         raise FedcastError(f"data.dataset = {scenario.data.dataset}: synthetic data have no samples to train on")
     plan = plan_if_needed(world)
     clustering = _fixed_clustering(world) if plan is None else clustering_of(world, plan)
-    trained = _who_trains(world, plan)
+    trained = _who_trains(plan, clustering)
     shared = share_samples(world.population, clustering, scenario.seed)
     if not trained.all():
         shared = replace(shared, assignment=_of_users(shared.assignment, trained))
@@ -252,8 +252,9 @@ def dropouts(scenario: Scenario) -> set[tuple[int, int]]:
     return set(zip(table["round"].tolist(), table["user"].tolist(), strict=True))
 
 
-def _who_trains(world: World, plan: SharingPlan | None) -> NDArray[np.bool_]:
-    return np.ones(world.skew.num_users, dtype=bool) if plan is None else plan.trained
+def _who_trains(plan: SharingPlan | None, clustering: Clustering) -> NDArray[np.bool_]:
+    """As planned; without a plan all that hold anything after sharing."""
+    return clustering.after.sizes > 0 if plan is None else plan.trained
 
 
 def _fixed_clustering(world: World) -> Clustering:
