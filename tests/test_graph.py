@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
 from fedcast import trust as closeness_laws
-from fedcast.errors import ScenarioError
+from fedcast.errors import DataError, ScenarioError
 from fedcast.graph import Graph, build, build_graph, check, csr, graph_from_edges
 from fedcast.graph.lookup import tabulate
 from fedcast.scenario import Geometry, Sidelink, Trust
@@ -320,14 +320,14 @@ def setter(place: int, value: float):
 )
 def test_check_finds_every_fault(graph, fault):
     check(broken())
-    with pytest.raises(ValueError, match=fault):
+    with pytest.raises(DataError, match=fault):
         check(graph)
 
 
 def test_check_finds_links_below_a_threshold():
-    with pytest.raises(ValueError, match="rate below 5.5"):
+    with pytest.raises(DataError, match="rate below 5.5"):
         check(broken(), min_rate_bps=5.5)
-    with pytest.raises(ValueError, match="closeness outside"):
+    with pytest.raises(DataError, match="closeness outside"):
         check(broken(), min_closeness=0.15)
 
 

@@ -7,6 +7,7 @@ from hypothesis.extra import numpy as hnp
 from scipy.spatial.distance import jensenshannon
 from scipy.stats import entropy, wasserstein_distance
 
+from fedcast.errors import FedcastError
 from fedcast.heterogeneity import (
     average_emd,
     average_js,
@@ -53,7 +54,7 @@ def test_divergences_agree_with_scipy(counts):
 
 
 def test_an_infinite_divergence_is_refused():
-    with pytest.raises(ValueError, match="infinite"):
+    with pytest.raises(FedcastError, match="infinite"):
         kl_divergence([0.5, 0.5], [1.0, 0.0])
 
 
@@ -151,7 +152,7 @@ def test_averages_before_sharing_agree_under_all_weightings():
     assert average_kl(skew) == pytest.approx(
         skew.sizes @ kl_divergence(skew.distributions, skew.global_distribution) / 12
     )
-    with pytest.raises(ValueError, match="A, B or C"):
+    with pytest.raises(FedcastError, match="A, B or C"):
         weights(skew, skew, "D")
 
 
@@ -165,5 +166,5 @@ def test_averages_before_sharing_agree_under_all_weightings():
     ],
 )
 def test_bad_counts_are_refused(counts, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(FedcastError, match=message):
         skew_of(counts)

@@ -11,11 +11,9 @@ import pyarrow
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from fedcast.errors import DataError
-from fedcast.tables import Column, column_names, read_table, read_user_table
+from fedcast.tables import Column, column_names, read_table
 
 LINKS = [
     Column("user_a", "int", minimum=0),
@@ -107,7 +105,9 @@ def test_byte_order_mark_and_windows_line_ends(tmp_path, text):
         ("0,1,5,-0.1", "line 3, column closeness: '-0.1' is below 0"),
         ("0.5,1,5,1", "line 3, column user_a: '0.5' is not a whole number"),
         ("nan,1,5,1", "line 3, column user_a: 'nan' is not a whole number"),
-        ("99999999999999999999,1,5,1", "line 3, column user_a: '99999999999999999999' is not a whole number"),
+        ("99999999999999999999,1,5,1", "line 3, column user_a: '99999999999999999999' is too large"),
+        ("1e30,1,5,1", "line 3, column user_a: '1e30' is too large"),
+        ("inf,1,5,1", "line 3, column user_a: 'inf' is not a whole number"),
         ("-1,1,5,1", "line 3, column user_a: '-1' is below 0"),
         ("0,1,5", "line 3: the header has 4 fields, this line has 3"),
         ("0,1,5,1,9", "line 3: the header has 4 fields, this line has 5"),
@@ -123,15 +123,15 @@ def test_bad_line_is_named(tmp_path, line, expected):
     [
         ("", "links.csv: is empty, expected a header and rows"),
         ("\n\n", "links.csv: is empty, expected a header and rows"),
-        (HEADER, "links.csv: holds a header but no rows"),
-        (HEADER + "\n\n", "links.csv: holds a header but no rows"),
+        (HEADER, "links.csv: holds column names but no rows"),
+        (HEADER + "\n\n", "links.csv: holds column names but no rows"),
         ("user_a;user_b;rate_bps\n0;1;5\n", "links.csv: no column 'user_a'; fields must be separated by commas"),
         ("user_a,user_b,rate\n0,1,5\n", "links.csv: no column 'rate_bps'; is it 'rate'?; the header has user_a, user"),
         ("a,user_b,rate_bps\n0,1,5\n", "links.csv: no column 'user_a'"),
         ("user_a,user_a,user_b,rate_bps\n0,0,1,5\n", "links.csv: column user_a stands twice in the header"),
         (
             "user_a,user_b,rate_bps,Closenes\n0,1,5,1\n",
-            "links.csv: column 'Closenes' is unknown but looks like 'closeness'",
+            "links.csv: unknown column 'Closenes'; did you mean 'closeness'? rename it if so, remove it if not",
         ),
         (HEADER + '0,1,"5,1\n', "links.csv, line 2: not valid CSV"),
         (HEADER.encode() + GOOD_LINE.encode() + b"0,1,5,\xff\n", "links.csv, line 3: not UTF-8 text (byte 0xff)"),
@@ -195,6 +195,33 @@ def test_bad_parquet_file_is_named(tmp_path):
     assert message(write_parquet(tmp_path, user_a=empty, user_b=empty, rate_bps=empty)).endswith("but no rows")
 
 
+def test_a_table_without_rows_keeps_its_columns_and_their_types(tmp_path):
+    with_text = [*LINKS, Column("name", "text")]
+    kinds = {"user_a": "i", "user_b": "i", "rate_bps": "f", "name": "U"}
+    nothing = pyarrow.array([], pyarrow.null())
+    parquet = write_parquet(tmp_path, user_a=nothing, user_b=nothing, rate_bps=nothing, name=nothing)
+    for path in (write(tmp_path, "user_a,user_b,rate_bps,name\n\n"), parquet):
+        table = read_table(path, with_text, may_be_empty=True)
+        assert table.num_rows == 0
+        assert {name: values.dtype.kind for name, values in table.columns.items()} == kinds
+
+
+@pytest.mark.parametrize(
+    ("unknown", "meant"),
+    [("budget", True), ("Energy budget", True), ("energy_j", True), ("enegry_budget", True), ("battery_j", False)],
+)
+def test_a_part_of_a_name_is_taken_for_it(tmp_path, unknown, meant):
+    """Words of the name in any number, or nearly the name; others are somebody else's columns."""
+    path = write(tmp_path, f"user,{unknown}\n0,5\n")
+    columns = [Column("user", "int"), Column("energy_budget_j", "float", required=False)]
+    if meant:
+        assert message(path, columns).startswith(
+            f"links.csv: unknown column {unknown!r}; did you mean 'energy_budget_j'?"
+        )
+    else:
+        assert set(read_table(path, columns).columns) == {"user"}
+
+
 def test_parquet_equals_csv(tmp_path):
     csv = read_table(write(tmp_path, "user_a,user_b,rate_bps,closeness\n3,1,5,1\n2,4,6.5,0\n"), LINKS)
     dictionary = pyarrow.array(["5", "6.5"]).dictionary_encode()
@@ -236,44 +263,3 @@ def test_one_bad_line_in_a_million_is_named_within_seconds(tmp_path):
     start = time.perf_counter()
     assert message(path) == "links.csv, line 876543, column rate_bps: 'fast' is not a number"
     assert time.perf_counter() - start < 20  # 0.7 s on a calm core; a loop in Python over rows would take longer
-
-
-def user_message(path: Path, num_users: int | None) -> str:
-    with pytest.raises(DataError) as caught:
-        read_user_table(path, [Column("x_m", "float")], num_users)
-    return str(caught.value).replace(str(path), path.name)
-
-
-@pytest.mark.parametrize(
-    ("users", "num_users", "expected"),
-    [
-        ([0, 2, 3], 3, "line 4, column user: user 3 does not exist, expected 0 to 2"),
-        ([0, -1, 1], 3, "line 3, column user: user -1 does not exist, expected 0 to 2"),
-        ([1, 2, 3], 3, "line 4, column user: user 3 does not exist, expected 0 to 2; users are counted from 0"),
-        ([1, 2, 3], None, "line 4, column user: user 3 does not exist, expected 0 to 2; users are counted from 0"),
-        ([0, 2, 1, 2, 0], 5, "line 5, column user: user 2 is already on line 3"),
-    ],
-)
-def test_user_rows_out_of_range_or_twice(tmp_path, users, num_users, expected):
-    path = write(tmp_path, "user,x_m\n" + "".join(f"{user},1\n" for user in users))
-    assert user_message(path, num_users) == f"links.csv, {expected}"
-
-
-def test_users_without_a_row(tmp_path):
-    path = write(tmp_path, "user,x_m\n2,1\n0,1\n")
-    assert user_message(path, 3) == "links.csv: no row for user 1 of users 0 to 2"
-    assert user_message(path, 9) == "links.csv: no row for 7 users, the first of them 1, of users 0 to 8"
-
-
-@given(
-    rows=st.permutations(range(12)),
-    values=st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=12, max_size=12),
-)
-@settings(max_examples=30, deadline=None)
-def test_user_rows_come_back_in_order(tmp_path_factory, rows, values):
-    path = tmp_path_factory.mktemp("users") / "users.csv"
-    path.write_text("user,value\n" + "".join(f"{user},{values[user]!r}\n" for user in rows))
-    table = read_user_table(path, [Column("value", "float")], 12)
-    assert table["user"].tolist() == list(range(12))
-    assert table["value"].tolist() == values
-    assert table.lines.tolist() == [2 + rows.index(user) for user in range(12)]

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from fedcast.errors import FedcastError
 from fedcast.scenario import Trust
 from fedcast.trust import (
     closeness,
@@ -168,5 +169,5 @@ def test_greatest_distance_is_where_the_best_draw_just_meets_the_threshold():
 
 
 def test_distance_is_asked_for():
-    with pytest.raises(ValueError, match="needs the distance"):
+    with pytest.raises(FedcastError, match="needs the distance"):
         closeness(0, 1, Trust(generator="distance"), 0)

@@ -13,6 +13,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedcast.errors import DataError, FedcastError
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Weighting = Literal["A", "B", "C"]
@@ -55,14 +57,14 @@ def skew_of(counts: ArrayLike) -> Skew:
     """
     table = np.asarray(counts, dtype=np.float64)
     if table.ndim != 2 or table.size == 0:
-        raise ValueError(f"counts must be a table of users by classes, got shape {table.shape}")
+        raise DataError(f"counts must be a table of users by classes, got shape {table.shape}")
     if not np.isfinite(table).all() or (table < 0).any():
         user, column = np.argwhere(~(table >= 0) | ~np.isfinite(table))[0]
-        raise ValueError(f"counts of user {user}, class {column}: {table[user, column]} is not a count")
+        raise DataError(f"counts of user {user}, class {column}: {table[user, column]} is not a count")
     sizes = table.sum(axis=1)
     total = sizes.sum()
     if total == 0:
-        raise ValueError("no user holds any data: every count is 0")
+        raise DataError("no user holds any data: every count is 0")
     whole = table.sum(axis=0) / total
     distributions = np.divide(table, sizes[:, None], out=np.tile(whole, (len(table), 1)), where=sizes[:, None] > 0)
     return Skew(sizes, distributions, whole)
@@ -95,7 +97,7 @@ def kl_divergence(distributions: ArrayLike, global_distribution: ArrayLike) -> F
     """
     p, q = np.broadcast_arrays(np.asarray(distributions, float), np.asarray(global_distribution, float))
     if ((p > 0) & (q == 0)).any():
-        raise ValueError("KL is infinite: a user holds a class that the global distribution does not have")
+        raise DataError("KL is infinite: a user holds a class that the global distribution does not have")
     divergence: Floats = _p_log_ratio(p, q).sum(axis=-1)
     return divergence
 
@@ -158,7 +160,7 @@ def weights(before: Skew, after: Skew, weighting: Weighting = "B") -> Floats:
     own, total = before.sizes, before.sizes.sum()
     by_name: dict[str, Floats] = {"A": after.sizes / total, "B": after.sizes / after.sizes.sum(), "C": own / total}
     if weighting not in by_name:
-        raise ValueError(f"unknown weighting {weighting!r}: expected A, B or C")
+        raise FedcastError(f"unknown weighting {weighting!r}: expected A, B or C")
     return by_name[weighting]
 
 

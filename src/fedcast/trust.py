@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedcast.errors import FedcastError
 from fedcast.random import pair_uniform, user_uniform
 
 if TYPE_CHECKING:
@@ -188,7 +189,7 @@ def _beta_law(trust: Trust, together: ArrayLike) -> tuple[Floats, Floats]:
 
 def _nearness(trust: Trust, distance_m: ArrayLike | None) -> Floats:
     if distance_m is None:
-        raise ValueError("closeness by distance needs the distance of each pair")
+        raise FedcastError("closeness by distance needs the distance of each pair")
     return np.exp(-np.asarray(distance_m, dtype=np.float64) / trust.distance_scale_m)
 
 

@@ -41,6 +41,7 @@ def test_all_forms_say_the_same(tmp_path, name, content):
         ("p.json", [[0], 3], "user 1: expected a list"),
         ("p.json", {"a": [0]}, "users must be named 0 to 0"),
         ("p.json", [], "expected a list with one list"),
+        ("p.json", [[], []], "no user holds any sample"),
         ("p.json", "[[0], [", "not valid JSON"),
         ("p.csv", "user,sample\n0,3\n1,x\n", "line 3"),
         ("p.csv", "user,smple\n0,3\n", "sample"),
@@ -67,6 +68,9 @@ def test_users_must_match_the_scenario(tmp_path):
     dataset = dataset_from_arrays(np.zeros((10, 2)), np.arange(10) % 2)
     with pytest.raises(DataError, match=r"2 users, but data.num_users = 3"):
         populate(dataset, Data(partition="indices", num_users=3, indices_file=str(path)))
+    path = write(tmp_path, "p.csv", "user,sample\n0,0\n100000000000,1\n")
+    with pytest.raises(DataError, match=r"100000000001 users, but data.num_users = 2"):
+        populate(dataset, Data(partition="indices", num_users=2, indices_file=str(path)))
 
 
 def test_from_flwr_partitioners():

@@ -6,6 +6,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
+from fedcast.errors import FedcastError
 from fedcast.random import pair_uniform
 from fedcast.scenario import Geometry, Sidelink
 from fedcast.wireless import sidelink as sl
@@ -110,7 +111,7 @@ def test_every_further_head_slows_everybody():
 
 
 def test_nobody_sends_and_receives_at_once():
-    with pytest.raises(ValueError, match="user 1 is a head and a member"):
+    with pytest.raises(FedcastError, match="user 1 is a head and a member"):
         sl.concurrent_rate_bps(np.zeros((3, 2)), [1, 2], [0, 1], Sidelink(), GROUND, seed=0)
 
 

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
+from fedcast.errors import FedcastError
 from fedcast.scenario.sections import LITERAL_FADING_REFUSED, Cellular
 from fedcast.wireless import fading
 
@@ -127,24 +128,24 @@ def test_a_dead_link_takes_for_ever_and_nothing_is_nan(law):
 
 @pytest.mark.parametrize("law", ["rayleigh", "literal"])
 def test_the_literal_law_is_refused_with_the_reason(law):
-    with pytest.raises(ValueError, match="infinite under Rayleigh"):
+    with pytest.raises(FedcastError, match="infinite under Rayleigh"):
         fading.mean_inverse_efficiency(1.0, Cellular.model_construct(fading=law))
 
 
 @pytest.mark.parametrize("shape", [0.5, 1.0])
 def test_nakagami_needs_a_shape_above_one(shape):
-    with pytest.raises(ValueError, match="infinite under Rayleigh") as error:
+    with pytest.raises(FedcastError, match="infinite under Rayleigh") as error:
         fading.nakagami_inverse_efficiency(1.0, shape)
     assert LITERAL_FADING_REFUSED in str(error.value)
 
 
 @pytest.mark.parametrize("wrong", [-1.0, np.nan, [1.0, -3.0]])
 def test_an_snr_in_decibels_is_refused(wrong):
-    with pytest.raises(ValueError, match="not dB"):
+    with pytest.raises(FedcastError, match="not dB"):
         fading.ergodic_efficiency(wrong)
 
 
 @pytest.mark.parametrize("outage", [0.0, 1.0])
 def test_an_outage_is_a_share(outage):
-    with pytest.raises(ValueError, match="between 0 and 1"):
+    with pytest.raises(FedcastError, match="between 0 and 1"):
         fading.truncated_inverse_efficiency(1.0, outage)

@@ -120,7 +120,7 @@ def test_bad_files_name_file_line_and_reason(tmp_path, text, reason):
 
 @pytest.mark.parametrize("wrong", [[1.0, 2.0], [[1.0, 2.0, 3.0]], np.empty((0, 2)), [[np.nan, 0.0]]])
 def test_bad_positions_are_refused(wrong):
-    with pytest.raises(ValueError, match="position"):
+    with pytest.raises(DataError, match="position"):
         layout_from_positions(wrong, Geometry())
 
 
@@ -129,3 +129,17 @@ def test_a_layout_cannot_be_changed():
     assert isinstance(layout, Layout)
     with pytest.raises(AttributeError):
         layout.cell_of = np.zeros(3)
+
+
+@pytest.mark.parametrize("place", [1e10, -1e300, np.inf])
+def test_a_place_beyond_the_earth_is_refused(place):
+    with pytest.raises(DataError, match=r"position of user 1 is not within 1e\+09 m of the origin"):
+        layout_from_positions([[0.0, 0.0], [0.0, place]], Geometry())
+
+
+def test_one_place_far_off_is_not_covered_by_millions_of_cells():
+    places = [[0.0, 0.0], [3e6, 0.0]]
+    with pytest.raises(DataError, match=r"3e\+06 m from their middle, too far to be covered by cells .* = 1000;"):
+        layout_from_positions(places, Geometry())
+    assert len(layout_from_positions(places, Geometry(layout="cell")).base_stations_m) == 1
+    assert len(layout_from_positions(places, Geometry(cell_radius_m=5e3)).base_stations_m) == 2

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, optimize, stats
 
+from fedcast.errors import FedcastError
 from fedcast.scenario import Geometry, Sidelink
 from fedcast.wireless import sidelink as sl
 from fedcast.wireless.states import link_states
@@ -233,9 +234,9 @@ def test_draws_belong_to_the_unordered_pair_and_the_seed(changes):
     np.testing.assert_array_equal(there, sl.pair_rate_bps(distance, second, first, link, GROUND, seed=1))
     np.testing.assert_array_equal(there[7:9], sl.pair_rate_bps(distance[7:9], [7, 8], second[7:9], link, GROUND, 1))
     assert (there != sl.pair_rate_bps(distance, first, second, link, GROUND, seed=2)).mean() > 0.2
-    with pytest.raises(ValueError, match="pair_rate_bps"):
+    with pytest.raises(FedcastError, match="pair_rate_bps"):
         sl.rate_bps(distance, link, GROUND)
-    with pytest.raises(ValueError, match="pair_rate_bps"):
+    with pytest.raises(FedcastError, match="pair_rate_bps"):
         sl.sinr(distance, link, GROUND)
 
 

@@ -8,30 +8,46 @@ import numpy as np
 
 from fedcast.data.population import Population
 from fedcast.errors import DataError
-from fedcast.tables import Column, column_names, read_table, read_user_table
+from fedcast.tables import Column, Table, column_names, read_table, read_user_table
+
+# More than any device holds, and few enough that sums over users and classes stay exact.
+_MOST_SAMPLES = 1e12
+_NAMED = 3
+
+# How pandas names an index without a name: when it reads such a CSV again, and in Parquet. In CSV it is blank.
+_UNNAMED = ("Unnamed:", "__index_level_")
 
 
 def read_counts(path: str | Path) -> Population:
     """Read who holds how many samples of which class, CSV or Parquet.
 
     - wide: a column ``user`` and one column per class, one row for each user 0 … K − 1;
-    - long: columns ``user``, ``class``, ``count``, one row for each user and class; what is missing is 0.
+    - long: columns ``user``, ``class``, ``count``, one row for each user and class; a class that a user does not list
+      is 0, a user without any row is refused.
     """
     names = column_names(path)
-    if {"class", "count"} <= set(names):
-        return _long(path)
+    people = _long(path) if {"class", "count"} <= set(names) else _wide(path, names)
+    if not people.counts.any():
+        raise DataError(f"{path}: no user holds any data: every count is 0")
+    return people
+
+
+def _wide(path: str | Path, names: list[str]) -> Population:
     classes = [name for name in names if name != "user"]
     if not classes:
         raise DataError(f"{path}: no class columns; expected user and one column per class, or user,class,count")
-    table = read_user_table(path, [Column(name, "int", minimum=0) for name in classes])
+    for place, name in enumerate(names, start=1):
+        if not name or name.startswith(_UNNAMED):
+            way_out = "name the class, or remove the column (pandas: index=False)"
+            raise DataError(f"{path}: column {place} has no name, and every column beside user is a class; {way_out}")
+    table = read_user_table(path, [_counts(name) for name in classes])
     counts = np.stack([np.asarray(table[name], dtype=np.int64) for name in classes], axis=1)
     return Population(counts, tuple(classes))
 
 
 def _long(path: str | Path) -> Population:
-    table = read_table(
-        path, [Column("user", "int", minimum=0), Column("class", "text"), Column("count", "int", minimum=0)]
-    )
+    table = read_table(path, [Column("user", "int", minimum=0), Column("class", "text"), _counts("count")])
+    _refuse_gaps(table)
     users, amounts = np.asarray(table["user"]), np.asarray(table["count"])
     classes, labels = np.unique(np.asarray(table["class"]).astype(str), return_inverse=True)
     cells = users * len(classes) + labels
@@ -42,3 +58,22 @@ def _long(path: str | Path) -> Population:
     counts = np.zeros((int(users.max()) + 1, len(classes)), dtype=np.int64)
     counts[users, labels] = amounts
     return Population(counts, tuple(str(name) for name in classes))
+
+
+def _counts(name: str) -> Column:
+    return Column(name, "int", minimum=0, maximum=_MOST_SAMPLES)
+
+
+def _refuse_gaps(table: Table) -> None:
+    """Before anything is allocated: one wrong id would otherwise stand for as many empty users."""
+    users = np.unique(table["user"])
+    last = int(users[-1])
+    absent = last + 1 - len(users)
+    if not absent:
+        return
+    if absent == 1 and users[0] == 1:
+        raise DataError(f"{table.path}: no row for user 0; users are counted from 0: subtract 1 from every id")
+    first = np.setdiff1d(np.arange(min(len(users) + _NAMED, last)), users)[:_NAMED]
+    named = ", ".join(str(user) for user in first) + (f" … ({absent:,} in all)" if absent > len(first) else "")
+    way_out = "number users from 0 without gaps, and give one without data a row with a count of 0"
+    raise table.fail(int(np.argmax(table["user"])), f"user {last}, but there is no row for {named}; {way_out}", "user")

@@ -8,6 +8,6 @@ from __future__ import annotations
 
 from fedcast.graph.build import build_graph
 from fedcast.graph.csr import Graph, check
-from fedcast.graph.links import graph_from_edges, graph_from_links
+from fedcast.graph.links import gives_rates, graph_from_edges, graph_from_links
 
-__all__ = ["Graph", "build_graph", "check", "graph_from_edges", "graph_from_links"]
+__all__ = ["Graph", "build_graph", "check", "gives_rates", "graph_from_edges", "graph_from_links"]

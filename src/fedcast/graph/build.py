@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fedcast.errors import ScenarioError
 from fedcast.graph.csr import Graph, Links, assemble
+from fedcast.graph.links import graph_from_links
 from fedcast.graph.pairs import Laws, Network, Pairs, exact_laws, linked, tabulated_laws
 from fedcast.random import pair_uniform, stream_key
 from fedcast.trust import PURPOSE, least_draws
@@ -43,6 +44,8 @@ _ROUNDING = 1e-6
 def build_graph(layout: Layout, sidelink: Sidelink, trust: Trust, geometry: Geometry, seed: int) -> Graph:
     r"""The graph of all pairs with :math:`v_{kj} \ge v_{th}` and :math:`e_{kj} \ge e_{th}`.
 
+    Closeness is that of `trust.links_file` if set, and so is the rate where that file has one (`graph_from_links`).
+
     Time and memory grow with the number of users and links, never with the number of all pairs: partners are looked
     for within the reach of the radio only, and a pair's trust is a hash of its ids.
 
@@ -62,6 +65,8 @@ def build_graph(layout: Layout, sidelink: Sidelink, trust: Trust, geometry: Geom
         (100, True)
     """
     network = Network(layout, sidelink, trust, geometry, seed)
+    if trust.links_file is not None:
+        return graph_from_links(trust.links_file, network.num_users, sidelink, trust, network.rates_between)
     radius_m = network.radius_m()
     compiled = network.num_users >= COMPILED_FROM_USERS
     if compiled:

@@ -9,6 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcast.errors import DataError
+
 Floats32 = NDArray[np.float32]
 
 # From about here on compiled code is faster than NumPy's sort, also when it must first be loaded.
@@ -124,7 +126,7 @@ def _offsets(degrees: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def check(graph: Graph, min_rate_bps: float = 0.0, min_closeness: float = 0.0) -> None:
-    """Raise `ValueError` unless rows are sorted, links are symmetric, nobody is linked to itself, thresholds are met.
+    """Raise `DataError` unless rows are sorted, links are symmetric, nobody is linked to itself, thresholds are met.
 
     Example:
         >>> links = Links(*(np.array(values) for values in ([0], [1], [5.0], [1.0])))
@@ -133,21 +135,21 @@ def check(graph: Graph, min_rate_bps: float = 0.0, min_closeness: float = 0.0) -
     rows = np.repeat(np.arange(graph.num_users), graph.degrees)
     columns = graph.neighbours.astype(np.int64)
     if not len(rows) == len(columns) == len(graph.rate_bps) == len(graph.closeness) == graph.offsets[-1]:
-        raise ValueError("arrays of different length")
+        raise DataError("arrays of different length")
     if ((columns < 0) | (columns >= graph.num_users)).any():
-        raise ValueError("a neighbour that is no user")
+        raise DataError("a neighbour that is no user")
     keys = rows * graph.num_users + columns
     if (np.diff(keys) <= 0).any():
-        raise ValueError("a row that is not sorted, or a link that stands twice in a row")
+        raise DataError("a row that is not sorted, or a link that stands twice in a row")
     if (rows == columns).any():
-        raise ValueError("a user that is linked to itself")
+        raise DataError("a user that is linked to itself")
     mirrored = np.argsort(columns * graph.num_users + rows)
     if (rows[mirrored] != columns).any() or (columns[mirrored] != rows).any():
-        raise ValueError("a link without its other direction")
+        raise DataError("a link without its other direction")
     for name, values in (("rate", graph.rate_bps), ("closeness", graph.closeness)):
         if (values[mirrored] != values).any():
-            raise ValueError(f"a {name} that differs in the two directions")
+            raise DataError(f"a {name} that differs in the two directions")
     if (graph.rate_bps < np.float32(min_rate_bps)).any():
-        raise ValueError(f"a rate below {min_rate_bps} bit/s")
+        raise DataError(f"a rate below {min_rate_bps} bit/s")
     if (graph.closeness < np.float32(min_closeness)).any() or (graph.closeness > 1).any():
-        raise ValueError(f"a closeness outside [{min_closeness}, 1]")
+        raise DataError(f"a closeness outside [{min_closeness}, 1]")

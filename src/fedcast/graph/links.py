@@ -2,39 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedcast.errors import DataError
 from fedcast.graph.csr import Graph, Links, assemble
-from fedcast.tables import Column, Table, read_table
+from fedcast.tables import Column, Table, column_names, read_table
 
 if TYPE_CHECKING:
     from fedcast.scenario.sections import Sidelink, Trust
 
 Ints = NDArray[np.int64]
 
+Floats = NDArray[np.float64]
+RatesBetween = Callable[[Ints, Ints], Floats]
+
+# Far above any link, far below what float32 holds.
+_FASTEST_BPS = 1e15
+
 COLUMNS = (
     Column("user_a", "int", minimum=0),
     Column("user_b", "int", minimum=0),
-    Column("rate_bps", "float", minimum=0),
+    Column("rate_bps", "float", required=False, minimum=0, maximum=_FASTEST_BPS),
     Column("closeness", "float", minimum=0, maximum=1),
 )
 
 
-def graph_from_links(path: str | Path, num_users: int, sidelink: Sidelink, trust: Trust) -> Graph:
-    r"""The graph of a ``.csv`` or ``.parquet`` file with the columns user_a, user_b, rate_bps and closeness.
+def graph_from_links(
+    path: str | Path, num_users: int, sidelink: Sidelink, trust: Trust, radio: RatesBetween | None = None
+) -> Graph:
+    r"""The graph of a ``.csv`` or ``.parquet`` file with the columns user_a, user_b, closeness and perhaps rate_bps.
 
     A link given once counts in both directions; of two directions given, the smaller rate and the smaller closeness
-    count. Links below `sidelink.min_rate_bps` or `trust.min_closeness` are left out.
+    count. Links below `sidelink.min_rate_bps` or `trust.min_closeness` are left out; users that the file does not link
+    are not linked, whatever the thresholds.
 
     Args:
-        path: the file.
+        path: the file; without rows, nobody is linked.
         num_users: users K; ids run from 0 to K - 1.
         sidelink: its `min_rate_bps` is read.
         trust: its `min_closeness` is read.
+        radio: rate in bit/s between pairs of users, float64[N] of int64[N] and int64[N], for a file without rates.
 
     Example:
         >>> import tempfile
@@ -45,8 +58,19 @@ def graph_from_links(path: str | Path, num_users: int, sidelink: Sidelink, trust
         >>> graph.num_links, graph.rate_bps.tolist(), graph.closeness.round(3).tolist()
         (1, [700000.0, 700000.0], [0.800000011920929, 0.800000011920929])
     """
-    table = read_table(path, COLUMNS)
+    table = read_table(path, COLUMNS, may_be_empty=True)
+    _refuse_users(table, num_users)
+    if "rate_bps" not in table.columns:
+        if radio is None:
+            raise DataError(f"{path}: no column 'rate_bps', and no radio model to take rates from")
+        rates = radio(table["user_a"], table["user_b"])
+        table = replace(table, columns={**table.columns, "rate_bps": rates})
     return _graph(table, num_users, sidelink.min_rate_bps, trust.min_closeness)
+
+
+def gives_rates(path: str | Path) -> bool:
+    """Whether a table of links holds rates, so that they do not come from the radio model."""
+    return "rate_bps" in column_names(path)
 
 
 def graph_from_edges(
@@ -75,15 +99,23 @@ def graph_from_edges(
         [1, 2, 1, 0]
     """
     users = (np.asarray(first, dtype=np.int64), np.asarray(second, dtype=np.int64))
-    arrays = np.broadcast_arrays(*users, np.asarray(rate_bps, np.float64), np.asarray(closeness, np.float64))
+    if users[0].shape != users[1].shape:
+        raise DataError(f"links: {users[0].size} users at one end and {users[1].size} at the other; each link has both")
+    values = (np.asarray(rate_bps, np.float64), np.asarray(closeness, np.float64))
+    if any(value.shape not in (users[0].shape, ()) for value in values):
+        raise DataError(
+            f"links: {users[0].size} links, {values[0].size} rates and {values[1].size} closenesses; expected one of "
+            f"each for every link, or one number for all"
+        )
+    arrays = np.broadcast_arrays(*users, *values)
     columns = {column.name: values for column, values in zip(COLUMNS, arrays, strict=True)}
     table = Table(Path("links"), columns, np.arange(len(arrays[0])), "link")
     _refuse_values(table)
+    _refuse_users(table, num_users)
     return _graph(table, num_users, min_rate_bps, min_closeness)
 
 
 def _graph(table: Table, num_users: int, min_rate_bps: float, min_closeness: float) -> Graph:
-    _refuse_users(table, num_users)
     _refuse_contradictions(table, num_users)
     one, other, rates, closeness = _merged(table, num_users)
     kept = (rates >= min_rate_bps) & (closeness >= min_closeness)
@@ -94,7 +126,7 @@ def _graph(table: Table, num_users: int, min_rate_bps: float, min_closeness: flo
 def _refuse_values(table: Table) -> None:
     """What a file's columns refuse, for arrays."""
     rates, closeness = table["rate_bps"], table["closeness"]
-    bad = np.flatnonzero(~((rates >= 0) & np.isfinite(rates) & (closeness >= 0) & (closeness <= 1)))
+    bad = np.flatnonzero(~((rates >= 0) & (rates <= _FASTEST_BPS) & (closeness >= 0) & (closeness <= 1)))
     if len(bad):
         row = int(bad[0])
         raise table.fail(row, f"rate {rates[row]} bit/s and closeness {closeness[row]} cannot be")
@@ -128,7 +160,7 @@ def _refuse_contradictions(table: Table, num_users: int) -> None:
         raise table.fail(row, f"{who} is {says} here but {said} on {table.word} {table.lines[before]}")
 
 
-def _merged(table: Table, num_users: int) -> tuple[Ints, Ints, NDArray[np.float64], NDArray[np.float64]]:
+def _merged(table: Table, num_users: int) -> tuple[Ints, Ints, Floats, Floats]:
     """Each unordered pair once, with the smaller rate and the smaller closeness."""
     low = np.minimum(table["user_a"], table["user_b"])
     high = np.maximum(table["user_a"], table["user_b"])

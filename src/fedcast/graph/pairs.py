@@ -46,6 +46,14 @@ class Network:
         reach = reach_m(self.sidelink, self.geometry)
         return min(reach, closeness_laws.greatest_distance_m(self.trust), extent) * (1 + _ROUNDING)
 
+    def rates_between(self, first: NDArray[np.int64], second: NDArray[np.int64]) -> Floats:
+        """Rate of the radio link of each pair of users, bit/s, float64[N]."""
+        from fedcast.wireless.sidelink import pair_rate_bps
+
+        positions = self.layout.positions_m
+        distance_m = np.hypot(*(positions[second] - positions[first]).T)
+        return pair_rate_bps(distance_m, first, second, self.sidelink, self.geometry, self.seed)
+
     def communities(self, users: NDArray[np.int64]) -> NDArray[np.int64]:
         """The community of each of these users, int64[N]; one for all where trust knows none."""
         if self.trust.generator != "community":

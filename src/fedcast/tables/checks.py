@@ -13,7 +13,7 @@ from fedcast.tables.table import Column, Fault, Kind, Values
 
 EXPECTED = {"int": "a whole number", "float": "a number", "text": "text", "bool": "true or false"}
 
-_NEARLY_THE_NAME = 0.75
+_NEARLY_THE_NAME = 0.6
 _PERHAPS_THE_NAME = 0.4
 _TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _BEYOND_INT64 = 2.0**63
@@ -29,9 +29,9 @@ def present_columns(path: Path, header: Sequence[str], columns: Sequence[Column]
             continue
         if column.required:
             raise DataError(f"{path}: no column {column.name!r}{_way_out(column.name, header, unknown)}")
-        if similar := _similar(column.name, unknown, _NEARLY_THE_NAME):
-            way_out = "rename it if it is meant, remove it if not"
-            raise DataError(f"{path}: column {similar!r} is unknown but looks like {column.name!r}; {way_out}")
+        if similar := _part_of(column.name, unknown) or _similar(column.name, unknown, _NEARLY_THE_NAME):
+            way_out = "rename it if so, remove it if not"
+            raise DataError(f"{path}: unknown column {similar!r}; did you mean {column.name!r}? {way_out}")
     return [column for column in columns if column.name in header]
 
 
@@ -44,10 +44,20 @@ def _way_out(name: str, header: Sequence[str], unknown: Sequence[str]) -> str:
     return f"{question}; the header has {', '.join(header)}"
 
 
+def _part_of(name: str, others: Sequence[str]) -> str | None:
+    """The first of the others that is made of words of the name: budget of energy_budget_j."""
+    words = set(name.casefold().split("_"))
+    return next((other for other in others if set(_plain(other).split("_")) <= words), None)
+
+
 def _similar(name: str, others: Sequence[str], cutoff: float) -> str | None:
-    plain = {other.casefold().replace(" ", "_").replace("-", "_"): other for other in others}
+    plain = {_plain(other): other for other in others}
     close = difflib.get_close_matches(name.casefold(), plain, n=1, cutoff=cutoff)
     return plain[close[0]] if close else None
+
+
+def _plain(name: str) -> str:
+    return name.casefold().replace(" ", "_").replace("-", "_")
 
 
 def parse(column: Column, texts: list[str]) -> tuple[Values, Fault | None]:
@@ -114,6 +124,8 @@ def _truth(text: str) -> bool:
 def _not_of_kind(kind: Kind, text: str) -> str:
     if not text.strip():
         return f"is blank, expected {EXPECTED[kind]}"
+    if kind == "int" and _is_value("float", text) and float(text).is_integer():
+        return f"{text!r} is too large"
     return f"{text!r} is not {EXPECTED[kind]}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TextIO
 
@@ -17,6 +17,9 @@ from fedcast.tables.table import Column, Ints, Table, Values
 _BLOCK_ROWS = 65_536
 Rows = list[list[str]]
 
+# Gives the columns of a file without rows their types.
+_NO_ROWS: tuple[Rows, Ints] = ([], np.empty(0, np.int64))
+
 
 def read(path: Path, columns: Sequence[Column]) -> Table:
     """The declared columns of a CSV file."""
@@ -24,9 +27,7 @@ def read(path: Path, columns: Sequence[Column]) -> Table:
         blocks = _blocks(path, file)
         header = _header(path, blocks)
         present = present_columns(path, header, columns)
-        parsed = [(_parse_rows(path, header, present, rows, lines), lines) for rows, lines in blocks]
-    if not parsed:
-        raise DataError(f"{path}: holds a header but no rows")
+        parsed = [(_parse_rows(path, header, present, rows, lines), lines) for rows, lines in chain([_NO_ROWS], blocks)]
     values = {column.name: np.concatenate([block[column.name] for block, _ in parsed]) for column in present}
     return Table(path, values, np.concatenate([lines for _, lines in parsed]))
 

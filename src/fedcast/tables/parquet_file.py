@@ -20,8 +20,6 @@ def read(path: Path, columns: Sequence[Column]) -> Table:
     """The declared columns of a Parquet file."""
     file = _open(path)
     present = present_columns(path, list(file.schema_arrow.names), columns)
-    if not file.metadata.num_rows:
-        raise DataError(f"{path}: holds columns but no rows")
     data = file.read(columns=[column.name for column in present])
     values, faults = {}, []
     for column in present:
@@ -54,6 +52,8 @@ def _open(path: Path) -> pyarrow.parquet.ParquetFile:
 
 def _values(path: Path, column: Column, chunks: pyarrow.ChunkedArray) -> tuple[Values, Fault | None]:
     """The values of a column, and its first fault; the values end before a gap."""
+    if not len(chunks):
+        return parse(column, [])
     if chunks.null_count:
         row = int(np.argmax(chunks.is_null().to_numpy()))
         values, fault = _values(path, column, chunks.slice(0, row))

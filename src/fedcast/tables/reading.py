@@ -15,8 +15,13 @@ from fedcast.tables.table import Column, Ints, Reader, Table
 Result = TypeVar("Result")
 
 
-def read_table(path: str | Path, columns: Sequence[Column]) -> Table:
+def read_table(path: str | Path, columns: Sequence[Column], *, may_be_empty: bool = False) -> Table:
     r"""Read the declared columns of a ``.csv`` or ``.parquet`` file; the first fault is raised as a `DataError`.
+
+    Args:
+        path: the file.
+        columns: those to read; others are ignored.
+        may_be_empty: whether a file with column names but no rows is accepted.
 
     Example:
         >>> import tempfile
@@ -30,7 +35,10 @@ def read_table(path: str | Path, columns: Sequence[Column]) -> Table:
         ...     print(str(error).replace(str(file), file.name))
         positions.csv, line 3, column x_m: 'oops' is not a number
     """
-    return _by_kind(Path(path), lambda kind: kind.read(Path(path), columns))
+    table = _by_kind(Path(path), lambda kind: kind.read(Path(path), columns))
+    if not table.num_rows and not may_be_empty:
+        raise DataError(f"{path}: holds column names but no rows")
+    return table
 
 
 def column_names(path: str | Path) -> list[str]:
@@ -94,5 +102,5 @@ def _rows_by_user(table: Table, num_users: int) -> Ints:
 
 def _no_such_user(users: Ints, row: int, num_users: int) -> str:
     counted_from_one = users.min() == 1 and users.max() == num_users
-    hint = "; users are counted from 0" if counted_from_one else ""
+    hint = "; users are counted from 0: subtract 1 from every id" if counted_from_one else ""
     return f"user {users[row]} does not exist, expected 0 to {num_users - 1}{hint}"

@@ -52,8 +52,10 @@ def cellular_links(
     *,
     up_rate_bps: Floats | None = None,
     down_rate_bps: Floats | None = None,
+    up_snr_db: Floats | None = None,
+    down_snr_db: Floats | None = None,
 ) -> CellularLinks:
-    """The links of all users: by distance, by the scenario's `snr_db` if set, or as measured.
+    """The links of all users: by distance, by the scenario's `snr_db` if set, or by each user's own SNR or rate.
 
     Args:
         layout: where users and base stations stand.
@@ -62,6 +64,8 @@ def cellular_links(
         geometry: antenna heights.
         up_rate_bps: float64[K], measured rate on one subcarrier, in place of the model.
         down_rate_bps: float64[K], measured rate of the broadcast, in place of the model.
+        up_snr_db: float64[K], mean SNR on one subcarrier, in place of the distance.
+        down_snr_db: float64[K], mean SNR of the broadcast, in place of the distance.
 
     Example:
         >>> from fedcast.wireless.geometry import layout_from_positions
@@ -71,10 +75,14 @@ def cellular_links(
         [0.047, 2.911]
     """
     distance = layout.cell_distance_m()
-    down = downlink_s_per_bit(distance, cellular, geometry) if down_rate_bps is None else 1 / down_rate_bps
+    if down_rate_bps is not None:
+        down = 1 / down_rate_bps
+    else:
+        snr = downlink_snr(distance, cellular, geometry) if down_snr_db is None else from_db(down_snr_db)
+        down = expected_s_per_bit(snr, cellular.downlink_bandwidth_hz, cellular)
     if up_rate_bps is not None:
         return CellularLinks(layout.cell_of, down, 1 / up_rate_bps, None)
-    snr = uplink_snr(distance, power_w, cellular, geometry)
+    snr = uplink_snr(distance, power_w, cellular, geometry) if up_snr_db is None else from_db(up_snr_db)
     up = expected_s_per_bit(snr, cellular.subcarrier_bandwidth_hz, cellular)
     return CellularLinks(layout.cell_of, down, up, snr)
 

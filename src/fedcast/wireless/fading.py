@@ -15,6 +15,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedcast.errors import FedcastError
 from fedcast.scenario.sections import LITERAL_FADING_REFUSED, Cellular
 from fedcast.wireless.units import Floats
 
@@ -90,7 +91,7 @@ def truncated_inverse_efficiency(snr: ArrayLike, outage: float) -> Floats:
         [3.13599588, 0.52205997]
     """
     if not 0 < outage < 1:
-        raise ValueError(f"outage must lie between 0 and 1, got {outage}")
+        raise FedcastError(f"outage must lie between 0 and 1, got {outage}")
     ratio = _checked(snr)
     weakest = -math.log1p(-outage)
     log_gains, steps = _legendre(math.log(weakest), math.log(weakest + _NEGLECTED_EXPONENT))
@@ -123,7 +124,9 @@ def nakagami_inverse_efficiency(snr: ArrayLike, shape: float) -> Floats:
         [1.69642223, 0.36942405]
     """
     if not shape > 1:
-        raise ValueError(f"nakagami_shape = {shape} is refused: {LITERAL_FADING_REFUSED} (nakagami needs a shape > 1)")
+        raise FedcastError(
+            f"nakagami_shape = {shape} is refused: {LITERAL_FADING_REFUSED} (nakagami needs a shape > 1)"
+        )
     ratio = _checked(snr)
     log_gains, steps = _legendre(*_ends_of_log_gain(shape))
     gains = np.exp(log_gains)
@@ -192,11 +195,11 @@ def mean_inverse_efficiency(snr: ArrayLike, cellular: Cellular) -> Floats:
                 return nakagami_inverse_efficiency(snr, cellular.nakagami_shape)
             case "awgn":
                 return 1 / awgn_efficiency(snr)
-    raise ValueError(f"fading {cellular.fading!r} is refused: {LITERAL_FADING_REFUSED}")
+    raise FedcastError(f"fading {cellular.fading!r} is refused: {LITERAL_FADING_REFUSED}")
 
 
 def _checked(snr: ArrayLike) -> Floats:
     ratio = np.asarray(snr, dtype=np.float64)
     if not (ratio >= 0).all():
-        raise ValueError(f"an SNR must be a ratio >= 0 (not dB), got {ratio[~(ratio >= 0)].flat[0]}")
+        raise FedcastError(f"an SNR must be a ratio >= 0 (not dB), got {ratio[~(ratio >= 0)].flat[0]}")
     return ratio

@@ -8,10 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedcast.errors import DataError
 from fedcast.random import user_uniform
 from fedcast.scenario.sections import Geometry
 from fedcast.tables import Column, read_user_table
 from fedcast.wireless.units import Floats, Ints
+
+# Further than any two users on earth: a slip of units, and hopeless for the radio.
+_FURTHEST_M = 1e9
+_MOST_CELL_RADII = 1000
 
 
 @dataclass(frozen=True)
@@ -94,16 +99,25 @@ def layout_from_positions(positions_m: ArrayLike, geometry: Geometry) -> Layout:
     """
     positions = np.asarray(positions_m, dtype=np.float64)
     if positions.ndim != 2 or positions.shape[1] != 2 or len(positions) == 0:
-        raise ValueError(f"positions must be a table of users by two coordinates, got shape {positions.shape}")
-    if not np.isfinite(positions).all():
-        user = int(np.argwhere(~np.isfinite(positions))[0, 0])
-        raise ValueError(f"the position of user {user} is not finite: {positions[user].tolist()}")
+        raise DataError(f"positions must be a table of users by two coordinates, got shape {positions.shape}")
+    if len(lost := np.argwhere(~(np.abs(positions) <= _FURTHEST_M))):
+        user = int(lost[0, 0])
+        raise DataError(
+            f"the position of user {user} is not within {_FURTHEST_M:g} m of the origin: {positions[user].tolist()}"
+        )
     low, high = positions.min(axis=0), positions.max(axis=0)
     among_users = bool(((low <= 0) & (high >= 0)).all())
     in_reach = bool(np.hypot(*positions.T).max() <= geometry.cell_radius_m)
     middle = np.zeros(2) if among_users or in_reach else (low + high) / 2
+    if geometry.layout == "cell":
+        return _served(positions, middle, geometry.cell_radius_m, geometry)
     extent_m = float(np.hypot(*(positions - middle).T).max())
-    return _served(positions, middle, geometry.cell_radius_m if geometry.layout == "cell" else extent_m, geometry)
+    if extent_m > _MOST_CELL_RADII * geometry.cell_radius_m:
+        raise DataError(
+            f"users are up to {extent_m:.3g} m from their middle, too far to be covered by cells of "
+            f"geometry.cell_radius_m = {geometry.cell_radius_m:g}; raise it, or set geometry.layout = cell"
+        )
+    return _served(positions, middle, extent_m, geometry)
 
 
 def _served(positions: Floats, middle: Floats, radius_m: float, geometry: Geometry) -> Layout:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedcast.errors import FedcastError
 from fedcast.wireless.units import BITS_PER_BYTE, Floats, Ints
 
 
@@ -61,7 +62,7 @@ def sharing_cost(
     members = np.flatnonzero(head >= 0)
     members = members[volume[head[members]] > 0]
     if (mute := members[~(rate[members] > 0)]).size:
-        raise ValueError(f"user {mute[0]} has no link to its head {head[mute[0]]}: its rate is {rate[mute[0]]} bit/s")
+        raise FedcastError(f"user {mute[0]} has no link to its head {head[mute[0]]}: its rate is {rate[mute[0]]} bit/s")
     heads, cluster = np.unique(head[members], return_inverse=True)
     worst = np.full(len(heads), np.inf)
     np.minimum.at(worst, cluster, rate[members])

@@ -19,6 +19,7 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedcast.errors import FedcastError
 from fedcast.random import pair_uniform
 from fedcast.scenario.sections import Geometry, Sidelink
 from fedcast.wireless.fading import awgn_efficiency, ergodic_efficiency
@@ -164,7 +165,7 @@ def concurrent_rate_bps(
     receivers, own = np.asarray(members, dtype=np.int64), np.asarray(heads, dtype=np.int64)
     senders = np.unique(own)
     if (both := np.intersect1d(receivers, senders)).size:
-        raise ValueError(f"user {both[0]} is a head and a member: it cannot send and receive at once")
+        raise FedcastError(f"user {both[0]} is a head and a member: it cannot send and receive at once")
     gain_db = _wanted_gain_db(sidelink, margin=False) if interferer_gain_db is None else interferer_gain_db
     thermal_w = _noise_w(sidelink.model_copy(update={"noise_rise_db": 0.0}))
     rates = np.empty(len(receivers))
@@ -345,7 +346,7 @@ def _is_random(sidelink: Sidelink) -> bool:
 
 def _refuse_random(sidelink: Sidelink) -> None:
     if _is_random(sidelink):
-        raise ValueError(
+        raise FedcastError(
             f"with shadowing {sidelink.shadowing!r} and state_mode {sidelink.state_mode!r} a rate belongs to a pair of "
             "users, not to a distance; use pair_rate_bps"
         )

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedcast.errors import FedcastError
 from fedcast.scenario.sections import Cellular
 from fedcast.wireless.cellular import CellularLinks, expected_s_per_bit
 from fedcast.wireless.fading import mean_inverse_efficiency
@@ -64,7 +65,7 @@ def schedule(
     ready = np.asarray(ready_s, dtype=np.float64)
     share, upload = initial_share(links, cellular), initial_upload_s(bits, links, cellular)
     if not np.isfinite(upload).all():
-        raise ValueError(f"user {np.flatnonzero(~np.isfinite(upload))[0]} never ends its upload: its rate is 0")
+        raise FedcastError(f"user {np.flatnonzero(~np.isfinite(upload))[0]} never ends its upload: its rate is 0")
     match cellular.uplink:
         case "waves":
             return Schedule(upload, waves_span_s(upload, links.cell_of, cellular.subcarriers), share)

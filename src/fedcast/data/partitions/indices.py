@@ -17,29 +17,31 @@ if TYPE_CHECKING:
     from fedcast.scenario import Data
 
 
-def read_indices(path: str | Path, num_samples: int) -> Assignment:
+def read_indices(path: str | Path, num_samples: int, num_users: int | None = None) -> Assignment:
     """Read who holds which sample of the training set, by its suffix.
 
     - ``.json``: a list with one list of sample indices per user, or an object ``{"0": [...], "1": [...]}``;
     - ``.csv``: a header ``user,sample`` and one line per sample;
     - ``.npz``: arrays ``samples`` and ``offsets``: user k holds ``samples[offsets[k]:offsets[k + 1]]``.
 
-    Every sample may be given once at most; users may hold none.
+    Every sample may be given once at most; users may hold none. With `num_users`, so many are expected.
     """
     path = Path(path)
     if not path.is_file():
         raise DataError(f"{path}: no such file")
     match path.suffix.lower():
         case ".json":
-            owners, samples, num_users = _from_json(path)
+            owners, samples, found = _from_json(path)
         case ".csv" | ".parquet":
-            owners, samples, num_users = _from_table(path)
+            owners, samples, found = _from_table(path)
         case ".npz":
-            owners, samples, num_users = _from_npz(path)
+            owners, samples, found = _from_npz(path)
         case suffix:
             raise DataError(f"{path}: unknown kind of file {suffix!r}; expected .json, .csv, .parquet or .npz")
+    if num_users is not None and found != num_users:
+        raise DataError(f"{path}: {found} users, but data.num_users = {num_users}; make them equal")
     _check(path, owners, samples, num_samples)
-    return assignment_from_owners(owners, samples, num_users)
+    return assignment_from_owners(owners, samples, found)
 
 
 def _from_json(path: Path) -> tuple[Ints, Ints, int]:
@@ -94,6 +96,8 @@ def _from_npz(path: Path) -> tuple[Ints, Ints, int]:
 
 
 def _check(path: Path, owners: Ints, samples: Ints, num_samples: int) -> None:
+    if not samples.size:
+        raise DataError(f"{path}: no user holds any sample")
     outside = np.flatnonzero((samples < 0) | (samples >= num_samples))
     if outside.size:
         entry = outside[0]
@@ -112,12 +116,7 @@ def _check(path: Path, owners: Ints, samples: Ints, num_samples: int) -> None:
 def _assign(dataset: Dataset, data: Data, seed: int) -> Assignment:  # noqa: ARG001
     if data.indices_file is None:
         raise DataError("data.partition = indices, but data.indices_file is not set: name a .json, .csv or .npz file")
-    assignment = read_indices(data.indices_file, len(dataset))
-    if assignment.num_users != data.num_users:
-        raise DataError(
-            f"{data.indices_file}: {assignment.num_users} users, but data.num_users = {data.num_users}; make them equal"
-        )
-    return assignment
+    return read_indices(data.indices_file, len(dataset), data.num_users)
 
 
 PARTITION = Partition("your own file of sample indices", assign=_assign, complete=False)

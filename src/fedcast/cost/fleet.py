@@ -1,0 +1,107 @@
+"""The devices, their links to base stations, and the task that a round puts on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedcast.cost.devices import DeviceTable, device_table
+from fedcast.errors import ScenarioError
+from fedcast.scenario.sections import MODEL_OF_DATASET, USUAL_MODEL, WEIGHTS_OF_MODEL, Cellular, Scenario
+from fedcast.wireless.cellular import CellularLinks, cellular_links
+from fedcast.wireless.geometry import Layout
+from fedcast.wireless.units import Floats
+from fedcast.wireless.uplink import initial_upload_s
+
+
+def model_bits(scenario: Scenario) -> float:
+    """Bits of one model on the air: weights x bits per weight; SCAFFOLD sends as many control variates along.
+
+    Example:
+        >>> model_bits(Scenario())
+        60736.0
+    """
+    training = scenario.training
+    name = training.model
+    if name == "auto":
+        name = MODEL_OF_DATASET.get(scenario.data.dataset, USUAL_MODEL)
+    weights = training.model_weights or WEIGHTS_OF_MODEL.get(name)
+    if weights is None:
+        known = ", ".join(WEIGHTS_OF_MODEL)
+        raise ScenarioError(
+            f"training.model: {name!r} is not one of {known}; set training.model_weights to its number of weights"
+        )
+    tensors = 2 if training.algorithm == "scaffold" else 1
+    return float(tensors * weights * training.bits_per_weight)
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """The devices, their links, and the task that every round puts on them; volumes of data come later.
+
+    Attributes:
+        devices: what each device can do.
+        links: to the base stations.
+        model_bits: bits of one model.
+        local_epochs: epochs E of a round.
+        energy_coefficient: energy per cycle and squared frequency.
+        cellular: how uploads are scheduled.
+    """
+
+    devices: DeviceTable
+    links: CellularLinks
+    model_bits: float
+    local_epochs: int
+    energy_coefficient: float
+    cellular: Cellular
+
+    def of(self, users: ArrayLike) -> Fleet:
+        """The fleet reduced to some users, by their ids or a mask: who takes part in a round."""
+        devices, links = self.devices.of(users), self.links.of(users)
+        return Fleet(devices, links, self.model_bits, self.local_epochs, self.energy_coefficient, self.cellular)
+
+    def cycles(self, samples: ArrayLike) -> Floats:
+        """CPU cycles of a round, L E n, for users with so many samples, float64[K]."""
+        return self.devices.cycles_per_sample * self.local_epochs * np.asarray(samples, dtype=np.float64)
+
+    @property
+    def upload_s(self) -> Floats:
+        """Expected upload time on one subcarrier, or with ``fractional`` on an equal part of the band, float64[K]."""
+        return initial_upload_s(self.model_bits, self.links, self.cellular)
+
+    @property
+    def upload_energy_j(self) -> Floats:
+        """Energy of that upload, transmit power x time, float64[K]."""
+        return self.devices.power_w * self.upload_s
+
+    @property
+    def energy_left_j(self) -> Floats:
+        """Energy of a round that the upload leaves for computing, float64[K]; negative: none."""
+        return self.devices.energy_budget_j - self.upload_energy_j
+
+
+def fleet_of(scenario: Scenario, layout: Layout) -> Fleet:
+    """The fleet of a scenario, with users where the layout puts them.
+
+    Example:
+        >>> from fedcast.wireless.geometry import place_users
+        >>> scenario = Scenario()
+        >>> fleet = fleet_of(scenario, place_users(100, scenario.geometry, seed=0))
+        >>> bool((fleet.energy_left_j > 0).all())
+        True
+    """
+    devices = device_table(layout.num_users, scenario.devices)
+    links = cellular_links(
+        layout,
+        devices.power_w,
+        scenario.cellular,
+        scenario.geometry,
+        up_rate_bps=devices.up_rate_bps,
+        down_rate_bps=devices.down_rate_bps,
+        up_snr_db=devices.up_snr_db,
+        down_snr_db=devices.down_snr_db,
+    )
+    epochs, coefficient = scenario.training.local_epochs, scenario.devices.energy_coefficient
+    return Fleet(devices, links, model_bits(scenario), epochs, coefficient, scenario.cellular)
