@@ -72,6 +72,28 @@ def test_an_override_can_unset(tmp_path):
     assert load_scenario(path, overrides=["cellular.snr_db=unset"]).cellular.snr_db is None
 
 
+def test_paths_in_a_file_start_at_its_folder_and_those_of_overrides_at_the_working_folder(tmp_path, monkeypatch):
+    (tmp_path / "w").mkdir()
+    (tmp_path / "w" / "mine.json").touch()
+    lines = ['data.file = "./a.npz"', 'trust.links_file = "/far/l.csv"', 'rounds.fit = "mine.json"']
+    (tmp_path / "w" / "s.toml").write_text("\n".join(lines))
+    monkeypatch.chdir(tmp_path)
+    found = load_scenario("w/s.toml", overrides=["devices.devices_file=d.csv"])
+    assert found.data.file == "w/a.npz"
+    assert found.trust.links_file == "/far/l.csv"
+    assert found.rounds.fit == "w/mine.json"
+    assert found.devices.devices_file == "d.csv"
+    monkeypatch.chdir(tmp_path / "w")
+    assert load_scenario("s.toml").data.file == "./a.npz"
+    assert load_scenario(tmp_path / "w" / "s.toml", folder="").rounds.fit == "mine.json"
+
+
+@pytest.mark.parametrize("fit", ["paper-0.95", "digits-0.85"])
+def test_a_shipped_fit_is_no_path(fit, tmp_path):
+    (tmp_path / "s.toml").write_text(f'[rounds]\nfit = "{fit}"\n')
+    assert load_scenario(tmp_path / "s.toml").rounds.fit == fit
+
+
 def faults_of(text="", overrides=(), tmp_path=None):
     path = None
     if text:

@@ -49,6 +49,9 @@ app.command()(fit_rounds)
 app.command()(train)
 app.command()(reproduce)
 
+# These do runs and keep each in a folder of its own; an interruption of any other command leaves nothing to go on from.
+_KEEP_RUNS = ("run", "compare", "train", "reproduce")
+
 
 def _print_version(wanted: bool) -> None:
     if wanted:
@@ -68,13 +71,17 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words or bool(os.environ.get("FEDCAST_DEBUG"))
+    words = [word for word in words if word != "--debug"]
     command = typer.main.get_command(app)
     try:
-        result = command.main([word for word in words if word != "--debug"], "fedcast", standalone_mode=False)
+        result = command.main(words, "fedcast", standalone_mode=False)
     except KeyboardInterrupt:
         return _stop("interrupted", INTERRUPTED)
-    except BrokenPipeError:
-        # The reader of a pipe went away (`fedcast init - | head`): nothing to say, and nobody to say it to.
+    except (BrokenPipeError, SystemExit) as error:
+        # The reader of a pipe went away (`fedcast plan | head`), for which Rich has an exit of its own: nothing to say,
+        # and nobody to say it to.
+        if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
+            raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
@@ -82,7 +89,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
             raise
         return _stop(*_explain(error))
     if result == INTERRUPTED:  # what Typer makes of Ctrl-C
-        return _stop("interrupted; what is finished is kept, and the same command goes on", INTERRUPTED)
+        kept = "; what is finished is kept, and the same command goes on" if words[0] in _KEEP_RUNS else ""
+        return _stop(f"interrupted{kept}", INTERRUPTED)
     return result if isinstance(result, int) else 0
 
 

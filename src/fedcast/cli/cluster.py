@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedcast.cli.options import DataDir, Overrides, Preset, ScenarioFile, read_scenario
+from fedcast.cli.options import Counts, DataDir, Links, Overrides, Preset, ScenarioFile, as_overrides, read_people
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
     from fedcast.clustering import Clustering, Comparison
+    from fedcast.scenario import Scenario
 
 _LISTED = 8
 
@@ -23,46 +24,55 @@ def cluster(
     preset: Preset = "default",
     overrides: Overrides = None,
     data_dir: DataDir = None,
+    counts: Counts = None,
+    links: Links = None,
     rules: Annotated[str | None, typer.Option(help="Rules to compare, separated by commas; default: all.")] = None,
     exact: Annotated[bool, typer.Option(help="Prove the optimum and show each rule's gap to it.")] = True,
     explain: Annotated[str | None, typer.Option(metavar="RULE", help="Say why this rule chose as it did.")] = None,
-    json: Annotated[Path | None, typer.Option(help="Write the comparison and the explanation as JSON.")] = None,
+    json: Annotated[
+        Path | None, typer.Option(help="Write comparison and explanation as JSON; - for the screen.")
+    ] = None,
     picture: Annotated[
         Path | None, typer.Option(help="Draw the clusters of the scenario's rule, or --explain's.")
     ] = None,
 ) -> None:
     """Compare clustering rules: who would share with whom, and what it brings."""
-    from rich.console import Console
-
+    from fedcast.cli.output import check_json, screen, write_json
+    from fedcast.cli.remarks import say_doubts
     from fedcast.clustering import compare
     from fedcast.figures.cluster_map import cluster_map, draw_cluster_map
     from fedcast.figures.output import check_figure_path, save_figure
+    from fedcast.scenario import named_files
     from fedcast.world import make_world
 
     if picture is not None:
         check_figure_path(picture)
-    scenario = read_scenario(path, preset, overrides)
-    names = _names(rules, explain, scenario.clustering.rule)
-    world = make_world(scenario, data_dir)
+    own_links = as_overrides({"trust.links_file": links})
+    scenario, population = read_people(path, preset, [*own_links, *(overrides or [])], counts)
+    check_json(json, [path, counts, *named_files(scenario)])
+    names = _names(rules, explain, scenario)
+    world = make_world(scenario, data_dir, population)
+    say_doubts(world)
     limit_s = scenario.clustering.time_limit_s if exact else None
     rows = compare(world.problem(), names, exact_limit_s=limit_s)
     shown = next(row.clustering for row in rows if row.rule == (explain or scenario.clustering.rule))
-    console = Console()
+    if json is not None:
+        write_json(json, _to_json(rows, shown))
+    console = screen(json)
     console.print(_table(rows))
     if explain is not None:
         _print_explanation(console, shown)
-    if json is not None:
-        _write(json, rows, shown)
     if picture is not None:
         drawn = draw_cluster_map(cluster_map(world.layout, shown), f"Clusters of rule {shown.rule}")
         console.print(f"\ndrew {save_figure(drawn, picture)}")
 
 
-def _names(rules: str | None, explain: str | None, own: str) -> list[str]:
+def _names(rules: str | None, explain: str | None, scenario: Scenario) -> list[str]:
     from fedcast.clustering import RULES
     from fedcast.clustering.rules import find_rule
 
-    names = [name for name in RULES if name != "exact"]
+    own, too_few = scenario.clustering.rule, scenario.data.num_users < scenario.clustering.num_clusters
+    names = [name for name in RULES if name != "exact" and not (name == "random" and too_few)]
     if rules is not None:
         names = [name.strip() for name in rules.split(",")]
     for name in (explain, own if rules is None else names[0]):
@@ -119,12 +129,10 @@ def _print_explanation(console: Console, clustering: Clustering) -> None:
         console.print(f"  user {user.user} is left out: {user.reason}", highlight=False)
 
 
-def _write(path: Path, rows: list[Comparison], shown: Clustering) -> None:
+def _to_json(rows: list[Comparison], shown: Clustering) -> str:
     import json
 
     from fedcast.clustering import explain
-    from fedcast.writing import written_aside
 
     content = {"comparison": [row.as_dict() for row in rows], "explanation": explain(shown).as_dict()}
-    with written_aside(path) as aside:
-        aside.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    return json.dumps(content, indent=1) + "\n"

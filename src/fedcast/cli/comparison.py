@@ -84,11 +84,13 @@ def compare_and_report(
         scenarios, out / "runs", Console(stderr=True), data_dir=data_dir, workers=workers, ray_address=ray_address
     )
     console, rows = Console(), compare(runs)
-    show_comparison(console, rows, scenarios[0].rounds.target_accuracy)
+    # Kept before it is shown: the reader of the screen may go away.
     for kind, place in trackers:
         log_runs(runs, kind, place)
     save_table(comparison_table(rows), out / "comparison.csv")
-    console.print(f"report: {write_report(runs, out / 'report.html')}", highlight=False, soft_wrap=True)
+    report = write_report(runs, out / "report.html")
+    show_comparison(console, rows, scenarios[0].rounds.target_accuracy)
+    console.print(f"report: {report}", highlight=False, soft_wrap=True)
 
 
 class _Bars:

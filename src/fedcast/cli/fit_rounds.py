@@ -65,7 +65,9 @@ def fit_rounds(
     fit = fit_runs(found, target, out.stem, dataset=dataset, source=f"{len(found)} runs of {dataset}")
     save_fit(fit, out)
     _show(console, fit)
-    console.print(f"wrote {out}; use it with --set rounds.fit={out} --set rounds.target_accuracy={target}")
+    console.print(
+        f"wrote {out}; use it with --set rounds.fit={out} --set rounds.target_accuracy={target}", soft_wrap=True
+    )
 
 
 def _show(console: Console, fit: RoundsFit) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedcast.cli.options import DataDir, Overrides, Preset, ScenarioFile, read_scenario
+from fedcast.cli.options import Counts, DataDir, Overrides, Preset, ScenarioFile, read_people
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -23,6 +23,7 @@ def inspect(
     preset: Preset = "default",
     overrides: Overrides = None,
     data_dir: DataDir = None,
+    counts: Counts = None,
     picture: Picture = None,
 ) -> None:
     """Show how data are spread over users, and how skewed they are."""
@@ -35,10 +36,11 @@ def inspect(
 
     if picture is not None:
         check_figure_path(picture)
-    scenario = read_scenario(path, preset, overrides)
-    population = make_population(scenario.data, scenario.seed, data_dir)
+    scenario, population = read_people(path, preset, overrides, counts)
+    if population is None:
+        population = make_population(scenario.data, scenario.seed, data_dir)
     skew = skew_of(describe(population, scenario.data, scenario.seed))
-    title = f"{scenario.data.dataset}, {scenario.data.partition}"
+    title = f"{scenario.data.dataset}, {scenario.data.partition}" if counts is None else counts.name
     console = Console()
     console.print(_summary(title, population, skew))
     if picture is not None:

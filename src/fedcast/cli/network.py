@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedcast.cli.options import DataDir, Overrides, Preset, ScenarioFile, read_scenario
+from fedcast.cli.options import Counts, DataDir, Links, Overrides, Preset, ScenarioFile, as_overrides, read_people
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -25,11 +25,14 @@ def network(
     preset: Preset = "default",
     overrides: Overrides = None,
     data_dir: DataDir = None,
+    counts: Counts = None,
+    links: Links = None,
     picture: Picture = None,
 ) -> None:
     """Show who can share with whom, what a round costs, and who cannot take part."""
     from rich.console import Console
 
+    from fedcast.cli.remarks import say_doubts
     from fedcast.cost import feasibility
     from fedcast.figures.network_map import draw_network_map, network_map
     from fedcast.figures.output import check_figure_path, save_figure
@@ -37,7 +40,10 @@ def network(
 
     if picture is not None:
         check_figure_path(picture)
-    world = make_world(read_scenario(path, preset, overrides), data_dir)
+    own_links = as_overrides({"trust.links_file": links})
+    scenario, population = read_people(path, preset, [*own_links, *(overrides or [])], counts)
+    world = make_world(scenario, data_dir, population)
+    say_doubts(world)
     report = feasibility(world.fleet, world.skew.sizes)
     console = Console()
     console.print(_summary(world))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from fedcast.data import Population
     from fedcast.scenario import Scenario
 
 ScenarioFile = Annotated[
@@ -22,6 +23,10 @@ DataDir = Annotated[
     Path | None,
     typer.Option(help="Folder with dataset files; else $FEDCAST_DATA, then the cache, then a download."),
 ]
+Counts = Annotated[
+    Path | None, typer.Option(help="Own label counts: user and a column per class, or user,class,count.")
+]
+Links = Annotated[Path | None, typer.Option(help="Own links: user_a,user_b,rate_bps,closeness.")]
 
 
 def read_scenario(path: Path | None, preset: str, overrides: list[str] | None) -> Scenario:
@@ -29,3 +34,21 @@ def read_scenario(path: Path | None, preset: str, overrides: list[str] | None) -
     from fedcast.scenario import load_scenario
 
     return load_scenario(path, base=preset, overrides=overrides or [])
+
+
+def read_people(
+    path: Path | None, preset: str, overrides: list[str] | None, counts: Path | None
+) -> tuple[Scenario, Population | None]:
+    """The scenario, and the users of a table of counts, if there is one, in the place of its dataset."""
+    from fedcast.data.counts import read_counts
+
+    if counts is None:
+        return read_scenario(path, preset, overrides), None
+    population = read_counts(counts)
+    own = ["data.dataset=synthetic", f"data.num_users={population.num_users}"]
+    return read_scenario(path, preset, [*(overrides or []), *own]), population
+
+
+def as_overrides(files: dict[str, Path | None]) -> list[str]:
+    """Options that name a table, as the parameters they stand for."""
+    return [f"{key}={path}" for key, path in files.items() if path is not None]

@@ -2,18 +2,69 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import typer
 
-from fedcast.cli.options import Overrides, Preset, ScenarioFile, read_scenario
+from fedcast.cli.options import Counts, Overrides, Preset, ScenarioFile, read_people
+
+if TYPE_CHECKING:
+    from fedcast.scenario import Devices, Scenario
 
 
-def validate(path: ScenarioFile = None, preset: Preset = "default", overrides: Overrides = None) -> None:
-    """Check a scenario and name every fault at once."""
+def validate(
+    path: ScenarioFile = None, preset: Preset = "default", overrides: Overrides = None, counts: Counts = None
+) -> None:
+    """Check a scenario and the tables it names; every fault at once, of a table the first."""
     from fedcast.data.validate import data_faults
     from fedcast.errors import ScenarioError
 
-    scenario = read_scenario(path, preset, overrides)
+    scenario, _ = read_people(path, preset, overrides, counts)
     source = path or f"preset {preset}"
-    if faults := data_faults(scenario):
+    if faults := [*data_faults(scenario), *_file_faults(scenario)]:
         raise ScenarioError("\n".join(f"{source}: {fault}" for fault in faults))
     typer.echo(f"{source}: ok")
+
+
+def _file_faults(scenario: Scenario) -> list[str]:
+    """The first fault of the fit and of each table that is there."""
+    from fedcast.errors import FedcastError
+
+    faults = []
+    for read in _readers(scenario):
+        try:
+            read()
+        except FedcastError as error:
+            faults.append(str(error))
+    return faults
+
+
+def _readers(scenario: Scenario) -> list[Callable[[], object]]:
+    """What reads the fit, which may be a shipped one, and each table; missing tables are said elsewhere."""
+    from fedcast.allocation import load_fit
+    from fedcast.wireless.geometry import place_users
+    from fedcast.world import network_of
+
+    users, geometry, seed = scenario.data.num_users, scenario.geometry, scenario.seed
+    anywhere = geometry.model_copy(update={"positions_file": None})
+    tables: list[tuple[str | None, Callable[[], object]]] = [
+        (geometry.positions_file, lambda: place_users(users, geometry, seed)),
+        (scenario.trust.links_file, lambda: network_of(scenario, place_users(users, anywhere, seed))),
+        (scenario.devices.devices_file, lambda: _read_devices(users, scenario.devices)),
+    ]
+    there = [read for file, read in tables if file is not None and Path(file).is_file()]
+    return [lambda: load_fit(scenario.rounds.fit), *there]
+
+
+def _read_devices(users: int, devices: Devices) -> None:
+    from fedcast.cost import device_columns, device_table
+    from fedcast.errors import DataError
+
+    device_table(users, devices)
+    path = str(devices.devices_file)
+    found = device_columns(path)
+    if not found.read:
+        has = ", ".join(["user", *found.ignored])
+        raise DataError(f"{path}: no column says anything about devices; it has {has}")

@@ -1,6 +1,6 @@
 """Scenarios: every parameter of a task, with its unit, default and range; TOML in and out."""
 
-from fedcast.scenario.files import PRESETS, changed, load_scenario, preset, to_toml
+from fedcast.scenario.files import PRESETS, changed, load_scenario, named_files, preset, to_toml
 from fedcast.scenario.sections import (
     Allocation,
     Cellular,
@@ -30,6 +30,7 @@ __all__ = [
     "Trust",
     "changed",
     "load_scenario",
+    "named_files",
     "preset",
     "to_toml",
 ]

@@ -20,6 +20,16 @@ from fedcast.scenario.sections import Scenario, Section
 
 Tree = dict[str, Any]
 
+# Parameters that name a file; a fit may also be one that is shipped.
+_FILES = [
+    (name, key)
+    for name, field in Scenario.model_fields.items()
+    if is_section(field)
+    for key in field.annotation.model_fields  # type: ignore[union-attr]
+    if key == "file" or key.endswith("_file")
+]
+_FIT = ("rounds", "fit")
+
 # Table I of the paper as printed, under the reading of its sidelink that gives v_th a meaning (SPEC §3, §4).
 PRESETS: dict[str, Tree] = {
     "default": {},
@@ -70,13 +80,21 @@ def preset(name: str = "default") -> Scenario:
     return Scenario.model_validate(PRESETS[name])
 
 
-def load_scenario(path: str | Path | None = None, *, base: str = "default", overrides: Sequence[str] = ()) -> Scenario:
+def load_scenario(
+    path: str | Path | None = None,
+    *,
+    base: str = "default",
+    overrides: Sequence[str] = (),
+    folder: str | Path | None = None,
+) -> Scenario:
     """Read a TOML file over a preset, apply `section.key=value` overrides, and check everything at once.
 
     Args:
         path: a TOML file; what it leaves out is taken from the preset. None: the preset itself.
         base: name of the preset.
-        overrides: strings such as ``"data.num_users=50"``; they win over the file.
+        overrides: strings such as ``"data.num_users=50"``; they win over the file. Paths in them start, as any path
+            does, at the working folder.
+        folder: where relative paths in the file start; None: at the file's own folder.
 
     Example:
         >>> load_scenario(overrides=["data.num_users=50"]).data.num_users
@@ -85,6 +103,8 @@ def load_scenario(path: str | Path | None = None, *, base: str = "default", over
     text = "" if path is None else _read(Path(path))
     faults: list[Fault] = []
     given = _parse(text, path)
+    if path is not None:
+        _start_paths(given, Path(path).parent if folder is None else Path(folder))
     tree = _merge(preset(base).model_dump(exclude_unset=True), given)
     for override in overrides:
         tree, fault = _apply(tree, override)
@@ -118,6 +138,17 @@ def changed(scenario: Scenario, values: Mapping[str, Any]) -> Scenario:
     return made
 
 
+def named_files(scenario: Scenario) -> list[Path]:
+    """The files that a scenario names and that are there.
+
+    Example:
+        >>> named_files(Scenario())
+        []
+    """
+    named = [getattr(getattr(scenario, section), key) for section, key in (*_FILES, _FIT)]
+    return [Path(name) for name in named if name is not None and Path(name).is_file()]
+
+
 def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
@@ -134,6 +165,15 @@ def _parse(text: str, path: str | Path | None) -> Tree:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ScenarioError(f"{path}: not valid TOML: {error}") from None
+
+
+def _start_paths(given: Tree, folder: Path) -> None:
+    """Put the folder in front of every path; a fit of rounds is one only if it lies there, else a shipped name."""
+    for name, key in (*_FILES, _FIT):
+        section = given.get(name)
+        value = section.get(key) if isinstance(section, dict) else None
+        if isinstance(value, str) and ((name, key) != _FIT or (folder / value).is_file()):
+            given[name][key] = value if folder == Path() else str(folder / value)
 
 
 def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> Tree:

@@ -212,7 +212,7 @@ def load_run(folder: str | Path) -> StoredRun:
     plan = folder / "plan.json"
     return StoredRun(
         folder,
-        load_scenario(folder / "scenario.toml"),
+        _stored_scenario(folder),
         Facts(**_read_json(folder / "facts.json")),
         load_history(folder / "history.json"),
         load_plan(plan) if plan.exists() else None,
@@ -270,7 +270,7 @@ def _begin(folder: Path, scenario: Scenario) -> None:
     text = to_toml(scenario)
     path = folder / "scenario.toml"
     if path.exists():
-        stored = load_scenario(path)
+        stored = _stored_scenario(folder)
         kept = {f"{section}.{key}": getattr(getattr(stored, section), key) for section, key in NOT_DECIDING}
         if stored != changed(scenario, kept):
             raise FedcastError(
@@ -282,6 +282,11 @@ def _begin(folder: Path, scenario: Scenario) -> None:
             aside.write_text(text, encoding="utf-8")
     _write_json(folder / "versions.json", versions())
     _log(folder, f"begun by process {os.getpid()}, threads: {torch.get_num_threads()}")
+
+
+def _stored_scenario(folder: Path) -> Scenario:
+    """As it was given: paths in it start at the working folder, not in the run's."""
+    return load_scenario(folder / "scenario.toml", folder=Path())
 
 
 def _save_prepared(folder: Path, prepared: PreparedRun) -> None:

@@ -1,0 +1,124 @@
+"""A plan on the screen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from fedcast.plan import PlanDiff, SharingPlan
+    from fedcast.world import World
+
+_LISTED = 10
+
+
+def show_plan(console: Console, made: SharingPlan, world: World) -> None:
+    """What is shared, what comes of it, the largest clusters, and delay against leakage."""
+    received = np.where(made.head_of >= 0, made.shared[made.head_of], 0)
+    sizes = np.bincount(made.head_of[received > 0], minlength=made.num_users)
+    heads = np.flatnonzero(sizes)
+    console.print(
+        f"{made.scenario.clustering.rule}: {_counted(len(heads), 'head')} share{'s' if len(heads) == 1 else ''} with "
+        f"{int((received > 0).sum()):,} of {_counted(made.num_users, 'user')}, "
+        f"{_counted(int(made.shared[heads].sum()), 'sample')} in all, average sharing ratio "
+        f"{made.average_sharing_ratio:.3f}",
+        style="bold",
+    )
+    for line in (*_figures(made), *_left_out(made, world, sizes > 0)):
+        console.print(line, highlight=False)
+    console.print("\nlargest clusters", style="bold")
+    for head in heads[np.argsort(-sizes[heads], kind="stable")][:_LISTED]:
+        sent, members = _counted(int(made.shared[head]), "sample"), _counted(int(sizes[head]), "member")
+        console.print(f"  user {head} sends {sent} to {members}", highlight=False)
+    if not len(heads):
+        console.print("  none: sharing does not pay, or nobody may share")
+    points = list(dict.fromkeys(made.leakage))
+    if len(points) > 1:
+        console.print("\ndelay against leakage", style="bold")
+        for point in points:
+            console.print(f"  {point.average_sharing_ratio:6.3f}  {point.delay_s:,.4g} s", highlight=False)
+
+
+def show_assumptions(console: Console, world: World) -> None:
+    """What the tables said of users, classes and devices, and what they left open."""
+    from fedcast.cli.remarks import assumptions
+
+    population = world.population
+    names = list(population.class_names[:_LISTED])
+    names += ["…"] if len(population.class_names) > _LISTED else []
+    classes = _counted(len(population.class_names), "class", "classes")
+    console.print("\nfrom your tables", style="bold")
+    console.print(
+        f"  {_counted(population.num_users, 'user')}, {_counted(int(population.sizes.sum()), 'sample')}, {classes}: "
+        f"{', '.join(names)}",
+        highlight=False,
+        markup=False,
+    )
+    if world.scenario.devices.devices_file is not None:
+        console.print(f"  devices: {_columns(world.scenario.devices.devices_file)}", highlight=False, markup=False)
+    if lines := assumptions(world):
+        console.print("assumed, since nothing says it", style="bold")
+        for line in lines:
+            console.print(f"  {line}", highlight=False)
+
+
+def _columns(path: str) -> str:
+    from fedcast.cost import device_columns
+
+    found = device_columns(path)
+    ignored = f"; not known and ignored: {', '.join(found.ignored)}" if found.ignored else ""
+    return f"{', '.join(found.read) or 'no column that is known'}{ignored}"
+
+
+def show_changes(console: Console, difference: PlanDiff) -> None:
+    """From the plan before to this one."""
+    console.print("\nwhat changed", style="bold")
+    for line in difference.lines():
+        console.print(f"  {line}", highlight=False)
+
+
+def _figures(made: SharingPlan) -> list[str]:
+    delay = made.delay
+    return [
+        f"average EMD {made.emd_before:.4f} → {made.emd_after:.4f}, JS {made.js_before:.4f} → {made.js_after:.4f}, "
+        f"shift of the mixture {made.shift:.4f}",
+        f"expected rounds {made.rounds_without:,.0f} → {made.rounds:,.0f} to "
+        f"{made.scenario.rounds.target_accuracy:.4g} accuracy ({_fit(made)})",
+        f"task {made.delay_without_s:,.4g} s → {delay.total_s:,.4g} s, {made.speed_up:.2f} times sooner: sharing "
+        f"{delay.sharing_s:,.3g}, download {delay.download_s:,.3g}, compute {delay.compute_s:,.3g}, "
+        f"upload {delay.upload_s:,.3g}",
+        f"energy {made.energy_j.sum():,.3g} J a round, {made.sharing_j:,.3g} J for sharing; "
+        f"{made.round_bytes / 1e6:,.3g} MB a round, {made.sharing_bytes / 1e6:,.3g} MB for sharing",
+    ]
+
+
+def _left_out(made: SharingPlan, world: World, sends: NDArray[np.bool_]) -> list[str]:
+    """Who does not train, and why; who cannot upload may share all the same."""
+    empty = ~made.trained & (world.population.sizes == 0)
+    unable = ~made.trained & ~empty
+    lines = []
+    if empty.any():
+        lines.append(f"{_counted(int(empty.sum()), 'user')} without samples: nothing to train on")
+    if unable.any():
+        leading = int((unable & sends).sum())
+        also = f"; {leading:,} of them still send{'s' if leading == 1 else ''} samples as heads" if leading else ""
+        who = _counted(int(unable.sum()), "user")
+        lines.append(f"{who} cannot take part within the energy budget: left out of training{also}")
+    return lines
+
+
+def _fit(made: SharingPlan) -> str:
+    """Which fit and form rounds come from, and of which data where these are others."""
+    from fedcast.allocation import load_fit
+
+    source, planned = load_fit(made.fit).dataset, made.scenario.data.dataset
+    foreign = "" if source == planned else f", made on {source}: for your own data see `fedcast fit-rounds`"
+    return f"fit {made.fit}, form {made.scenario.rounds.form}{foreign}"
+
+
+def _counted(count: int, one: str, many: str | None = None) -> str:
+    return f"{count:,} {one if count == 1 else many or one + 's'}"

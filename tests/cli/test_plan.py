@@ -1,0 +1,241 @@
+"""Plans from a person's own tables, as they come from the command line and leave it."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+
+COUNTS = "user,cat,dog,fox\n0,40,40,40\n1,90,0,0\n2,0,80,0\n3,0,0,70\n4,30,30,0\n5,0,60,0\n"
+LINKS = "user_a,user_b,rate_bps,closeness\n0,1,5e6,0.9\n0,2,4e6,0.8\n0,3,2e6,0.7\n4,5,6e6,0.9\n"
+PROGRAM = [sys.executable, "-c", "from fedcast.cli import main; main()"]
+
+
+@pytest.fixture
+def tables(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "counts.csv").write_text(COUNTS)
+    (tmp_path / "links.csv").write_text(LINKS)
+    return ["--counts", "counts.csv", "--links", "links.csv"]
+
+
+def flat(text):
+    return " ".join(text.split())
+
+
+def test_what_no_table_says_is_listed_with_the_way_to_say_it(fedcast, tables, tmp_path):
+    out = flat(fedcast("plan", *tables)[1])
+    assert "6 users, 480 samples, 3 classes: cat, dog, fox" in out
+    for assumed in (
+        "places of users and base stations, drawn with seed 0 (--positions",
+        "all devices alike, 1.2 GHz and 0.05 J a round (--devices)",
+        "a model of 21,840 weights (training.model_weights)",
+        "6,272 bits for a shared sample (data.bits_per_sample)",
+    ):
+        assert assumed in out
+    assert "links and closeness, drawn" not in out
+    assert "links and closeness, drawn with seed 0 (--links)" in flat(fedcast("plan", *tables[:2])[1])
+
+
+def test_nothing_is_assumed_where_all_is_said(fedcast, tables, tmp_path):
+    rows = "".join(f"{user},1e6,1e6,9\n" for user in range(6))
+    (tmp_path / "devices.csv").write_text("user,up_rate_bps,down_rate_bps,battery_j\n" + rows)
+    said = ["--set", "training.model_weights=1000", "--set", "data.bits_per_sample=800"]
+    code, out, err = fedcast("plan", *tables, "--devices", "devices.csv", *said)
+    assert (code, err) == (0, "")
+    assert "assumed" not in out
+    assert "devices: up_rate_bps, down_rate_bps; not known and ignored: battery_j" in flat(out)
+    assert "assumed" not in fedcast("plan", "--set", "data.num_users=20")[1], "data and places are the scenario's own"
+
+
+def test_the_table_says_what_the_plan_says(fedcast, tables, tmp_path):
+    code, out, _ = fedcast("plan", *tables, "--json", "p.json", "--table", "p.csv")
+    assert code == 0
+    assert "wrote p.json and p.csv" in out
+    plan = json.loads((tmp_path / "p.json").read_text())
+    with (tmp_path / "p.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert list(rows[0]) == [
+        "user", "role", "head", "shared_samples", "received_samples", "frequency_hz", "energy_j", "trained",
+    ]  # fmt: skip
+    assert {row["role"] for row in rows} == {"head", "member"}
+    for user, row in enumerate(rows):
+        head, sent = plan["head_of"][user], plan["shared"][user]
+        assert int(row["user"]) == user
+        assert row["head"] == ("" if head < 0 else str(head))
+        assert (row["role"], int(row["shared_samples"])) == ("head" if head < 0 else "member", sent)
+        assert int(row["received_samples"]) == (plan["shared"][head] if head >= 0 else 0)
+        assert float(row["frequency_hz"]) == plan["frequency_hz"][user]
+        assert float(row["energy_j"]) == plan["energy_j"][user]
+        assert row["trained"] == "True"
+    assert fedcast("plan", *tables, "--table", "p.parquet")[0] == 0
+    assert pyarrow.parquet.read_table("p.parquet").column("role").to_pylist() == [row["role"] for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--json", "p.csv"], "--json p.csv: JSON is no table; name it p.json"),
+        (["--json", "scenario.toml"], "--json scenario.toml: this command reads that file"),
+        (["--table", "counts.csv"], "--table counts.csv: this command reads that file"),
+        (["--table", "./links.csv"], "--table links.csv: this command reads that file"),
+        (["--table", "p.json"], "--table p.json: unknown kind of table '.json'; expected .csv, .parquet"),
+        (["--json", "counts.csv/p.json"], "counts.csv: is no folder, so it cannot hold p.json"),
+        (["--json", "."], ".: is a folder, expected a file"),
+    ],
+)
+def test_places_are_refused_before_any_work(fedcast, tables, tmp_path, monkeypatch, words, message):
+    monkeypatch.setattr("fedcast.world.make_world", lambda *_: pytest.fail("work was started"))
+    (tmp_path / "scenario.toml").write_text("seed = 1\n")
+    code, _, err = fedcast("plan", "scenario.toml", *tables, *words)
+    assert code == 2
+    assert message in err
+    assert (tmp_path / "counts.csv").read_text() == COUNTS
+    assert (tmp_path / "links.csv").read_text() == LINKS
+
+
+def test_json_to_standard_output_stands_alone(fedcast, tables):
+    code, out, err = fedcast("plan", *tables, "--json", "-")
+    assert code == 0
+    assert json.loads(out)["version"] == 1
+    assert "largest clusters" in err
+    assert "wrote" not in err
+    code, out, err = fedcast("cluster", *tables, "--rules", "daca", "--no-exact", "--json", "-")
+    assert code == 0
+    assert json.loads(out)["comparison"][0]["rule"] == "daca"
+    assert "average EMD before sharing" in err
+
+
+def test_the_plan_is_kept_when_the_reader_of_the_screen_goes_away(tables, tmp_path):
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [*PROGRAM, "plan", *tables, "--json", "p.json"], stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads((tmp_path / "p.json").read_text())["version"] == 1
+
+
+def test_an_interrupted_plan_promises_nothing(tmp_path):
+    words = ["plan", "--set", "data.dataset=synthetic", "--set", "data.num_users=3000"]
+    code = "import sys, fedcast.cli.app as a, fedcast.world as w; w.make_world = lambda *_: (print('here', flush=True)"
+    code += ", __import__('time').sleep(60)); sys.exit(a.run(sys.argv[1:]))"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "here\n"
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert (process.returncode, err.strip()) == (130, "fedcast: interrupted")
+
+
+def test_values_in_another_unit_are_remarked_on(fedcast, tables, tmp_path):
+    (tmp_path / "links.csv").write_text("user_a,user_b,rate_bps,closeness\n0,1,5.2,0.9\n0,2,3.4,0.2\n")
+    (tmp_path / "devices.csv").write_text("user,max_frequency_hz\n" + "".join(f"{user},1.2\n" for user in range(6)))
+    slow = "0 of 2 links meet sidelink.min_rate_bps = 350000 (fastest 5.2 bit/s)"
+    code, _, err = fedcast("plan", *tables, "--devices", "devices.csv")
+    assert code == 0
+    assert slow in err
+    assert "max_frequency_hz: 6 of 6 devices have less than 1,000,000 Hz (the slowest 1.2); was it given in GHz" in err
+    assert "trust" not in err, "half of the links are close enough"
+    for command in ("network", "cluster"):
+        code, _, err = fedcast(command, *tables, *(["--no-exact"] if command == "cluster" else []))
+        assert (code, err) == (0, f"fedcast: {slow}\n")
+
+
+def test_sparse_links_that_meet_the_thresholds_are_no_matter(fedcast, tables, tmp_path):
+    (tmp_path / "links.csv").write_text("user_a,user_b,rate_bps,closeness\n0,1,5e6,0.9\n")
+    code, _, err = fedcast("plan", *tables)
+    assert (code, err) == (0, "")
+
+
+def test_who_is_left_out_and_who_leads_all_the_same(fedcast, tables, tmp_path):
+    budgets = [1e-6, 0.05, 0.05, 0.05, 0.05, 0.05]
+    rows = "".join(f"{user},{budget},1e6,1e6\n" for user, budget in enumerate(budgets))
+    (tmp_path / "devices.csv").write_text("user,energy_budget_j,up_rate_bps,down_rate_bps\n" + rows)
+    exclude = ["--set", "allocation.infeasible_users=exclude", "--set", "clustering.rule=gain", "--table", "p.csv"]
+    code, out, err = fedcast("plan", *tables, "--devices", "devices.csv", *exclude)
+    assert (code, err) == (0, "")
+    line = "1 user cannot take part within the energy budget: left out of training; 1 of them still sends samples"
+    assert line in flat(out)
+    assert (tmp_path / "p.csv").read_text().splitlines()[1].startswith("0,head,,")
+    assert (tmp_path / "p.csv").read_text().splitlines()[1].endswith(",0.0,0.0,False")
+
+
+def test_a_difference_lists_every_user_as_json(fedcast, tables, tmp_path):
+    assert fedcast("plan", *tables, "--json", "a.json")[0] == 0
+    assert fedcast("plan", *tables, "--set", "clustering.rule=none", "--json", "b.json")[0] == 0
+    code, out, _ = fedcast("plan", "diff", "a.json", "b.json", "--json", "d.json")
+    assert code == 0
+    assert "have another head" in out
+    found = json.loads((tmp_path / "d.json").read_text())
+    head_of = np.array(json.loads((tmp_path / "a.json").read_text())["head_of"])
+    assert found["moved"] == np.flatnonzero(head_of >= 0).tolist()
+    assert found["former_heads"] == np.unique(head_of[head_of >= 0]).tolist()
+    assert set(found) == {"joined", "left", "new_heads", "former_heads", "moved", "volumes"}
+    code, _, err = fedcast("plan", "diff", "a.json", "b.json", "--json", "a.json")
+    assert (code, "this command reads that file" in err) == (2, True)
+    code, _, err = fedcast("plan", "diff", "a.json", "b.json", "--table", "d.csv")
+    assert (code, "diff takes two plans and --json" in err) == (2, True)
+
+
+def test_a_device_that_left_keeps_its_row_with_zeros(fedcast, tables, tmp_path):
+    assert fedcast("plan", *tables, "--json", "old.json")[0] == 0
+    (tmp_path / "counts.csv").write_text(COUNTS.replace("1,90,0,0", "1,0,0,0"))
+    (tmp_path / "links.csv").write_text(LINKS.replace("0,1,5e6,0.9\n", ""))
+    code, out, _ = fedcast("plan", *tables, "--previous", "old.json", "--table", "new.csv")
+    assert code == 0
+    assert "1 user without samples: nothing to train on" in out
+    assert "users left" not in out
+    with (tmp_path / "new.csv").open(newline="") as stream:
+        left = list(csv.DictReader(stream))[1]
+    assert (left["role"], left["trained"], float(left["energy_j"])) == ("alone", "False", 0.0)
+
+
+def test_own_counts_are_inspected_and_clustered(fedcast, tables):
+    code, out, _ = fedcast("inspect", "--counts", "counts.csv", "--picture", "p.svg")
+    assert code == 0
+    assert "counts.csv" in out
+    assert "6 users hold 480 samples" in flat(out)
+    code, out, _ = fedcast("cluster", *tables, "--rules", "none,daca", "--explain", "daca")
+    assert code == 0
+    assert "user 0: EMD" in out
+    assert "6 users, 1 base station, 4 links" in flat(fedcast("network", *tables)[1])
+
+
+def test_paths_of_a_scenario_start_at_its_folder(fedcast, tables, tmp_path):
+    folder = tmp_path / "w"
+    folder.mkdir()
+    (tmp_path / "links.csv").rename(folder / "links.csv")
+    (folder / "s.toml").write_text('[trust]\nlinks_file = "links.csv"\n')
+    code, out, _ = fedcast("plan", "w/s.toml", "--counts", "counts.csv")
+    assert code == 0
+    assert "links and closeness" not in out
+    assert fedcast("validate", "w/s.toml", "--counts", "counts.csv")[:2] == (0, "w/s.toml: ok\n")
+
+
+def test_validate_reads_what_the_scenario_names(fedcast, tables, tmp_path):
+    tmp_path.joinpath("s.toml").write_text(
+        'data.num_users = 3\nrounds.fit = "none.json"\ntrust.links_file = "links.csv"\n'
+        'devices.devices_file = "small.csv"\ngeometry.positions_file = "small.csv"\n'
+    )
+    (tmp_path / "small.csv").write_text("user,cat\n0,1\n1,1\n2,1\n")
+    code, _, err = fedcast("validate", "s.toml")
+    assert code == 2
+    faults = err.splitlines()
+    assert len(faults) == 4
+    for part in (
+        "rounds.fit: there is no shipped fit and no file 'none.json'",
+        "does not exist, expected 0 to 2",
+        "small.csv: no column says anything about devices; it has user, cat",
+        "small.csv: no column 'x_m'",
+    ):
+        assert any(part in fault for fault in faults), part
