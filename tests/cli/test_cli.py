@@ -97,7 +97,7 @@ def test_datasets_lists_state_size_and_terms(fedcast, data_dir):
         (["inspect", "none.toml"], "no such file"),
         (["inspect", "--preset", "papr"], "did you mean paper?"),
         (["inspect", "--data-dir", "/nowhere", "--set", "data.dataset=mnist"], "--data-dir = /nowhere: no such folder"),
-        (["init", "/nowhere/s.toml"], "/nowhere/s.toml: No such file or directory"),
+        (["init", "/proc/version/s.toml"], "/proc/version: is no folder"),
     ],
 )
 def test_errors_are_one_line_and_code_2(fedcast, words, part):
@@ -261,3 +261,44 @@ def test_a_dropout_file_is_checked(fedcast, tmp_path):
     code, _, err = fedcast("train", "--set", f"training.dropout_file={tmp_path / 'drop.csv'}", "--out", tmp_path)
     assert code == 2
     assert "line 3" in err
+
+
+def test_a_file_means_the_same_to_every_command(fedcast, tmp_path):
+    """Its preset is the one that it names: digits has a fit for 0.85, default one for 0.95."""
+    path = tmp_path / "s.toml"
+    assert fedcast("init", path, "--preset", "digits")[0] == 0
+    path.write_text("\n".join(line for line in path.read_text().splitlines() if not line.startswith("fit =")))
+    small = ("--set", "data.num_users=12", "--set", "training.rounds=1", "--set", "clustering.rule=none")
+    assert fedcast("validate", path, *small)[0] == 0
+    assert "digits-0.85" in fedcast("plan", path, *small)[1]
+    assert "target 0.85" in fedcast("train", path, *small, "--out", tmp_path)[1]
+    path.write_text("[rounds]\ntarget_accuracy = 0.85\n")
+    for words in (["validate", path], ["plan", path], ["train", path, "--out", tmp_path]):
+        code, _, err = fedcast(*words, *small[:4])
+        assert (code, "fit 'paper-0.95' is for 0.95" in err) == (2, True), words
+
+
+def test_rules_need_not_hold_the_scenarios_own(fedcast):
+    code, out, _ = fedcast("cluster", "--set", "data.num_users=12", "--rules", "gain,blend", "--no-exact")
+    assert code == 0
+    assert "daca" not in out
+
+
+def test_names_are_validated_all_at_once(fedcast):
+    wrong = ["clustering.rule=foo", "allocation.method=bar", "training.model=baz", "rounds.fit=nope"]
+    code, _, err = fedcast("validate", *(word for change in wrong for word in ("--set", change)))
+    assert code == 2
+    assert [line.split(": ")[2] for line in err.strip().splitlines()] == [word.split("=")[0] for word in wrong]
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (["--rules", "none,dacca"], "there is no rule 'dacca'"),
+        (["--runs", "r.txt"], "--runs r.txt: unknown kind of table"),
+    ],
+)
+def test_a_fit_is_refused_before_anything_is_trained(fedcast, words, part, monkeypatch):
+    monkeypatch.setattr("fedcast.study.rounds.run_grid", lambda *_, **__: pytest.fail("trained"))
+    code, _, err = fedcast("fit-rounds", *words)
+    assert (code, part in err) == (2, True)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedcast.errors import ScenarioError
-from fedcast.scenario import PRESETS, Scenario, load_scenario, preset, to_toml
+from fedcast.scenario import PRESETS, Scenario, changed, load_scenario, preset, to_toml
 from fedcast.scenario.describe import accepted, field_at, is_section
 
 
@@ -190,6 +190,51 @@ def test_missing_file_and_folder(tmp_path):
 def test_unknown_preset():
     with pytest.raises(ScenarioError, match="did you mean paper"):
         preset("papr")
+
+
+def test_a_file_names_the_preset_of_what_it_leaves_out(tmp_path):
+    path = tmp_path / "s.toml"
+    kept = [line for line in to_toml(preset("digits"), preset="digits").splitlines() if not line.startswith("fit")]
+    path.write_text("\n".join(kept))
+    assert load_scenario(path) == preset("digits")
+    assert load_scenario(path, base="digits") == preset("digits")
+    with pytest.raises(
+        ScenarioError, match=r"it names preset 'digits', but 'paper' is asked for; change it in the file"
+    ):
+        load_scenario(path, base="paper")
+    path.write_text("[data]\nnum_users = 7\n")
+    assert load_scenario(path) == load_scenario(base="default", overrides=["data.num_users=7"])
+    path.write_text('preset = "digts"')
+    with pytest.raises(ScenarioError, match="unknown preset 'digts'; did you mean digits?"):
+        load_scenario(path)
+    path.write_text("preset = 3")
+    with pytest.raises(ScenarioError, match="preset: 3 is refused: expected one of default, paper, digits, mnist"):
+        load_scenario(path)
+
+
+def test_overrides_as_values_or_one_string():
+    values = {"training.rounds": 3, "data.bits_per_sample": None, "seed": 5}
+    strings = ["training.rounds=3", "data.bits_per_sample=unset", "seed=5"]
+    assert load_scenario(base="digits", overrides=values) == load_scenario(base="digits", overrides=strings)
+    assert load_scenario(overrides="training.rounds=3").training.rounds == 3
+    with pytest.raises(ScenarioError, match="training.round: unknown key; did you mean rounds?"):
+        load_scenario(overrides={"training.round": 3})
+
+
+def test_changes_to_what_is_not_there_are_refused():
+    with pytest.raises(ScenarioError, match="trainning: unknown key; did you mean training?"):
+        changed(Scenario(), {"trainning.rounds": 3})
+    with pytest.raises(ScenarioError, match="seed: "):
+        changed(Scenario(), {"seed.x": 3})
+
+
+def test_numbers_beyond_reason_are_refused():
+    with pytest.raises(
+        ScenarioError, match=r"devices.energy_coefficient: 1e\+300 is refused: .* 1e-60 to 1e\+15; units"
+    ):
+        load_scenario(overrides=["devices.energy_coefficient=1e300"])
+    with pytest.raises(ScenarioError, match=r"cellular.snr_db: .* 1e-60 to 1000; units are SI"):
+        load_scenario(overrides=["cellular.snr_db=-4000.0"])
 
 
 def test_a_scenario_cannot_be_changed():

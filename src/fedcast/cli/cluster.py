@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fedcast.cli.comparison import words
 from fedcast.cli.options import Counts, DataDir, Links, Overrides, Preset, ScenarioFile, as_overrides, read_people
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ _LISTED = 8
 
 def cluster(
     path: ScenarioFile = None,
-    preset: Preset = "default",
+    preset: Preset = None,
     overrides: Overrides = None,
     data_dir: DataDir = None,
     counts: Counts = None,
@@ -33,7 +34,7 @@ def cluster(
         Path | None, typer.Option(help="Write comparison and explanation as JSON; - for the screen.")
     ] = None,
     picture: Annotated[
-        Path | None, typer.Option(help="Draw the clusters of the scenario's rule, or --explain's.")
+        Path | None, typer.Option(help="Draw the clusters of --explain's rule, else the scenario's, else the first.")
     ] = None,
 ) -> None:
     """Compare clustering rules: who would share with whom, and what it brings."""
@@ -55,7 +56,8 @@ def cluster(
     say_doubts(world)
     limit_s = scenario.clustering.time_limit_s if exact else None
     rows = compare(world.problem(), names, exact_limit_s=limit_s)
-    shown = next(row.clustering for row in rows if row.rule == (explain or scenario.clustering.rule))
+    shown_rule = explain or (scenario.clustering.rule if scenario.clustering.rule in names else names[0])
+    shown = next(row.clustering for row in rows if row.rule == shown_rule)
     if json is not None:
         write_json(json, _to_json(rows, shown))
     console = screen(json)
@@ -74,7 +76,7 @@ def _names(rules: str | None, explain: str | None, scenario: Scenario) -> list[s
     own, too_few = scenario.clustering.rule, scenario.data.num_users < scenario.clustering.num_clusters
     names = [name for name in RULES if name != "exact" and not (name == "random" and too_few)]
     if rules is not None:
-        names = [name.strip() for name in rules.split(",")]
+        names = words("--rules", rules)
     for name in (explain, own if rules is None else names[0]):
         if name is not None and name not in names:
             names.append(name)
@@ -91,7 +93,8 @@ def _table(rows: list[Comparison]) -> Table:
         box=None, header_style="dim", padding=(0, 1, 0, 0), title_justify="left", title_style="bold",
         caption_justify="left",
         title=f"average EMD before sharing {rows[0].emd_before:.4f}, JS {rows[0].js_before:.4f}",
-        caption="A, B, C: average EMD after sharing under each weighting; gap: above the optimum (≤: above a proven "
+        caption="heads share clustering.sharing_ratio (a plan chooses); A, B, C: average EMD after sharing, users "
+        "weighted by ñ/n, ñ/Σñ, n/Σn; gap: above the optimum (≤: above a proven "
         "bound); Mbit/s: slowest multicast; *: heads send as equal over classes as they can",
     )  # fmt: skip
     for column in table.columns:

@@ -13,7 +13,7 @@ from fedcast.cli.options import DataDir, Overrides, Preset, ScenarioFile, read_s
 
 def compare(
     path: ScenarioFile = None,
-    preset: Preset = "digits",
+    preset: Preset = None,
     overrides: Overrides = None,
     data_dir: DataDir = None,
     rules: Annotated[str, typer.Option(help="Clustering rules; none is FedAvg.")] = "none,scc,cec,daca,gain,blend",
@@ -28,7 +28,7 @@ def compare(
     """Rules × allocations × algorithms × seeds: means, 95 % intervals, paired tests. Finished runs are reused."""
     from fedcast.study.sweep import grid
 
-    scenario = read_scenario(path, preset, overrides)
+    scenario = read_scenario(path, preset, overrides, usual="digits")
     scenarios = grid(
         scenario,
         words("--rules", rules),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fedcast.cli.comparison import words
 from fedcast.cli.options import DataDir, Overrides, Preset, ScenarioFile, read_scenario
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 def fit_rounds(
     path: ScenarioFile = None,
-    preset: Preset = "default",
+    preset: Preset = None,
     overrides: Overrides = None,
     data_dir: DataDir = None,
     out: Annotated[Path, typer.Option(help="Where the fit goes; name it as rounds.fit in a scenario.")] = Path(
@@ -34,10 +35,17 @@ def fit_rounds(
     from rich.console import Console
 
     from fedcast.allocation import save_fit
+    from fedcast.cli.output import check_file, check_table
+    from fedcast.clustering.rules import find_rule
     from fedcast.errors import FedcastError
     from fedcast.study.rounds import RoundsRun, fit_runs, load_runs, run_grid, save_runs
 
     scenario = read_scenario(path, preset, overrides)
+    names = words("--rules", rules)
+    for name in names:
+        find_rule(name)
+    check_file("--out", out, [path])
+    check_table(runs, [path], "--runs")
     target = scenario.rounds.target_accuracy
     console = Console()
     try:
@@ -58,7 +66,7 @@ def fit_rounds(
     if runs is not None and runs.exists():
         found = load_runs(runs)
     else:
-        found = run_grid(scenario, degrees, rules.split(","), range(seeds), data_dir=data_dir, progress=show)
+        found = run_grid(scenario, degrees, names, range(seeds), data_dir=data_dir, progress=show)
         if runs is not None:
             save_runs(found, runs)
     dataset = scenario.data.dataset

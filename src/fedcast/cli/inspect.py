@@ -20,7 +20,7 @@ Picture = Annotated[Path | None, typer.Option(help="Draw samples per class and u
 
 def inspect(
     path: ScenarioFile = None,
-    preset: Preset = "default",
+    preset: Preset = None,
     overrides: Overrides = None,
     data_dir: DataDir = None,
     counts: Counts = None,

@@ -22,7 +22,7 @@ Picture = Annotated[Path | None, typer.Option(help="Draw the map of users and li
 
 def network(
     path: ScenarioFile = None,
-    preset: Preset = "default",
+    preset: Preset = None,
     overrides: Overrides = None,
     data_dir: DataDir = None,
     counts: Counts = None,

@@ -14,7 +14,12 @@ if TYPE_CHECKING:
 ScenarioFile = Annotated[
     Path | None, typer.Argument(metavar="[SCENARIO.toml]", help="Scenario file; without one, the preset.")
 ]
-Preset = Annotated[str, typer.Option(help="Values that the file leaves out: default, paper, digits or mnist.")]
+Preset = Annotated[
+    str | None,
+    typer.Option(
+        help="Values that the file leaves out: default, paper, digits or mnist. Unset: the preset that the file names."
+    ),
+]
 Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one value, e.g. data.alpha=0.5. Repeatable."),
@@ -29,15 +34,17 @@ Counts = Annotated[
 Links = Annotated[Path | None, typer.Option(help="Own links: user_a,user_b,rate_bps,closeness.")]
 
 
-def read_scenario(path: Path | None, preset: str, overrides: list[str] | None) -> Scenario:
-    """The scenario that the shared arguments describe."""
+def read_scenario(
+    path: Path | None, preset: str | None, overrides: list[str] | None, usual: str = "default"
+) -> Scenario:
+    """The scenario that the shared arguments describe; with neither file nor preset, the command's usual preset."""
     from fedcast.scenario import load_scenario
 
-    return load_scenario(path, base=preset, overrides=overrides or [])
+    return load_scenario(path, base=preset or (usual if path is None else None), overrides=overrides or [])
 
 
 def read_people(
-    path: Path | None, preset: str, overrides: list[str] | None, counts: Path | None
+    path: Path | None, preset: str | None, overrides: list[str] | None, counts: Path | None
 ) -> tuple[Scenario, Population | None]:
     """The scenario, and the users of a table of counts, if there is one, in the place of its dataset."""
     from fedcast.data.counts import read_counts

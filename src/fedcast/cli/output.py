@@ -37,13 +37,13 @@ def check_json(path: Path | None, inputs: Iterable[Path | None]) -> None:
     check_file("--json", path, inputs)
 
 
-def check_table(path: Path | None, inputs: Iterable[Path | None]) -> None:
+def check_table(path: Path | None, inputs: Iterable[Path | None], option: str = "--table") -> None:
     """Refuse what is no name of a table, and all that `check_file` refuses."""
     if path is None:
         return
     if path.suffix not in _TABLES:
-        raise FedcastError(f"--table {path}: unknown kind of table {path.suffix!r}; expected {', '.join(_TABLES)}")
-    check_file("--table", path, inputs)
+        raise FedcastError(f"{option} {path}: unknown kind of table {path.suffix!r}; expected {', '.join(_TABLES)}")
+    check_file(option, path, inputs)
 
 
 def check_file(option: str, path: Path, inputs: Iterable[Path | None]) -> None:

@@ -26,7 +26,7 @@ PerUser = Annotated[Path | None, typer.Option(help="Write the plan as one row pe
 
 def plan(
     words: Words = None,
-    preset: Preset = "default",
+    preset: Preset = None,
     overrides: Overrides = None,
     data_dir: DataDir = None,
     counts: Counts = None,

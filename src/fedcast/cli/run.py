@@ -13,7 +13,7 @@ from fedcast.cli.options import DataDir, Overrides, Preset, ScenarioFile, read_s
 
 def run(
     path: ScenarioFile = None,
-    preset: Preset = "digits",
+    preset: Preset = None,
     overrides: Overrides = None,
     data_dir: DataDir = None,
     rules: Annotated[str, typer.Option(help="Clustering rules to try; none is FedAvg.")] = "none,daca,blend",
@@ -25,6 +25,6 @@ def run(
     """The main job: plan, share, train without and with sharing, compare, and write an HTML report."""
     from fedcast.study.sweep import grid
 
-    scenario = read_scenario(path, preset, overrides)
+    scenario = read_scenario(path, preset, overrides, usual="digits")
     scenarios = grid(scenario, words("--rules", rules), seeds=range(scenario.seed, scenario.seed + seeds))
     compare_and_report(scenarios, out, data_dir=data_dir, workers=workers, log=log or [])

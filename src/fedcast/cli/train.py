@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def train(
     path: ScenarioFile = None,
-    preset: Preset = "digits",
+    preset: Preset = None,
     overrides: Overrides = None,
     data_dir: DataDir = None,
     out: Annotated[Path, typer.Option(help="Folder for runs; each gets a folder of its own in it.")] = Path("out/runs"),
@@ -32,7 +32,7 @@ def train(
 
     from fedcast.study.store import do_run, forget_run, load_run, run_folder
 
-    scenario = read_scenario(path, preset, overrides)
+    scenario = read_scenario(path, preset, overrides, usual="digits")
     if not resume:
         forget_run(run_folder(out, scenario))
     with _Bar(Console(stderr=True), scenario.training.rounds) as show, _interrupts() as asked:

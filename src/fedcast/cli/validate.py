@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 
 
 def validate(
-    path: ScenarioFile = None, preset: Preset = "default", overrides: Overrides = None, counts: Counts = None
+    path: ScenarioFile = None, preset: Preset = None, overrides: Overrides = None, counts: Counts = None
 ) -> None:
     """Check a scenario and the tables it names; every fault at once, of a table the first."""
     from fedcast.data.validate import data_faults
     from fedcast.errors import ScenarioError
 
     scenario, _ = read_people(path, preset, overrides, counts)
-    source = path or f"preset {preset}"
+    source = path or f"preset {preset or 'default'}"
     if faults := [*data_faults(scenario), *_file_faults(scenario)]:
         raise ScenarioError("\n".join(f"{source}: {fault}" for fault in faults))
     typer.echo(f"{source}: ok")
 
 
 def _file_faults(scenario: Scenario) -> list[str]:
-    """The first fault of the fit and of each table that is there."""
+    """The first fault of each name and of each table that is there."""
     from fedcast.errors import FedcastError
 
     faults = []
@@ -42,8 +42,11 @@ def _file_faults(scenario: Scenario) -> list[str]:
 
 
 def _readers(scenario: Scenario) -> list[Callable[[], object]]:
-    """What reads the fit, which may be a shipped one, and each table; missing tables are said elsewhere."""
-    from fedcast.allocation import load_fit
+    """What knows the names of rule, method, model and fit, and reads each table; missing ones are said elsewhere."""
+    from fedcast.allocation import load_rounds
+    from fedcast.allocation.methods import find_method
+    from fedcast.clustering.rules import find_rule
+    from fedcast.cost import model_bits
     from fedcast.wireless.geometry import place_users
     from fedcast.world import network_of
 
@@ -55,7 +58,13 @@ def _readers(scenario: Scenario) -> list[Callable[[], object]]:
         (scenario.devices.devices_file, lambda: _read_devices(users, scenario.devices)),
     ]
     there = [read for file, read in tables if file is not None and Path(file).is_file()]
-    return [lambda: load_fit(scenario.rounds.fit), *there]
+    return [
+        lambda: find_rule(scenario.clustering.rule),
+        lambda: find_method(scenario.allocation.method),
+        lambda: model_bits(scenario),
+        lambda: load_rounds(scenario.rounds),
+        *there,
+    ]
 
 
 def _read_devices(users: int, devices: Devices) -> None:

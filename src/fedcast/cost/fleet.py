@@ -27,11 +27,16 @@ def model_bits(scenario: Scenario) -> float:
     name = training.model
     if name == "auto":
         name = MODEL_OF_DATASET.get(scenario.data.dataset, USUAL_MODEL)
-    weights = training.model_weights or WEIGHTS_OF_MODEL.get(name)
-    if weights is None:
-        known = ", ".join(WEIGHTS_OF_MODEL)
+    known = WEIGHTS_OF_MODEL if training.model_file is None else {}
+    weights = training.model_weights or known.get(name)
+    if weights is None and training.model_file is not None:
         raise ScenarioError(
-            f"training.model: {name!r} is not one of {known}; set training.model_weights to its number of weights"
+            "training.model_weights: unset; with a training.model_file it is the model's number of weights"
+        )
+    if weights is None:
+        raise ScenarioError(
+            f"training.model: {name!r} is not one of {', '.join(known)}; a model of your own is a function in "
+            f"training.model_file, and training.model_weights its number of weights"
         )
     tensors = 2 if training.algorithm == "scaffold" else 1
     return float(tensors * weights * training.bits_per_weight)

@@ -83,30 +83,35 @@ def preset(name: str = "default") -> Scenario:
 def load_scenario(
     path: str | Path | None = None,
     *,
-    base: str = "default",
-    overrides: Sequence[str] = (),
+    base: str | None = None,
+    overrides: Sequence[str] | Mapping[str, Any] = (),
     folder: str | Path | None = None,
 ) -> Scenario:
     """Read a TOML file over a preset, apply `section.key=value` overrides, and check everything at once.
 
     Args:
         path: a TOML file; what it leaves out is taken from the preset. None: the preset itself.
-        base: name of the preset.
-        overrides: strings such as ``"data.num_users=50"``; they win over the file. Paths in them start, as any path
-            does, at the working folder.
+        base: name of the preset; None: the one that the file names (``preset = "digits"``), else ``default``.
+        overrides: strings such as ``"data.num_users=50"``, or values by name; they win over the file. Paths in them
+            start, as any path does, at the working folder.
         folder: where relative paths in the file start; None: at the file's own folder.
 
     Example:
         >>> load_scenario(overrides=["data.num_users=50"]).data.num_users
         50
+        >>> load_scenario(base="digits", overrides={"training.rounds": 3}).training.rounds
+        3
     """
     text = "" if path is None else _read(Path(path))
     faults: list[Fault] = []
     given = _parse(text, path)
     if path is not None:
         _start_paths(given, Path(path).parent if folder is None else Path(folder))
-    tree = _merge(preset(base).model_dump(exclude_unset=True), given)
-    for override in overrides:
+    tree = _merge(preset(_base(given, base, path)).model_dump(exclude_unset=True), given)
+    if isinstance(overrides, Mapping):
+        tree = _merge(tree, _nested(overrides))
+        overrides = ()
+    for override in [overrides] if isinstance(overrides, str) else overrides:
         tree, fault = _apply(tree, override)
         if fault:
             faults.append(fault)
@@ -125,14 +130,7 @@ def changed(scenario: Scenario, values: Mapping[str, Any]) -> Scenario:
         >>> changed(Scenario(), {"seed": 3, "clustering.rule": "blend"}).clustering.rule
         'blend'
     """
-    tree: Tree = scenario.model_dump()
-    for name, value in values.items():
-        *sections, key = name.split(".")
-        part = tree
-        for section in sections:
-            part = part[section]
-        part[key] = value
-    made, faults = _check(tree, "", {})
+    made, faults = _check(_merge(scenario.model_dump(), _nested(values)), "", {})
     if made is None:
         raise ScenarioError("\n".join(str(fault) for fault in faults))
     return made
@@ -184,15 +182,39 @@ def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> Tree:
     return merged
 
 
+def _base(given: Tree, asked: str | None, path: str | Path | None) -> str:
+    """The preset to read over: that of the file, which is taken out of it, or the one asked for."""
+    named = given.pop("preset", None)
+    if named is not None and not isinstance(named, str):
+        raise ScenarioError(f"{path}: preset: {named!r} is refused: expected one of {', '.join(PRESETS)}")
+    if named is not None and asked not in (None, named):
+        raise ScenarioError(
+            f"{path}: it names preset {named!r}, but {asked!r} is asked for; change it in the file, or ask for none"
+        )
+    return named or asked or "default"
+
+
+def _nested(values: Mapping[str, Any]) -> Tree:
+    """`section.key` to value as tables."""
+    tree: Tree = {}
+    for name, value in values.items():
+        tree = _merge(tree, _at(name.split("."), value))
+    return tree
+
+
+def _at(keys: Sequence[str], value: Any) -> Tree:
+    for key in reversed(keys):
+        value = {key: value}
+    nested: Tree = value
+    return nested
+
+
 def _apply(tree: Tree, override: str) -> tuple[Tree, Fault | None]:
     path, equals, text = override.partition("=")
     keys = path.strip().split(".")
     if not equals or not all(keys):
         return tree, Fault("", f"--set {override}: expected section.key=value, for example data.num_users=50")
-    value: Any = _value(text.strip())
-    for key in reversed(keys):
-        value = {key: value}
-    return _merge(tree, value), None
+    return _merge(tree, _at(keys, _value(text.strip()))), None
 
 
 def _value(text: str) -> Any:
@@ -300,24 +322,28 @@ def _lines_of_keys(text: str) -> dict[str, int]:
     return lines
 
 
-def to_toml(scenario: Scenario, *, comments: bool = True) -> str:
+def to_toml(scenario: Scenario, *, preset: str = "default", comments: bool = True) -> str:
     """A scenario as TOML text: every parameter, with a comment that gives meaning, unit and range.
 
     A parameter that is unset (None) stands as a comment, since TOML has no empty value.
+
+    Args:
+        scenario: to write.
+        preset: that a reader takes missing values from.
+        comments: whether to explain.
 
     Example:
         >>> from fedcast.scenario import Scenario
         >>> print(to_toml(Scenario()).splitlines()[3])
         seed = 0  # seed of every random choice; a whole number, >= 0, < 9223372036854775808
     """
-    lines = [
-        "# fedcast scenario. Delete what you do not want to fix: missing keys take the preset's value.",
-        "",
-    ]
-    if not comments:
-        lines = []
-    else:
-        lines.append("# All units are SI and stand at the end of a name.")
+    lines = []
+    if comments:
+        lines = [
+            "# fedcast scenario. Delete what you do not want to fix: missing keys take the preset's value.",
+            "# All units are SI and stand at the end of a name.",
+        ]
+    lines.append(f'preset = "{preset}"')
     lines += _assignments(scenario, comments)
     for name, field in type(scenario).model_fields.items():
         if is_section(field):

@@ -36,6 +36,15 @@ class Section(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
+    @field_validator("*")
+    @classmethod
+    def _within_reason(cls, value: Any, info: ValidationInfo) -> Any:
+        # Beyond these a product of a few of them is no longer a number.
+        most = 1e3 if "_db" in str(info.field_name) else 1e15
+        if isinstance(value, float) and not (value == 0 or 1e-60 <= abs(value) <= most):
+            raise ValueError(f"expected 0, or a size from 1e-60 to {most:g}; units are SI")
+        return value
+
 
 class Data(Section):
     """Which data there are and how they are spread over the users."""
@@ -265,6 +274,9 @@ class Training(Section):
     """Federated training."""
 
     model: str = Field("auto", description="mlp, small_cnn, cnn, vgg16 or lstm; auto: the usual one of the dataset")
+    model_file: str | None = Field(
+        None, description="own model: a .py file; model is then a function in it, of a sample's shape and the classes"
+    )
     model_weights: Count | None = Field(None, description="weights of the model; unset: known from its name")
     bits_per_weight: Count = Field(32, description="bits sent for one weight")
     algorithm: Literal["fedavg", "fedprox", "scaffold", "fednova"] = Field("fedavg", description="local algorithm")
@@ -299,6 +311,13 @@ class Training(Section):
         "auto", description="compile the stacked step; auto: where a run is long enough for it to pay"
     )
     checkpoint_every: Count = Field(10, description="rounds between two checkpoints")
+
+    @field_validator("model_file")
+    @classmethod
+    def _has_a_function(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is not None and info.data.get("model") == "auto":
+            raise ValueError("set training.model to the name of a function in it")
+        return value
 
 
 class Scenario(Section):

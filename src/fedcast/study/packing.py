@@ -50,6 +50,8 @@ def pack(scenarios: Sequence[Scenario], store: Path, folder: Path, *, data_dir: 
 def packed_run(name: str, dataset: str, prepared: PreparedRun) -> PackedRun:
     """A prepared run as plain values."""
     world, scenario = prepared.world, prepared.world.scenario
+    if scenario.training.model_file is not None:
+        raise FedcastError(f"training.model_file = {scenario.training.model_file}: a pack holds data, not code")
     changes_samples = find_partition(scenario.data.partition).transform is not None
     return PackedRun(
         name=name,

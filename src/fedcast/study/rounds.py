@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
+from itertools import product
 from pathlib import Path
 
 from fedcast.allocation import RoundsFit, fit_accuracy, fit_rounds
@@ -64,12 +65,10 @@ def run_grid(
         progress: called after every run.
     """
     runs = []
-    for share in shares:
-        for rule in rules:
-            for seed in seeds:
-                runs.append(_run(scenario, share, rule, seed, data_dir))
-                if progress is not None:
-                    progress(runs[-1])
+    for share, rule, seed in product(shares, rules, seeds):
+        runs.append(_run(scenario, share, rule, seed, data_dir))
+        if progress is not None:
+            progress(runs[-1])
     return runs
 
 

@@ -223,8 +223,8 @@ def model_name(scenario: Scenario) -> str:
 
 
 def _named_model(scenario: Scenario, dataset: Dataset) -> nn.Module:
-    shape = (dataset.inputs.length,) if not isinstance(dataset.inputs, np.ndarray) else dataset.inputs.shape[1:]
-    return build_model(model_name(scenario), tuple(shape), dataset.num_classes, scenario.seed)
+    file = scenario.training.model_file
+    return build_model(model_name(scenario), dataset.sample_shape, dataset.num_classes, scenario.seed, file)
 
 
 def _of_known_size(model: nn.Module, scenario: Scenario) -> nn.Module:

@@ -23,7 +23,7 @@ import torch
 
 from fedcast.errors import FedcastError
 from fedcast.plan import SharingPlan, load_plan, save_plan
-from fedcast.scenario import Scenario, changed, load_scenario, to_toml
+from fedcast.scenario import Scenario, changed, load_scenario, named_files, to_toml
 from fedcast.study.facts import Facts, Table, facts_of, tables_of
 from fedcast.study.run import PreparedRun, prepare_run, train_prepared
 from fedcast.study.versions import versions
@@ -32,15 +32,6 @@ from fedcast.writing import written_aside
 
 # Raised when the same scenario gives other results than before: runs of older formats are then done anew.
 RUN_FORMAT = 1
-_FILES_NAMED_BY = (
-    ("data", "file"),
-    ("data", "indices_file"),
-    ("geometry", "positions_file"),
-    ("trust", "links_file"),
-    ("devices", "devices_file"),
-    ("training", "dropout_file"),
-    ("rounds", "fit"),
-)
 # These change how a run is carried out, not what comes of it.
 NOT_DECIDING = (("training", "checkpoint_every"),)
 # These change while a folder is whole: they are no part of what it promises.
@@ -95,8 +86,10 @@ def run_key(scenario: Scenario) -> str:
     content = scenario.model_dump(mode="json")
     for section, name in NOT_DECIDING:
         del content[section][name]
+    if content["training"]["model_file"] is None:  # younger than the first stores, whose runs keep their names
+        del content["training"]["model_file"]
     digest = hashlib.sha256(json.dumps([RUN_FORMAT, content], sort_keys=True).encode())
-    for path in _files_of(scenario):
+    for path in named_files(scenario):
         digest.update(_digest_of(path))
     return digest.hexdigest()
 
@@ -295,11 +288,6 @@ def _save_prepared(folder: Path, prepared: PreparedRun) -> None:
     _write_json(folder / "facts.json", asdict(facts_of(prepared)))
     _write_json(folder / "tables.json", tables_of(prepared))
     prepared.shared.ledger.save(folder / "ledger.csv")
-
-
-def _files_of(scenario: Scenario) -> list[Path]:
-    named = [getattr(getattr(scenario, section), key) for section, key in _FILES_NAMED_BY]
-    return [Path(name) for name in named if name is not None and Path(name).is_file()]
 
 
 def _digest_of(path: Path) -> bytes:

@@ -2,7 +2,7 @@
 
 from fedcast.training.clock import Clock
 from fedcast.training.history import History, Record, load_history
-from fedcast.training.models import MODELS, build_model, check_model
+from fedcast.training.models import MODELS, build_model, check_model, with_weights
 from fedcast.training.run import Federation, Outcome, train
 
 __all__ = [
@@ -16,4 +16,5 @@ __all__ = [
     "check_model",
     "load_history",
     "train",
+    "with_weights",
 ]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import runpy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -81,18 +83,44 @@ MODELS: dict[str, Callable[[tuple[int, ...], int], nn.Module]] = {
 }
 
 
-def build_model(name: str, shape: tuple[int, ...], num_classes: int, seed: int = 0) -> nn.Module:
-    """A model of the table for samples of that shape, its first weights drawn from the seed alone.
+def build_model(
+    name: str, shape: tuple[int, ...], num_classes: int, seed: int = 0, file: str | Path | None = None
+) -> nn.Module:
+    """A model for samples of that shape, its first weights drawn from the seed alone.
+
+    Args:
+        name: in the table of models, or of a function in `file`.
+        shape: of a sample.
+        num_classes: scores that it makes.
+        seed: of its first weights.
+        file: a person's own Python file.
 
     Example:
         >>> sum(weight.numel() for weight in build_model("cnn", (1, 28, 28), 10).parameters())
         21840
     """
-    if name not in MODELS:
-        raise FedcastError(f"training.model: unknown model {name!r}; there are {', '.join(MODELS)}")
+    if file is None and name not in MODELS:
+        raise FedcastError(
+            f"training.model: unknown model {name!r}; there are {', '.join(MODELS)}, or your own in training.model_file"
+        )
+    make = MODELS[name] if file is None else _own_function(Path(file), name)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return MODELS[name](shape, num_classes)
+        return make(shape, num_classes)
+
+
+def _own_function(file: Path, name: str) -> Callable[[tuple[int, ...], int], nn.Module]:
+    if not file.is_file():
+        raise FedcastError(f"training.model_file = {file}: no such file")
+    try:
+        defined = runpy.run_path(str(file))
+    except Exception as error:  # whatever the file raises
+        raise FedcastError(f"training.model_file = {file}: {type(error).__name__}: {error}") from error
+    if not callable(defined.get(name)):
+        own = ", ".join(word for word, value in defined.items() if callable(value) and not word.startswith("_"))
+        raise FedcastError(f"training.model = {name}: no such function in {file}; it has {own or 'none'}")
+    function: Callable[[tuple[int, ...], int], nn.Module] = defined[name]
+    return function
 
 
 def check_model(model: nn.Module, *, replace_batch_norm: bool = False) -> nn.Module:

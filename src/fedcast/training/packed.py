@@ -50,12 +50,10 @@ def train_packed(run: PackedRun, dataset: Dataset, out: Path, should_stop: Calla
         assert transformed is not None
         dataset = transformed
     federation = Federation(dataset, run.users, run.own_sizes, run.distributions)
-    inputs = dataset.inputs
-    shape = inputs.shape[1:] if isinstance(inputs, np.ndarray) else (inputs.length,)
     checkpoint = out / f"{run.name}.pt"
     outcome = train(
         federation,
-        build_model(run.model, tuple(shape), dataset.num_classes, run.seed),
+        build_model(run.model, dataset.sample_shape, dataset.num_classes, run.seed),
         Settings(**run.training),  # type: ignore[arg-type]
         seed=run.seed,
         clock=run.clock,
