@@ -302,3 +302,11 @@ def test_a_fit_is_refused_before_anything_is_trained(fedcast, words, part, monke
     monkeypatch.setattr("fedcast.study.rounds.run_grid", lambda *_, **__: pytest.fail("trained"))
     code, _, err = fedcast("fit-rounds", *words)
     assert (code, part in err) == (2, True)
+
+
+def test_a_run_that_was_done_before_says_so_and_noise_is_scored(fedcast, tmp_path):
+    words = ["train", "--out", tmp_path, "--set", "training.rounds=1", "--set", "data.num_users=10"]
+    words += ["--set", "data.partition=noise", "--set", "data.descriptor=values", "--set", "clustering.rule=none"]
+    first, again = (fedcast(*words)[1] for _ in range(2))
+    assert "with the users' noise 0." in first
+    assert again.strip() == first.strip() + ", done before; --no-resume trains anew"

@@ -30,11 +30,12 @@ def train(
     """Train once: plan, share, then federated learning. Ctrl-C stops after a checkpoint."""
     from rich.console import Console
 
-    from fedcast.study.store import do_run, forget_run, load_run, run_folder
+    from fedcast.study.store import do_run, forget_run, is_done, load_run, run_folder
 
     scenario = read_scenario(path, preset, overrides, usual="digits")
     if not resume:
         forget_run(run_folder(out, scenario))
+    done = is_done(run_folder(out, scenario))
     with _Bar(Console(stderr=True), scenario.training.rounds) as show, _interrupts() as asked:
         folder = do_run(scenario, out, data_dir=data_dir, progress=show, should_stop=asked)
     if folder is None:
@@ -43,11 +44,13 @@ def train(
     last, target = run.history.records[-1], scenario.rounds.target_accuracy
     reached = run.history.rounds_to(target)
     answer = f"reached in round {reached}" if reached is not None else "not reached"
+    noisy = "" if last.noisy_accuracy is None else f", with the users' noise {last.noisy_accuracy:.4f}"
     typer.echo(
         f"{run.rule}: accuracy {last.accuracy:.4f} after round {last.round} (worst tenth of users "
-        f"{last.worst_accuracy:.4f}), simulated {last.seconds:,.1f} s and {last.energy_j:,.3g} J; "
+        f"{last.worst_accuracy:.4f}{noisy}), simulated {last.seconds:,.1f} s and {last.energy_j:,.3g} J; "
         f"target {target} {answer}\n{run.facts.distinct_samples:,} samples were shared with "
         f"{run.facts.members:,} users; everything is in {folder}"
+        + (", done before; --no-resume trains anew" if done else "")
     )
 
 
