@@ -12,7 +12,7 @@ import numpy as np
 
 from fedcast.graph import Graph, build_graph
 from fedcast.scenario import Geometry, Sidelink, Trust
-from fedcast.trust import closeness, exceedance_probability
+from fedcast.trust import closeness
 from fedcast.wireless.geometry import Layout, place_users
 from fedcast.wireless.sidelink import rate_bps
 from harness import Figure, peak_extra_mib, run, seconds
@@ -21,9 +21,8 @@ SEED = 0
 MEAN_DEGREE = 20
 GEOMETRY = Geometry()
 TRUST = Trust()
-REACH_M = GEOMETRY.cell_radius_m * math.sqrt(
-    MEAN_DEGREE / float(exceedance_probability(TRUST)) / GEOMETRY.users_per_cell
-)
+TRUSTED_SHARE = 1 - TRUST.min_closeness  # closeness is uniform
+REACH_M = GEOMETRY.cell_radius_m * math.sqrt(MEAN_DEGREE / TRUSTED_SHARE / GEOMETRY.users_per_cell)
 SIDELINK = Sidelink(min_rate_bps=float(rate_bps(REACH_M, Sidelink(), GEOMETRY)))
 
 

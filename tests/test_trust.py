@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy import stats
 
 from fedcast.errors import FedcastError
@@ -14,10 +12,8 @@ from fedcast.trust import (
     closeness,
     closeness_of_draws,
     communities_of,
-    exceedance_probability,
     greatest_distance_m,
     least_draws,
-    meets,
 )
 
 SAMPLES = 400_000
@@ -83,15 +79,20 @@ def test_distance_adds_what_distance_explains_and_a_draw():
         (Trust(generator="contact", min_closeness=1.0), True, 0.0),
     ],
 )
-def test_exceedance_probability(trust, together, expected):
-    assert exceedance_probability(trust, together) == pytest.approx(expected, abs=5e-6)
+def test_the_share_of_draws_above_the_least_is_the_exceedance_probability(trust, together, expected):
+    least = least_draws(trust)
+    assert 1 - (least.inside if together else least.across) == pytest.approx(expected, abs=5e-6)
 
 
-def test_exceedance_probability_of_distance_falls_to_what_chance_leaves():
-    trust = Trust(generator="distance")
-    assert exceedance_probability(trust, distance_m=[0, 1e9]).tolist() == pytest.approx([1, 0])
-    nearness = np.exp(-100 / 300)
-    assert exceedance_probability(trust, distance_m=100.0) == pytest.approx(nearness)
+@pytest.mark.parametrize(("distance_m", "expected"), [(0.0, 1.0), (100.0, np.exp(-100 / 300)), (1e9, 0.0)])
+def test_the_least_draw_of_distance_leaves_what_chance_leaves(distance_m, expected):
+    assert 1 - least_draws(Trust(generator="distance"), distance_m).inside == pytest.approx(expected, abs=1e-8)
+
+
+def test_trust_by_distance_alone_needs_no_draw_near_by_and_has_none_far_away():
+    trust = Trust(generator="distance", distance_share=1.0)
+    assert least_draws(trust, 0.0).inside == pytest.approx(0, abs=1e-8)
+    assert least_draws(trust, 1e9).inside == np.inf
 
 
 @pytest.mark.parametrize("generator", GENERATORS)
@@ -105,7 +106,6 @@ def test_symmetric_seeded_in_range_and_one_with_oneself(generator):
     assert (there == closeness(first, second, trust, 7, distance)).all()
     assert (there != closeness(first, second, trust, 8, distance)).mean() > 0.99
     assert (closeness(first, first, trust, 7, np.zeros(len(first))) == 1).all()
-    assert meets(first, first, trust.model_copy(update={"min_closeness": 1.0}), 7, np.zeros(len(first))).all()
 
 
 @pytest.mark.parametrize("generator", GENERATORS)
@@ -122,30 +122,6 @@ def test_communities_are_all_used_and_even():
     sizes = np.bincount(communities_of(np.arange(70_000), trust, 4), minlength=7)
     assert len(sizes) == 7
     assert stats.chisquare(sizes).pvalue > 1e-4
-
-
-@given(
-    generator=st.sampled_from(GENERATORS),
-    threshold=st.sampled_from([0.0, 0.3, 0.5, 0.77, 1.0]),
-    share=st.sampled_from([0.0, 0.3, 1.0]),
-    seed=st.integers(0, 2**40),
-    law=st.tuples(st.floats(0.5, 8), st.floats(0.5, 8)),
-)
-@settings(max_examples=60, deadline=None)
-def test_meets_is_closeness_at_least_the_threshold(generator, threshold, share, seed, law):
-    trust = Trust(generator=generator, min_closeness=threshold, distance_share=share, inside_beta=law)
-    first, second = pairs(2_000, users=400)
-    distance = np.random.default_rng(seed).uniform(0, 800, len(first))
-    expected = closeness(first, second, trust, seed, distance) >= threshold
-    assert (meets(first, second, trust, seed, distance) == expected).all()
-
-
-def test_meets_asks_closeness_where_rounding_decides():
-    """A threshold that one pair meets exactly, and its two neighbours among the floats."""
-    exact = float(closeness(3, 8, Trust(generator="community"), 0))
-    for threshold, expected in ((np.nextafter(exact, 0), True), (exact, True), (np.nextafter(exact, 1), False)):
-        trust = Trust(generator="community", min_closeness=float(threshold))
-        assert bool(meets(3, 8, trust, 0)) is expected
 
 
 @pytest.mark.parametrize("generator", GENERATORS)

@@ -57,6 +57,14 @@ def test_central_sharing_takes_the_downlink():
     assert cost.sharing_j == 0
 
 
+def test_every_base_station_sends_what_the_server_shares():
+    here = world("clustering.rule=central", "geometry.layout=density", "geometry.users_per_cell=20")
+    clustering = cluster(here.problem())
+    stations = len(here.layout.base_stations_m)
+    assert stations > 1
+    assert task_cost(here, clustering).sharing_bytes == pytest.approx(clustering.broadcast.volume * 32 * stations)
+
+
 def test_no_sharing_costs_nothing():
     here = world("clustering.rule=none")
     assert multicasts(here, cluster(here.problem())).sharing_s == 0

@@ -105,25 +105,6 @@ def closeness_of_draws(
     return close
 
 
-def meets(first: ArrayLike, second: ArrayLike, trust: Trust, seed: int, distance_m: ArrayLike | None = None) -> Bools:
-    """Whether each pair is at least `trust.min_closeness` close: the same as asking `closeness`, but faster.
-
-    Closeness is computed only where a draw lies within rounding of the threshold.
-
-    Example:
-        >>> from fedcast.scenario import Trust
-        >>> meets([0, 0, 0], [1, 2, 0], Trust(), seed=0).tolist()
-        [False, True, True]
-    """
-    draws = pair_uniform(seed, PURPOSE, first, second)
-    least = _least_draw(trust, _together(first, second, trust, seed), distance_m)
-    enough = draws > least
-    if (np.abs(draws - least) <= _ROUNDING).any():
-        enough = closeness(first, second, trust, seed, distance_m) >= trust.min_closeness
-    either: Bools = np.logical_or(enough, np.equal(first, second))
-    return either
-
-
 def least_draws(trust: Trust, distance_m: float = 0.0) -> LeastDraws:
     """The draws below which no pair at that distance or further can meet `trust.min_closeness`.
 
@@ -134,19 +115,8 @@ def least_draws(trust: Trust, distance_m: float = 0.0) -> LeastDraws:
         >>> [round(draw, 4) for draw in least_draws(Trust(generator="community"))]
         [0.0625, 0.9375]
     """
-    inside, across = (float(_least_draw(trust, together, distance_m)) for together in (True, False))
+    inside, across = (_least_draw(trust, together, distance_m) for together in (True, False))
     return LeastDraws(inside - _ROUNDING, across - _ROUNDING)
-
-
-def exceedance_probability(trust: Trust, together: ArrayLike = True, distance_m: ArrayLike | None = None) -> Floats:
-    r"""The share of pairs that meet the threshold, :math:`P(e \ge e_{th}) = 1 - F(e_{th})`.
-
-    Example:
-        >>> from fedcast.scenario import Trust
-        >>> float(exceedance_probability(Trust(generator="contact")).round(5))
-        0.50935
-    """
-    return 1 - np.clip(_least_draw(trust, together, distance_m), 0, 1)
 
 
 def greatest_distance_m(trust: Trust) -> float:
@@ -193,25 +163,24 @@ def _nearness(trust: Trust, distance_m: ArrayLike | None) -> Floats:
     return np.exp(-np.asarray(distance_m, dtype=np.float64) / trust.distance_scale_m)
 
 
-def _least_draw(trust: Trust, together: ArrayLike, distance_m: ArrayLike | None) -> Floats:
+def _least_draw(trust: Trust, together: bool, distance_m: float) -> float:
     """The distribution function at the threshold: the smallest draw that meets it (above 1 if none does)."""
     threshold = np.float64(trust.min_closeness)
-    least: Floats
     match trust.generator:
         case "uniform":
-            least = np.asarray(threshold)
+            least = threshold
         case "community":
             from scipy.special import betainc
 
-            least = np.asarray(betainc(*_beta_law(trust, together), threshold))
+            least = betainc(*_beta_law(trust, together), threshold)
         case "contact":
             from scipy.special import gammainc
 
             with np.errstate(divide="ignore"):
                 contacts = -np.log1p(-threshold) * trust.contact_scale_s / trust.contact_time_s
-            least = np.asarray(gammainc(trust.contact_shape, contacts))
+            least = gammainc(trust.contact_shape, contacts)
         case "distance":
-            needed = threshold - trust.distance_share * _nearness(trust, distance_m)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                least = np.where(needed <= 0, 0.0, needed / (1 - trust.distance_share))
-    return least
+            needed = threshold - trust.distance_share * float(_nearness(trust, distance_m))
+            with np.errstate(divide="ignore"):
+                least = needed / (1 - trust.distance_share) if needed > 0 else np.float64(0)
+    return float(least)

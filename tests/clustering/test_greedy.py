@@ -105,6 +105,14 @@ def test_among_many_equals_the_lower_id_is_taken(shape):
         assert one_pass(problem, cost_drops(problem, "emd")).tolist() == eager_greedy(problem)
 
 
+def test_a_released_head_joins_the_lower_id_of_two_equal_heads():
+    """User 2 leads first; then 0 and 4, who hold the same, win its members 1 and 3, and 2 may join either."""
+    counts = [[0, 20], [8, 2], [5, 5], [10, 0], [0, 20]]
+    linked = [(0, 1), (0, 2), (0, 4), (1, 2), (2, 3), (2, 4), (3, 4)]
+    problem = settled(table_problem(counts, linked, weighting="C", sharing_ratio=0.5), "gain")
+    assert one_pass(problem, cost_drops(problem, "emd")).tolist() == [-1, 0, 0, 4, -1] == eager_greedy(problem)
+
+
 @pytest.mark.parametrize("weighting", ["A", "B", "C"])
 def test_f_is_submodular(weighting):
     """Marginals only fall: f(S + v) - f(S) >= f(T + v) - f(T) for S within T, on random triples; not monotone."""

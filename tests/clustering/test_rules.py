@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedcast.clustering import Problem, cluster
+from fedcast.clustering import RULES, Problem, Rule, cluster
 from fedcast.clustering.order import ascending, best_of_each
 from fedcast.clustering.worlds import disc_problem, path_problem, table_problem
 from fedcast.errors import FedcastError
@@ -132,8 +132,8 @@ def test_a_new_user_changes_nobody_elses_random_draw():
     one_more = table_problem(counts, complete, rule="random", num_clusters=4, seed=3)
     without = table_problem(counts[:11], [pair for pair in complete if 11 not in pair], rule="random", num_clusters=4)
     first, second = cluster(one_more), cluster(replace(without, seed=3))
-    if 11 not in first.heads:
-        assert first.head_of[:11].tolist() == second.head_of.tolist()
+    assert 11 not in first.heads, "else the new head has drawn members from the others"
+    assert first.head_of[:11].tolist() == second.head_of.tolist()
 
 
 def test_more_random_clusters_than_users_are_refused():
@@ -184,3 +184,16 @@ def test_of_two_equal_heads_the_lower_id_leads(rule):
     head_of = cluster(table_problem(counts, linked, rule=rule)).head_of.tolist()
     assert head_of[1] == (0 if rule == "daca" else 2)
     assert head_of[3] == 2
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (Rule(lambda _: None, "is so"), "clustering.rule: 'own' returned None; a rule returns a Clustering"),
+        (lambda _: None, r"RULES\['own'\] is <function .*, which is no Rule; write RULES\['own'\] = Rule\("),
+    ],
+)
+def test_a_rule_of_the_wrong_kind_is_refused(monkeypatch, rule, message):
+    monkeypatch.setitem(RULES, "own", rule)
+    with pytest.raises(FedcastError, match=message):
+        cluster(path_problem([[9, 1], [1, 9]], rule="own"))

@@ -131,6 +131,18 @@ def test_given_frequencies_are_kept():
     np.testing.assert_allclose(ours.compute_energy_j, [0.015, 1e-28 * 7.5e7 * 2.5e17])
 
 
+def test_who_overspends_at_a_given_frequency_sends_no_longer_than_under_an_equal_split():
+    """Nothing is left of its budget for the upload, so that only the equal split bounds it: the round still ends."""
+    base = scenario(cellular={"uplink": "fractional"}, devices={"energy_budget_j": 0.03})
+    fleet = fleet_at([100, 300, 500, 700], base)
+    ours = cost.round_cost(fleet, [6000, 10, 10, 10], frequency_hz=np.full(4, 1.2e9))
+    np.testing.assert_array_equal(ours.compute_energy_j > 0.03, [True, False, False, False])
+    assert ours.upload_s[0] <= fleet.upload_s[0]
+    assert (ours.energy_j[1:] <= 0.03 * (1 + 1e-9)).all()
+    equal = ours.broadcast_s + ours.compute_s + fleet.upload_s
+    assert ours.round_s < 0.99 * equal.max()
+
+
 @pytest.mark.parametrize("uplink", UPLINKS)
 def test_an_infeasible_user_makes_the_round_endless_but_nothing_nan(uplink):
     base = scenario(cellular={"uplink": uplink}, devices={"energy_budget_j": 1e-3})

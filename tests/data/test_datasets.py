@@ -58,7 +58,7 @@ def test_cifar10_from_the_original_archive(data_dir, tmp_path, monkeypatch):
 
     from fedcast.data import cifar10
 
-    batch = lzma.open(data_dir / "cifar10" / "test_batch.bin.xz").read()[: 3073 * 20]
+    batch = lzma.decompress((data_dir / "cifar10" / "test_batch.bin.xz").read_bytes())[: 3073 * 20]
     folder = tmp_path / "cifar10"
     folder.mkdir()
     archive = folder / "cifar-10-binary.tar.gz"
@@ -128,13 +128,23 @@ def test_own_arrays():
     ("changes", "message"),
     [
         ({"labels": np.zeros(9, int)}, r"labels: shape \(9,\); expected \(10,\)"),
-        ({"labels": np.linspace(0, 1, 10)}, "labels: type float64"),
+        ({"labels": np.linspace(0, 1, 10)}, "labels: type float64; expected whole numbers 0, 1, 2, …$"),
+        ({"labels": np.arange(10) % 2.0}, r"labels: type float64; .*: pass labels\.astype\(int\)$"),
         ({"labels": np.array([0] * 9 + [-1])}, "labels: sample 9 has -1"),
         ({"inputs": np.full((10, 2), np.nan)}, "inputs: sample 0 holds NaN"),
         ({"inputs": np.zeros(10)}, r"inputs: shape \(10,\)"),
         ({"inputs": np.array([["a"] * 2] * 10)}, "inputs: numbers of type"),
         ({"test_inputs": np.zeros((3, 2))}, "must be given together"),
         ({"test_inputs": np.zeros((3, 5)), "test_labels": np.zeros(3, int)}, r"test_inputs have shape \(5,\)"),
+        (
+            {"inputs": np.zeros((10, 8, 8, 3))},
+            r"inputs: shape \(10, 8, 8, 3\) has its channels last; .*: pass inputs\.transpose\(0, 3, 1, 2\)",
+        ),
+        (
+            {"inputs": np.zeros((10, 2), np.uint8), "test_inputs": np.zeros((3, 2)), "test_labels": np.zeros(3, int)},
+            "test_inputs are of type float64, inputs uint8; give both the same type",
+        ),
+        ({"inputs": np.zeros((1, 2)), "labels": np.zeros(1, int)}, "1 sample, and it would be held out"),
         ({"class_names": ("a", "b", "c")}, "3 class names for 2 classes"),
         ({"groups": np.zeros(3, int)}, r"groups: shape \(3,\)"),
     ],
@@ -143,6 +153,21 @@ def test_bad_arrays_are_refused(changes, message):
     arrays = {"inputs": np.zeros((10, 2)), "labels": np.arange(10) % 2} | changes
     with pytest.raises(DataError, match=message):
         dataset_from_arrays(**arrays)
+
+
+@pytest.mark.parametrize("shape", [(3, 8, 8), (1, 4, 4), (9, 128, 1), (4, 4, 4)])
+def test_channels_that_come_first_are_taken_as_they_are(shape):
+    assert dataset_from_arrays(np.zeros((10, *shape)), np.arange(10) % 2).sample_shape == shape
+
+
+def test_two_samples_are_enough_for_a_test():
+    two = dataset_from_arrays(np.zeros((2, 3)), np.array([0, 1]))
+    assert (len(two), len(two.test_labels), two.num_classes) == (1, 1, 2)
+
+
+def test_shape_of_a_sample():
+    assert load_dataset(Data(dataset="digits")).sample_shape == (1, 8, 8)
+    assert text_dataset("t", [("long", "ab" * 2000)]).sample_shape == (SEQUENCE_LENGTH,)
 
 
 def test_own_npz(tmp_path):
@@ -172,6 +197,12 @@ def test_npz_that_is_none(tmp_path):
     path.write_text("hello")
     with pytest.raises(DataError, match="not a readable"):
         load_dataset(Data(dataset="file", file=str(path)))
+    np.save(tmp_path / "mine.npy", np.zeros(3))
+    with pytest.raises(DataError, match=r"mine.npy: not a readable .npz file, as numpy.savez_compressed writes"):
+        load_dataset(Data(dataset="file", file=str(tmp_path / "mine.npy")))
+    (tmp_path / "counts.csv").write_text("user,a,b\n0,1,2\n")
+    with pytest.raises(DataError, match=r"counts.csv: a .csv table, and data.file names an .npz of samples"):
+        load_dataset(Data(dataset="file", file=str(tmp_path / "counts.csv")))
     with pytest.raises(DataError, match="no such file"):
         load_dataset(Data(dataset="file", file=str(tmp_path / "none.npz")))
     with pytest.raises(DataError, match="data.file is not set"):

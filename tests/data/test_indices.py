@@ -46,13 +46,25 @@ def test_all_forms_say_the_same(tmp_path, name, content):
         ("p.csv", "user,sample\n0,3\n1,x\n", "line 3"),
         ("p.csv", "user,smple\n0,3\n", "sample"),
         ("p.npz", {"samples": np.array([0, 1]), "offsets": np.array([0, 3])}, "offsets must rise"),
-        ("p.npz", {"samples": np.array([0, 1])}, "arrays samples and offsets"),
+        ("p.npz", {"samples": np.array([0, 1])}, "p.npz: holds samples; expected arrays samples and offsets"),
         ("p.txt", "0 1", "unknown kind of file '.txt'"),
     ],
 )
 def test_faults_are_named(tmp_path, name, content, message):
     with pytest.raises(DataError, match=message):
         read_indices(write(tmp_path, name, content), 5)
+
+
+def test_an_npz_that_is_none_is_refused(tmp_path):
+    whole = write(tmp_path, "whole.npz", {"samples": np.arange(500), "offsets": np.array([0, 500])})
+    cut = tmp_path / "cut.npz"
+    cut.write_bytes(whole.read_bytes()[:1000])
+    single = tmp_path / "single.npz"
+    with single.open("wb") as stream:
+        np.save(stream, np.arange(3))
+    for path in (cut, single):
+        with pytest.raises(DataError, match="not a readable .npz file"):
+            read_indices(path, 500)
 
 
 def test_missing_file_and_setting(tmp_path):

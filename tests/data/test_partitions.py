@@ -38,7 +38,7 @@ worlds = st.tuples(
     st.integers(2, 8),  # classes
     st.integers(0, 2**31),  # seed
     st.floats(0.01, 20),  # alpha
-    st.floats(0, 1),  # share of one-class users
+    st.just(0.0) | st.floats(1e-9, 1),  # share of one-class users
 )
 
 

@@ -64,6 +64,23 @@ def test_curves_are_drawn_with_band_and_target():
     assert len(axes.collections) == 1  # one seed has no band
 
 
+def looks(axes):
+    """How each named line is drawn."""
+    named = [line for line in axes.lines if not line.get_label().startswith("_")]
+    return [(line.get_color(), line.get_linestyle()) for line in named]
+
+
+def test_no_two_of_twenty_series_look_alike():
+    curves = [curve(f"strategy {number}", number, [([0, 1], [0.1, 0.4])]) for number in range(20)]
+    drawn = looks(draw_curves(curves, "Test accuracy", "round", "accuracy", target=0.9).axes[0])
+    assert len(set(drawn)) == len(drawn) == 21
+    leaks = [leakage_curve(f"strategy {number}", number, [0.0, 0.1], [9.0, 7.0]) for number in range(20)]
+    axes = draw_leakage(leaks).axes[0]
+    assert looks(axes) == drawn[:20]
+    dots = {(line.get_markerfacecolor(), line.get_markeredgecolor()) for line in axes.lines[:15]}
+    assert len(dots) == 15  # also where a line is a single dot
+
+
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0.1, 100)), min_size=1, max_size=12))
 def test_leakage_keeps_the_points_that_no_other_beats(points):
     found = leakage_curve("daca", 1, [ratio for ratio, _ in points], [delay for _, delay in points])

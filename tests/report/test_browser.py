@@ -344,6 +344,31 @@ def test_a_phone_gets_readable_plots(browser, real_page):
     assert not browser.all(".wide")[0].is_displayed()
 
 
+@pytest.mark.parametrize("width", [1280, 1300])
+def test_the_comparison_of_many_strategies_needs_no_scrolling_on_a_desk(browser, tmp_path, width):
+    rules = [("none", "jfvo"), ("daca", "jfvo"), ("daca", "fixed"), ("blend", "jfvo"), ("blend", "fixed")]
+    runs = [
+        made_run(rule, seed, [0.1, 0.4] * 600, changes={"training.algorithm": algorithm, "allocation.method": method})
+        for rule, method in rules
+        for algorithm in ("fedavg", "scaffold")
+        for seed in range(2)
+    ]
+    browser.open(write_report(runs, tmp_path / "many.html"), width=width)
+    table = browser.find("#comparison .scroll")
+    assert browser.ask("arguments[0].scrollWidth", table) <= browser.ask("arguments[0].clientWidth", table)
+
+
+def test_words_stand_beside_marks_not_over_them(shown):
+    """The name of the budget above its line, which no bar crosses; averages of EMD in words beside the plot."""
+    budget = shown.find('[data-plot="energy"] .target + .label')
+    line = shown.find('[data-plot="energy"] .target')
+    assert budget.text.startswith("budget")
+    ends_at = shown.ask("arguments[0].getBBox().y + arguments[0].getBBox().height", budget)
+    assert ends_at < float(line.get_attribute("y1"))
+    assert "average" not in shown.find('[data-plot="emd"]').text
+    assert "on average" in shown.find(".run:not([hidden]) .legend:has(.ringed)").text
+
+
 def test_words_of_a_scenario_do_not_run(browser, tmp_path):
     evil = '"></code></script><script>window.hacked = 1</script><img src=x onerror="window.hacked = 1">'
     run = made_run("daca", 0, [0.1, 0.6], changes={"data.file": evil})

@@ -79,6 +79,8 @@ def test_no_leakage_figure_without_a_plan(tmp_path):
 def test_faults_are_found_before_anything_is_written(real_runs, tmp_path):
     with pytest.raises(FedcastError, match="--format xlsx: unknown; expected csv, parquet, png, svg, pdf"):
         export_report(real_runs, tmp_path / "new", ["csv", "xlsx"])
+    with pytest.raises(FedcastError, match=r"formats: expected a list such as \['csv'\], got 'csv'"):
+        export_report(real_runs, tmp_path / "new", "csv")
     (tmp_path / "file").touch()
     with pytest.raises(FedcastError, match="is a file, expected a folder"):
         export_report(real_runs, tmp_path / "file")
@@ -88,3 +90,12 @@ def test_faults_are_found_before_anything_is_written(real_runs, tmp_path):
     with pytest.raises(FedcastError, match=r"line 2, column receiver: 'x' is not a whole number"):
         export_report([replace(broken, folder=tmp_path / "broken")], tmp_path / "new", ["csv"])
     assert not (tmp_path / "new").exists()
+
+
+def test_a_plan_without_sharing_has_one_point_and_samples_are_whole(exported):
+    points = rows_of(exported / "leakage.csv")
+    assert len(points) == len({tuple(row.values()) for row in points})
+    assert {row["strategy"] for row in points} == {"FedAvg", "daca"}
+    users = rows_of(exported / "users.csv")
+    assert all(row["received"].isdigit() and row["sent"].isdigit() for row in users)
+    assert sum(int(row["received"]) for row in users) == len(rows_of(exported / "ledger.csv"))

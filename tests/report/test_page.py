@@ -76,6 +76,23 @@ def test_runs_are_ordered_by_strategy_and_seed_and_each_counts_once():
     assert [content.series_of(run) for run in content.runs] == [0, 0, 1, 1]
 
 
+def test_the_same_strategies_have_the_same_colours_whatever_the_order_of_runs():
+    runs = [
+        made_run(rule, 0, FAST, changes={"training.algorithm": algorithm})
+        for rule in ("none", "daca", "blend", "richest")
+        for algorithm in ("fedavg", "scaffold")
+    ]
+    names = ["FedAvg", "scaffold", "daca", "daca scaffold", "blend", "blend scaffold", "richest", "richest scaffold"]
+    for order in (runs, runs[::-1], sorted(runs, key=lambda run: run.scenario.training.algorithm)):
+        assert [row.strategy.name for row in content_of(*order).rows] == names
+
+
+def test_runs_of_a_rule_that_is_not_known_here_can_be_reported(tmp_path):
+    runs = [made_run(rule, 0, FAST) for rule in ("none", "richest")]
+    text = write_report(runs, tmp_path / "report.html").read_text()
+    assert "--rules none,richest" in text
+
+
 def test_without_fedavg_its_colour_stays_free():
     content = content_of(made_run("daca", 0, FAST), made_run("scc", 0, SLOW))
     assert list(content.series.values()) == [1, 2]
@@ -127,6 +144,10 @@ def test_time_adds_up_to_the_score(real_runs):
     assert time_split(gather(real_runs)).totals.tolist() == pytest.approx(
         [row.measures["total_s"].mean for row in rows]
     )
+
+
+def test_the_page_says_which_fit_and_form_the_expected_rounds_come_from(real_page):
+    assert "(fit digits-0.85, form paper)" in real_page.read_text(encoding="utf-8")
 
 
 def test_leakage_ends_where_the_plan_does(real_runs):

@@ -134,4 +134,4 @@ def test_paths_and_looks():
     x = place([0, 1, 2])
     assert line_path(x, x).count("L") == 2
     assert band_path(x, x, x).endswith("Z")
-    assert [series_class(place) for place in (0, 7, 8)] == ["s0", "s7", "s0 dashed"]
+    assert [series_class(place) for place in (0, 7, 8, 15)] == ["s0 solid", "s7 solid", "s1 dashed", "s1 dotted"]

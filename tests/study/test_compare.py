@@ -98,6 +98,9 @@ def test_the_table_has_a_row_per_strategy_and_no_nan():
     assert table["strategy"] == ["FedAvg", "daca"]
     assert table["reached"] == [0, 1]
     assert {len(values) for values in table.values()} == {2}
+    assert (table["rounds"], table["rounds_half_width"]) == ([None, 1.0], [None, None])
+    assert table["total_s"][0] is None
+    assert table["total_s"][1] > 0
     assert not any(isinstance(value, float) and math.isnan(value) for values in table.values() for value in values)
 
 
@@ -105,6 +108,9 @@ def test_runs_that_differ_in_anything_else_are_not_compared():
     other = stored("daca", 0, [0.1, 0.6], scenario=changed(BASE, {"training.learning_rate": 0.2}))
     with pytest.raises(FedcastError, match=r"daca-0: training.learning_rate = 0.2, but none-0 has 0.1"):
         compare([stored("none", 0, [0.1, 0.6]), other])
+    with pytest.raises(FedcastError) as error:
+        compare([stored("none", 0, [0.1]), other, stored("daca", 1, [0.1])])
+    assert str(error.value).splitlines()[1:] == ["  none-0 daca-1", "  daca-0"]
     with pytest.raises(FedcastError, match="no runs to compare"):
         compare([])
 

@@ -60,7 +60,7 @@ def test_the_content_of_named_files_decides_the_key(small, tmp_path, name):
 
 
 def test_a_failure_is_in_the_log_of_its_run(small, tmp_path):
-    bad = changed(small, {"training.learning_rate": 1e30})
+    bad = changed(small, {"training.learning_rate": 1e15})
     with pytest.raises(FedcastError, match="training diverged"):
         do_run(bad, tmp_path)
     assert "failed: training diverged in round 1" in (run_folder(tmp_path, bad) / "log.txt").read_text()
@@ -167,6 +167,14 @@ def test_stopped_and_gone_on_with_gives_the_same_bytes(small, finished, tmp_path
         load_run(folder)
     assert do_run(scenario, tmp_path) == folder
     assert (folder / "history.json").read_bytes() == (finished / "history.json").read_bytes()
+
+
+def test_a_run_with_a_table_from_the_working_folder_goes_on(small, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "gone.csv").write_text("round,user\n1,0\n")
+    scenario = changed(small, {"training.dropout_file": "./gone.csv"})
+    assert do_run(scenario, tmp_path / "runs", should_stop=lambda: True) is None
+    assert load_run(do_run(scenario, tmp_path / "runs")).scenario == scenario
 
 
 def test_a_scenario_changed_under_its_folder_is_refused(small, copied):

@@ -46,6 +46,8 @@ def test_a_grid_has_every_combination_once(small):
         ({"rules": ["daca"], "methods": ["foo"]}, "there is no method 'foo'"),
         ({"rules": ["daca"], "algorithms": ["sgd"]}, "training.algorithm: 'sgd' is refused"),
         ({"rules": ["daca"], "seeds": [-1]}, "seed: -1 is refused"),
+        ({"rules": "daca"}, r"rules: expected a list such as \['daca'\], got 'daca'"),
+        ({"rules": ["daca"], "seeds": 3}, r"seeds: expected a list such as range\(3\), got 3"),
     ],
 )
 def test_a_grid_refuses_unknown_names_before_any_work(small, arguments, message):
@@ -65,11 +67,38 @@ def test_processes_give_the_bytes_of_one_process(scenarios, calm, tmp_path):
 
 
 def test_a_failing_run_is_named_and_the_others_are_kept(small, scenarios, tmp_path):
-    bad = changed(small, {"training.learning_rate": 1e30})
+    bad = changed(small, {"training.learning_rate": 1e15})
     with pytest.raises(FedcastError, match=f"{run_folder(tmp_path, bad).name}: training diverged in round"):
         sweep([scenarios[0], bad], tmp_path, workers=2)
     assert is_done(run_folder(tmp_path, scenarios[0]))
     assert not is_done(run_folder(tmp_path, bad))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"data.dataset": "file", "data.file": "no.npz"}, r"^data.file: no such file: no.npz$"),
+        ({"data.dataset": "file"}, r"^data.dataset is \"file\", but data.file is not set"),
+        ({"data.partition": "indices", "data.indices_file": "far.json"}, "^far.json: user 0: sample 99999 does not"),
+        ({"clustering.rule": "dacca"}, "^clustering.rule: there is no rule 'dacca'"),
+        ({"rounds.fit": "nofit"}, "^rounds.fit: there is no shipped fit"),
+    ],
+)
+def test_what_all_runs_would_stumble_over_is_found_before_any_has_a_folder(
+    small, tmp_path, monkeypatch, changes, message
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "far.json").write_text(f"[[99999]{', [0]' * 19}]")
+    with pytest.raises(FedcastError, match=message):
+        sweep([changed(small, changes)], tmp_path / "store", workers=2)
+    assert not list((tmp_path / "store").iterdir())
+
+
+def test_wrong_arguments_are_refused(small, tmp_path):
+    with pytest.raises(FedcastError, match=r"scenarios: expected a list such as \[scenario\], got one scenario"):
+        sweep(small, tmp_path)
+    with pytest.raises(FedcastError, match="workers: 0 is refused; expected 1 or more"):
+        sweep([small], tmp_path, workers=0)
 
 
 def test_a_file_in_the_place_of_the_store_is_refused(scenarios, tmp_path):
@@ -95,6 +124,39 @@ if __name__ == "__main__":
 
 def start(scenario_file, store, script):
     return subprocess.Popen([sys.executable, script, scenario_file, store], start_new_session=True)
+
+
+OWN_RULE = """
+import sys
+import fedcast
+from fedcast.clustering import RULES, Rule
+from fedcast.clustering.daca import daca
+def main():
+    RULES["own"] = Rule(daca, "is so")
+    scenario = fedcast.load_scenario(sys.argv[1])
+    fedcast.sweep(fedcast.grid(scenario, ["none", "own"]), sys.argv[2], workers=2)
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (SWEEP.replace('if __name__ == "__main__":', "if True:"), 'must call sweep under `if __name__ == "__main__":`'),
+        (OWN_RULE, "clustering.rule: 'own' is not known to the processes that your script starts; add it to its table"),
+    ],
+)
+def test_scripts_that_processes_cannot_import_are_told_so(small, tmp_path, text, message):
+    from fedcast import to_toml
+
+    scenario_file, script = tmp_path / "scenario.toml", tmp_path / "script.py"
+    scenario_file.write_text(to_toml(small))
+    script.write_text(text)
+    ended = subprocess.run(
+        [sys.executable, script, scenario_file, tmp_path / "store"], capture_output=True, text=True, check=False
+    )
+    assert message in ended.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.slow)])
@@ -191,7 +253,7 @@ def test_a_ray_cluster_gives_the_same_bytes_also_when_a_worker_is_lost(scenarios
 @pytest.mark.filterwarnings("ignore::Warning")
 def test_a_run_that_fails_on_ray_says_why(small, tmp_path, cluster):
     made, _ = cluster
-    bad = changed(small, {"training.learning_rate": 1e30})
+    bad = changed(small, {"training.learning_rate": 1e15})
     with pytest.raises(FedcastError, match="training diverged in round"):
         sweep([bad], tmp_path, ray_address=made.address)
     assert not is_done(run_folder(tmp_path, bad))

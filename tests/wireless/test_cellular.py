@@ -10,11 +10,17 @@ from hypothesis import strategies as st
 from fedcast.scenario import Cellular, Geometry
 from fedcast.wireless import cellular as cl
 from fedcast.wireless.fading import ergodic_efficiency
-from fedcast.wireless.geometry import layout_from_positions
+from fedcast.wireless.geometry import Layout, layout_from_positions
 from fedcast.wireless.units import to_db
 
 GROUND = Geometry()
 SMALL, LARGE = 0.7e6, 53e6
+
+
+def links_at(distances, link):
+    places = np.column_stack([distances, np.zeros(len(distances))])
+    one_cell = Layout(places, np.zeros((1, 2)), np.zeros(len(places), dtype=np.int64))
+    return cl.cellular_links(one_cell, 0.01, link, GROUND)
 
 
 @pytest.mark.parametrize(
@@ -31,10 +37,10 @@ def test_rows(model, distance, snr_db, efficiency, up_small_s, up_large_s, down_
     snr = cl.uplink_snr(distance, 0.01, link, GROUND)
     assert to_db(snr) == pytest.approx(snr_db, abs=5.1e-3)
     assert ergodic_efficiency(snr) == pytest.approx(efficiency, rel=1.5e-3)
-    up = cl.uplink_s_per_bit(distance, 0.01, link, GROUND)
+    links = links_at([distance], link)
+    up, down = links.up_s_per_bit[0], links.down_s_per_bit[0]
     assert SMALL * up == pytest.approx(up_small_s, rel=4e-3)
     assert LARGE * up == pytest.approx(up_large_s, rel=4e-3)
-    down = cl.downlink_s_per_bit(distance, link, GROUND)
     assert SMALL * down == pytest.approx(down_small_s, rel=1.5e-2)
     assert LARGE * down == pytest.approx(down_large_s, rel=3e-3)
 
@@ -44,14 +50,14 @@ def test_rows(model, distance, snr_db, efficiency, up_small_s, up_large_s, down_
     [({"fading": "awgn"}, 0.110, 2.72), ({"fading": "nakagami"}, 0.122, 5.21), ({"fading": "truncated"}, 0.141, 10.4)],
 )
 def test_other_laws_of_fading(changes, near_s, far_s):
-    seconds = SMALL * cl.uplink_s_per_bit([200, 1000], 0.01, Cellular(**changes), GROUND)
+    seconds = SMALL * links_at([200, 1000], Cellular(**changes)).up_s_per_bit
     np.testing.assert_allclose(seconds, [near_s, far_s], rtol=5e-3)
 
 
 @pytest.mark.parametrize(("model", "radius_m"), [("macro", 526), ("uma", 322)])
 def test_radius_within_which_an_upload_takes_5_mj(model, radius_m):
     def energy(distance):
-        return 0.01 * SMALL * cl.uplink_s_per_bit(distance, 0.01, Cellular(path_loss=model), GROUND)
+        return 0.01 * SMALL * links_at([distance], Cellular(path_loss=model)).up_s_per_bit[0]
 
     assert energy(radius_m - 1) < 0.005 < energy(radius_m + 1)
 
@@ -74,7 +80,7 @@ def test_a_given_snr_replaces_the_geometry_both_ways(decibels):
     np.testing.assert_allclose(to_db(snr), decibels)
     np.testing.assert_allclose(to_db(cl.downlink_snr([10, 5000], link, GROUND)), decibels)
     expected = 1 / (1e6 * ergodic_efficiency(10 ** (decibels / 10)))
-    np.testing.assert_allclose(cl.uplink_s_per_bit([10, 5000], 0.01, link, GROUND), expected)
+    np.testing.assert_allclose(links_at([10, 5000], link).up_s_per_bit, expected)
 
 
 @given(
@@ -85,7 +91,7 @@ def test_a_given_snr_replaces_the_geometry_both_ways(decibels):
 )
 def test_further_is_never_faster(model, law, distance, step):
     link = Cellular(path_loss=model, fading=law)
-    near, far = cl.uplink_s_per_bit([distance, distance + step], 0.01, link, GROUND)
+    near, far = links_at([distance, distance + step], link).up_s_per_bit
     assert 0 < near <= far * (1 + 1e-9)
     assert np.isfinite(far)
 
@@ -99,5 +105,5 @@ def test_measured_rates_replace_the_model():
     assert measured.down_s_per_bit.tolist() == [1e-7, 2.5e-8]
     assert measured.up_snr is None
     half = cl.cellular_links(layout, 0.01, Cellular(), GROUND, down_rate_bps=np.array([1e7, 4e7]))
-    np.testing.assert_allclose(half.up_s_per_bit, cl.uplink_s_per_bit([0, 900], 0.01, Cellular(), GROUND))
+    np.testing.assert_allclose(half.up_s_per_bit, links_at([0, 900], Cellular()).up_s_per_bit)
     assert measured.of([1]).down_s_per_bit.tolist() == [2.5e-8]

@@ -119,9 +119,10 @@ def _print_explanation(console: Console, clustering: Clustering) -> None:
     if heads:
         console.print(f"\nheads of {clustering.rule}: {heads[0].why}", style="bold")
     for row in heads[:_LISTED]:
+        sent = f"{row.shared:.0f} sample{'' if row.shared == 1 else 's'}"
         console.print(
             f"  user {row.head}: EMD {row.emd:.3f} (rank {row.emd_rank}), reaches {row.reaches}, leads {row.members}, "
-            f"sends {row.shared:.0f} samples; its members' EMD {row.mean_emd_before:.3f} → {row.mean_emd_after:.3f}",
+            f"sends {sent}; its members' EMD {row.mean_emd_before:.3f} → {row.mean_emd_after:.3f}",
             highlight=False,
         )
     if len(heads) > _LISTED:

@@ -143,24 +143,24 @@ def show_comparison(console: Console, rows: Sequence[Row], target: float) -> Non
 
 
 def _lines(rows: Sequence[Row], target: float) -> list[tuple[str, list[str]]]:
-    def measure(name: str, digits: int = 3, scale: float = 1.0) -> list[str]:
-        return [_interval(row.measures[name], digits, scale) for row in rows]
+    def measure(name: str, unit: str = "") -> list[str]:
+        return [_interval(row.measures[name], unit) for row in rows]
 
     lines = [
         ("average EMD before", measure("emd_before")),
         ("average EMD after", measure("emd_after")),
-        (f"rounds to {100 * target:g} %", [_until(row, "rounds", 3) for row in rows]),
-        ("accuracy, %", measure("accuracy", 3, 100)),
-        ("worst tenth of users, %", measure("worst_accuracy", 3, 100)),
-        ("delay, s", [_until(row, "total_s", 3) for row in rows]),
-        ("  sharing", measure("sharing_s")),
-        ("  download", measure("download_s")),
-        ("  compute", measure("compute_s")),
-        ("  upload", measure("upload_s")),
-        ("energy, J", measure("energy_j")),
-        ("sent, MB", measure("sent_bytes", 3, 1e-6)),
+        (f"rounds to {100 * target:g} %", [_until(row, "rounds") for row in rows]),
+        ("accuracy", measure("accuracy", "%")),
+        ("worst tenth of users", measure("worst_accuracy", "%")),
+        ("delay", [_until(row, "total_s", "s") for row in rows]),
+        ("  sharing", measure("sharing_s", "s")),
+        ("  download", measure("download_s", "s")),
+        ("  compute", measure("compute_s", "s")),
+        ("  upload", measure("upload_s", "s")),
+        ("energy", measure("energy_j", "J")),
+        ("sent", measure("sent_bytes", "B")),
         ("average sharing ratio", measure("average_sharing_ratio")),
-        ("speed-up over FedAvg", [_interval(row.speed_up, 3) if row.speed_up else "" for row in rows]),
+        ("speed-up over FedAvg", [_interval(row.speed_up) if row.speed_up else "" for row in rows]),
     ]
     if any(test.p_value is not None for row in rows for test in row.tests.values()):
         for name, title in (("accuracy", "accuracy"), ("total_s", "delay")):
@@ -170,16 +170,17 @@ def _lines(rows: Sequence[Row], target: float) -> list[tuple[str, list[str]]]:
     return lines
 
 
-def _until(row: Row, name: str, digits: int) -> str:
+def _until(row: Row, name: str, unit: str = "") -> str:
     """Up to the target, or more than the whole training where it was not met."""
     mark = "" if row.reached == len(row.seeds) else "> "
-    return mark + _interval(row.measures[name], digits)
+    return mark + _interval(row.measures[name], unit)
 
 
-def _interval(interval: Interval, digits: int, scale: float = 1.0) -> str:
-    value = interval.mean * scale
-    text = f"{value:,.0f}" if abs(value) >= 10**digits else f"{value:,.{digits}g}"
-    return text if interval.half_width is None else f"{text} ± {interval.half_width * scale:,.2g}"
+def _interval(interval: Interval, unit: str = "") -> str:
+    """As the report writes it."""
+    from fedcast.report.numbers import mean_and_interval
+
+    return " ".join(part for part in mean_and_interval(interval, unit) if part)
 
 
 def _p_value(row: Row, name: str) -> str:

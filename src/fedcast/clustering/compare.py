@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -100,8 +100,6 @@ def _timed(problem: Problem, rule: str) -> tuple[Clustering, float]:
 
 
 def _exact(problem: Problem, composition: str, limit_s: float) -> Clustering:
-    from dataclasses import replace
-
     changes = {"composition": composition, "time_limit_s": float(limit_s), "rule": "exact"}
     return cluster(replace(problem, settings=problem.settings.model_copy(update=changes)))
 
@@ -144,7 +142,4 @@ def _gap(clustering: Clustering, best: Clustering | None) -> tuple[float | None,
     if best is None or best.proof is None or not _comparable(clustering):
         return None, None
     value = average_emd(clustering.problem.skew, clustering.after, clustering.problem.weighting)
-    bound = best.proof.bound
-    if value <= bound:
-        return 0.0, best.proof.optimal
-    return ((value - bound) / bound if bound > 0 else float("inf")), best.proof.optimal
+    return replace(best.proof, value=value).gap, best.proof.optimal

@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from fedcast.graph.machine_code import machine_code
+
 # About a tenth of a second in the interpreter: less than importing numba and loading a compiled kernel.
 INTERPRETED_STEPS = 1_000_000
 
@@ -54,8 +56,8 @@ def run(kernel: Kernel, inputs: Sequence[Any], outputs: Sequence[Any], *, steps:
 
 def compiled(kernel: Kernel) -> Kernel:
     """The kernel as machine code, compiled on first use and read from numba's cache on disk after that."""
-    machine_code: Kernel = getattr(_compiled_module(kernel.__module__), kernel.__name__)
-    return machine_code
+    function: Kernel = getattr(_compiled_module(kernel.__module__), kernel.__name__)
+    return function
 
 
 @cache
@@ -69,19 +71,8 @@ def _compiled_module(name: str) -> ModuleType:
     spec.loader.exec_module(copy)
     for function_name, function in inspect.getmembers(copy, inspect.isfunction):
         if function.__module__ == name:
-            setattr(copy, function_name, _to_machine_code(function))
+            setattr(copy, function_name, machine_code(function))
     return copy
-
-
-def _to_machine_code(function: Kernel) -> Kernel:
-    import numba
-
-    try:
-        machine_code: Kernel = numba.njit(cache=True)(function)
-    except RuntimeError:
-        # Neither the package's folder nor the user's cache can be written: compile anew in every process.
-        machine_code = numba.njit(function)
-    return machine_code
 
 
 def _as_lists(value: Any) -> Any:

@@ -58,14 +58,24 @@ def cluster(problem: Problem) -> Clustering:
         >>> cluster(path_problem([[9, 1], [5, 5], [1, 9]], rule="gain")).head_of.tolist()
         [1, -1, 1]
     """
-    return find_rule(problem.settings.rule).choose(settled(problem))
+    name = problem.settings.rule
+    found = find_rule(name).choose(settled(problem))
+    if not isinstance(found, Clustering):
+        raise FedcastError(f"clustering.rule: {name!r} returned {found!r}; a rule returns a Clustering")
+    return found
 
 
 def find_rule(name: str) -> Rule:
     """The rule of that name."""
     if name not in RULES:
         raise FedcastError(f"clustering.rule: there is no rule {name!r}; choose one of {', '.join(RULES)}")
-    return RULES[name]
+    rule = RULES[name]
+    if not isinstance(rule, Rule):
+        raise FedcastError(
+            f"clustering.rule: RULES[{name!r}] is {rule!r}, which is no Rule; "
+            f"write RULES[{name!r}] = Rule(your_function, 'what makes a user a head')"
+        )
+    return rule
 
 
 def settled(problem: Problem, rule: str | None = None) -> Problem:

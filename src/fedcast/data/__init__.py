@@ -1,6 +1,6 @@
 """Data: datasets, how they are spread over users, and what the planner sees of them."""
 
-from fedcast.data.assignment import Assignment
+from fedcast.data.assignment import Assignment, class_counts
 from fedcast.data.catalogue import CATALOGUE, load_dataset, presence
 from fedcast.data.dataset import Dataset, TextWindows, dataset_from_arrays
 from fedcast.data.descriptors import describe
@@ -14,6 +14,7 @@ __all__ = [
     "Dataset",
     "Population",
     "TextWindows",
+    "class_counts",
     "dataset_from_arrays",
     "describe",
     "load_dataset",

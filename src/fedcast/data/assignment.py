@@ -51,6 +51,19 @@ def assignment_from_owners(owners: Ints, samples: Ints, num_users: int) -> Assig
     return Assignment(samples[order], np.concatenate([[0], np.cumsum(sizes)]))
 
 
+def class_counts(assignment: Assignment, labels: Ints, num_classes: int) -> Ints:
+    """Samples of each user and class, int64[K, Y].
+
+    Example:
+        >>> held = Assignment(samples=np.array([2, 0, 1]), offsets=np.array([0, 2, 2, 3]))
+        >>> class_counts(held, labels=np.array([1, 0, 1]), num_classes=2).tolist()
+        [[0, 2], [0, 0], [1, 0]]
+    """
+    cells = assignment.owners * num_classes + labels[assignment.samples]
+    shape = assignment.num_users, num_classes
+    return np.bincount(cells, minlength=shape[0] * shape[1]).reshape(shape)
+
+
 def deal(labels: Ints, counts: Ints, rng: np.random.Generator) -> Assignment:
     """Hand out samples so that user k gets ``counts[k, y]`` of class y, which ones at random.
 

@@ -62,7 +62,7 @@ def load_cifar10(data_dir: str | Path | None = None) -> Dataset:
 
 
 def _read_packed(paths: list[Path]) -> dict[str, bytes]:
-    return {path.name.removesuffix(".xz"): lzma.open(path).read() for path in paths}
+    return {path.name.removesuffix(".xz"): lzma.decompress(path.read_bytes()) for path in paths}
 
 
 def _read_archive(path: Path) -> dict[str, bytes]:

@@ -15,6 +15,7 @@ from fedcast.random import generator
 Ints = NDArray[np.int64]
 
 _HELD_OUT_SHARE = 0.2
+_USUAL_CHANNELS = (1, 3, 4)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +90,11 @@ class Dataset:
         return isinstance(self.inputs, TextWindows)
 
     @property
+    def sample_shape(self) -> tuple[int, ...]:
+        """Shape of one sample: (channels, height, width), (features,) or, for text, (characters,)."""
+        return (self.inputs.length,) if isinstance(self.inputs, TextWindows) else self.inputs.shape[1:]
+
+    @property
     def class_sizes(self) -> Ints:
         """Training samples of each class, int64[Y]."""
         return np.bincount(self.labels, minlength=self.num_classes)
@@ -118,7 +124,8 @@ def dataset_from_arrays(
     """Your own data: images [n, h, w] or [n, c, h, w], or vectors [n, features], and labels 0 … Y − 1.
 
     Bytes count as 0 … 255. Other numbers are used as they are if they lie in [0, 1], else moved there linearly by the
-    training set's smallest and largest value. Without a test set every fifth sample of each class is held out.
+    training set's smallest and largest value; test inputs are of the same kind. Without a test set every fifth sample
+    of each class is held out.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -132,14 +139,16 @@ def dataset_from_arrays(
     if test_inputs is None or test_labels is None:
         if test_inputs is not None or test_labels is not None:
             raise DataError(f"{name}: test_inputs and test_labels must be given together, or neither")
+        if len(labels) == 1:
+            way_out = "give more samples, or test_inputs and test_labels"
+            raise DataError(f"{name}: 1 sample, and it would be held out for the test; {way_out}")
         train, test = held_out(labels, math.ceil(_HELD_OUT_SHARE * len(labels)))
         test_inputs, test_labels = inputs[test], labels[test]
         inputs, labels = inputs[train], labels[train]
         if owners is not None:
             owners, test_owners = owners[train], owners[test]
     test_inputs, test_labels = _checked("test_inputs", "test_labels", test_inputs, test_labels)
-    if test_inputs.shape[1:] != inputs.shape[1:]:
-        raise DataError(f"{name}: test_inputs have shape {test_inputs.shape[1:]}, inputs {inputs.shape[1:]}")
+    _refuse_unlike(name, inputs, test_inputs)
     num_classes = int(max(labels.max(), test_labels.max())) + 1
     if class_names and len(class_names) != num_classes:
         raise DataError(f"{name}: {len(class_names)} class names for {num_classes} classes")
@@ -180,6 +189,9 @@ def _checked(
     inputs = np.asarray(inputs)
     if inputs.ndim not in (2, 3, 4) or inputs.size == 0:
         raise DataError(f"{inputs_name}: shape {inputs.shape}; expected [n, features], [n, h, w] or [n, c, h, w]")
+    if inputs.ndim == 4 and inputs.shape[1] == inputs.shape[2] > inputs.shape[3] in _USUAL_CHANNELS:
+        way_out = f"pass {inputs_name}.transpose(0, 3, 1, 2)"
+        raise DataError(f"{inputs_name}: shape {inputs.shape} has its channels last; expected [n, c, h, w]: {way_out}")
     if inputs.dtype.kind not in "uifb":
         raise DataError(f"{inputs_name}: numbers of type {inputs.dtype}; expected integers or floats")
     if inputs.dtype.kind == "f" and not np.isfinite(inputs).all():
@@ -193,12 +205,22 @@ def _checked_labels(name: str, labels: NDArray[Any], expected: int) -> Ints:
     if labels.shape != (expected,):
         raise DataError(f"{name}: shape {labels.shape}; expected ({expected},), one for each input")
     if labels.dtype.kind not in "uib":
-        raise DataError(f"{name}: type {labels.dtype}; expected whole numbers 0, 1, 2, …")
+        whole_floats = labels.dtype.kind == "f" and np.isfinite(labels).all() and (labels == np.rint(labels)).all()
+        way_out = f": pass {name}.astype(int)" if whole_floats else ""
+        raise DataError(f"{name}: type {labels.dtype}; expected whole numbers 0, 1, 2, …{way_out}")
     whole = labels.astype(np.int64)
     if (whole < 0).any():
         sample = int(np.argmax(whole < 0))
         raise DataError(f"{name}: sample {sample} has {whole[sample]}; expected whole numbers 0, 1, 2, …")
     return whole
+
+
+def _refuse_unlike(name: str, inputs: NDArray[Any], test_inputs: NDArray[Any]) -> None:
+    if test_inputs.shape[1:] != inputs.shape[1:]:
+        raise DataError(f"{name}: test_inputs have shape {test_inputs.shape[1:]}, inputs {inputs.shape[1:]}")
+    if test_inputs.dtype.kind != inputs.dtype.kind:
+        found = f"test_inputs are of type {test_inputs.dtype}, inputs {inputs.dtype}"
+        raise DataError(f"{name}: {found}; give both the same type and range, since one scale brings both to [0, 1]")
 
 
 def _to_unit_range(train: NDArray[Any], test: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from fedcast.data.dataset import Dataset, dataset_from_arrays
 from fedcast.errors import DataError
 
 _KNOWN = ("inputs", "labels", "test_inputs", "test_labels", "groups", "class_names")
+_TABLES = (".csv", ".parquet")
 
 
 def load_npz(path: str | Path | None) -> Dataset:
@@ -20,13 +22,11 @@ def load_npz(path: str | Path | None) -> Dataset:
     """
     if path is None:
         raise DataError('data.dataset is "file", but data.file is not set: name an .npz file there')
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except FileNotFoundError:
-        raise DataError(f"{path}: no such file") from None
-    except (ValueError, OSError, zipfile.BadZipFile, AttributeError, EOFError) as error:
-        raise DataError(f"{path}: not a readable .npz file ({error})") from None
+    path = Path(path)
+    if path.suffix.lower() in _TABLES:
+        counts = "a table of class counts is given by --counts"
+        raise DataError(f"{path}: a {path.suffix} table, and data.file names an .npz of samples; {counts}")
+    arrays = read_npz(path)
     missing = [name for name in ("inputs", "labels") if name not in arrays]
     unknown = [name for name in arrays if name not in _KNOWN]
     if missing or unknown:
@@ -34,6 +34,19 @@ def load_npz(path: str | Path | None) -> Dataset:
         raise DataError(f"{path}: {'; '.join(faults)}; expected {', '.join(_KNOWN)}")
     names = tuple(str(name) for name in arrays.pop("class_names", ()))
     try:
-        return dataset_from_arrays(**arrays, name=Path(path).stem, class_names=names)
+        return dataset_from_arrays(**arrays, name=path.stem, class_names=names)
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
+
+
+def read_npz(path: Path) -> dict[str, Any]:
+    """The arrays of an .npz file, by name."""
+    if not path.exists():
+        raise DataError(f"{path}: no such file")
+    if not zipfile.is_zipfile(path):
+        raise DataError(f"{path}: not a readable .npz file, as numpy.savez_compressed writes them")
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (ValueError, OSError, zipfile.BadZipFile, EOFError) as error:
+        raise DataError(f"{path}: not a readable .npz file ({error})") from None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedcast.data.assignment import Assignment, Ints, deal
+from fedcast.data.assignment import Assignment, Ints, class_counts, deal
 from fedcast.data.catalogue import SYNTHETIC, load_dataset
 from fedcast.data.dataset import Dataset
 from fedcast.data.partitions import PARTITIONS, Partition
@@ -80,9 +80,7 @@ def population_from(dataset: Dataset, assignment: Assignment, data: Data | None 
     transform = find_partition(data.partition).transform if data else None
     if transform is not None and data is not None:
         dataset = transform(dataset, assignment, data, seed)
-    cells = assignment.owners * dataset.num_classes + dataset.labels[assignment.samples]
-    shape = (assignment.num_users, dataset.num_classes)
-    counts = np.bincount(cells, minlength=shape[0] * shape[1]).reshape(shape)
+    counts = class_counts(assignment, dataset.labels, dataset.num_classes)
     return Population(counts, dataset.class_names, dataset, assignment)
 
 

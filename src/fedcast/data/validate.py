@@ -8,18 +8,10 @@ from typing import TYPE_CHECKING
 from fedcast.data.catalogue import SYNTHETIC, find_entry
 from fedcast.data.population import find_partition
 from fedcast.errors import DataError
+from fedcast.scenario.files import FILES
 
 if TYPE_CHECKING:
     from fedcast.scenario import Scenario
-
-_FILES = (
-    ("data", "file"),
-    ("data", "indices_file"),
-    ("geometry", "positions_file"),
-    ("trust", "links_file"),
-    ("devices", "devices_file"),
-    ("training", "dropout_file"),
-)
 
 
 def data_faults(scenario: Scenario) -> list[str]:
@@ -37,7 +29,7 @@ def data_faults(scenario: Scenario) -> list[str]:
                 check(name)
         except DataError as error:
             faults.append(str(error))
-    for section, key in _FILES:
+    for section, key in FILES:
         path = getattr(getattr(scenario, section), key)
         if path is not None and not Path(path).is_file():
             faults.append(f"{section}.{key}: no such file: {path}")

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedcast.figures.network_map import M_PER_KM, dress_map, nearest_the_middle
 from fedcast.figures.output import INK, MUTED
+from fedcast.figures.palette import colour
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,8 +23,6 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _MAX_USERS = 1_500
-# Dark and light shades alternate, so that neighbours differ also for those who see no red and green.
-_COLOURS = ("#2b6cb0", "#d9772b", "#2f855a", "#805ad5", "#b7791f", "#c53030", "#0987a0", "#97266d")
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,8 @@ def draw_cluster_map(shown: ClusterMap, title: str = "Who shares with whom") -> 
 
 
 def _colour(cluster: int) -> str:
-    return _COLOURS[cluster % len(_COLOURS)]
+    """All colours but the first, which is for users alone."""
+    return colour(1 + cluster)
 
 
 def _draw_joins(axes: Axes, shown: ClusterMap) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedcast.figures.axes import add_legend, plain_axes
-from fedcast.figures.palette import colour
+from fedcast.figures.palette import colour, pattern
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -62,8 +62,13 @@ def draw_leakage(curves: Sequence[LeakageCurve], title: str = "Delay against lea
     for line in curves:
         label = None if line.name in named else line.name
         named.add(line.name)
-        tint = colour(line.series)
-        axes.plot(line.ratio, line.delay_s, color=tint, linewidth=1.4, marker="o", markersize=4, label=label)
+        tint, dashes = colour(line.series), pattern(line.series)
+        # A line may be a single dot: it, too, must tell series of one colour apart.
+        inside = tint if dashes == "solid" else "white"
+        axes.plot(
+            line.ratio, line.delay_s, color=tint, linestyle=dashes, linewidth=1.4, label=label,
+            marker="o", markersize=4, markerfacecolor=inside,
+        )  # fmt: skip
         if line.measured is not None:
             axes.scatter(*line.measured, s=48, facecolors="none", edgecolors=tint, linewidths=1.6)
     if any(line.measured is not None for line in curves):

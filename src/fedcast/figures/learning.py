@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedcast.figures.axes import add_legend, plain_axes
 from fedcast.figures.choose import evenly
 from fedcast.figures.output import MUTED
-from fedcast.figures.palette import colour
+from fedcast.figures.palette import colour, pattern
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -76,9 +76,10 @@ def draw_curves(curves: Sequence[Curve], title: str, x_label: str, y_label: str,
     """Lines with bands from the lowest to the highest seed, and the target as a dashed line."""
     figure, axes = plain_axes(title, x_label, y_label)
     for line in curves:
-        axes.plot(line.x, line.mean, color=colour(line.series), linewidth=1.6, label=line.name)
+        tint, dashes = colour(line.series), pattern(line.series)
+        axes.plot(line.x, line.mean, color=tint, linestyle=dashes, linewidth=1.6, label=line.name)
         if line.seeds > 1:
-            axes.fill_between(line.x, line.low, line.high, color=colour(line.series), alpha=0.16, linewidth=0)
+            axes.fill_between(line.x, line.low, line.high, color=tint, alpha=0.16, linewidth=0)
     if target is not None:
         axes.axhline(target, color=MUTED, linewidth=1.0, linestyle=(0, (4, 3)), label="target")
     add_legend(figure)

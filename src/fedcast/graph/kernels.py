@@ -1,18 +1,16 @@
-"""The loops over pairs and rows, compiled by numba; imported only where a graph is large enough to need them.
-
-Compiled code is kept on disk, so that only its first use on a machine waits for the compiler.
-"""
+"""The loops over pairs and rows, compiled by numba; imported only where a graph is large enough to need them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import NamedTuple, cast
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+from fedcast.graph.machine_code import Function
+from fedcast.graph.machine_code import machine_code as njit
+
 Floats = NDArray[np.float64]
 Floats32 = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -81,13 +79,8 @@ class Limits(NamedTuple):
     across: float
 
 
-def njit(function: Function) -> Function:
-    """`numba.njit`, kept on disk, with a type."""
-    return cast("Function", numba.njit(cache=True)(function))
-
-
 def njit_inline(function: Function) -> Function:
-    """The same, copied into its callers: a call per run of users would cost a quarter of the time."""
+    """As machine code copied into its callers: a call per run of users would cost a quarter of the time."""
     return cast("Function", numba.njit(inline="always")(function))
 
 

@@ -91,7 +91,7 @@ def linked(pairs: Pairs, laws: Laws, network: Network) -> Links:
 
 def exact_laws(network: Network) -> Laws:
     """The laws of radio and trust as they are."""
-    from fedcast.wireless.sidelink import pair_rate_bps, rate_bps
+    from fedcast.wireless.sidelink import drawn_for_each_pair, pair_rate_bps, rate_bps
 
     sidelink, geometry, trust = network.sidelink, network.geometry, network.trust
     communities = network.communities(np.arange(network.num_users))
@@ -108,14 +108,16 @@ def exact_laws(network: Network) -> Laws:
         distance_m = np.sqrt(pairs.squared_m2) if trust.generator == "distance" else None
         return closeness_laws.closeness_of_draws(pairs.draws, trust, together, distance_m)
 
-    return Laws(rate_of_pair if _drawn_for_each_pair(sidelink) else rate_of_length, closeness)
+    return Laws(rate_of_pair if drawn_for_each_pair(sidelink) else rate_of_length, closeness)
 
 
 def tabulated_laws(network: Network, radius_m: float) -> Laws:
     """The same laws, by lookup where that is faster; which pairs are linked is still decided by the laws themselves."""
+    from fedcast.wireless.sidelink import drawn_for_each_pair
+
     laws = exact_laws(network)
     rate, closeness = laws
-    if not _drawn_for_each_pair(network.sidelink) and radius_m > 0:
+    if not drawn_for_each_pair(network.sidelink) and radius_m > 0:
         rate = _tabulated_rate(network, radius_m)
     if network.trust.generator in ("community", "contact"):
         closeness = _tabulated_closeness(network)
@@ -123,10 +125,6 @@ def tabulated_laws(network: Network, radius_m: float) -> Laws:
         _exact_near(network.sidelink.min_rate_bps, rate, laws.rate_bps),
         _exact_near(network.trust.min_closeness, closeness, laws.closeness),
     )
-
-
-def _drawn_for_each_pair(sidelink: Sidelink) -> bool:
-    return sidelink.shadowing == "drawn" or sidelink.state_mode == "sampled"
 
 
 def _tabulated_rate(network: Network, radius_m: float) -> Callable[[Pairs], Floats]:

@@ -58,6 +58,8 @@ def _write_figures(content: Content, folder: Path, formats: Sequence[str]) -> li
 def check_export(folder: Path, formats: Sequence[str]) -> None:
     """Refuse a format that nothing can be written in, and a place that can hold no files."""
     known = (*TABLE_FORMATS, *FIGURE_FORMATS)
+    if isinstance(formats, str):
+        raise FedcastError(f"formats: expected a list such as ['{formats}'], got {formats!r}")
     for name in formats:
         if name not in known:
             raise FedcastError(f"--format {name}: unknown; expected {', '.join(known)}")

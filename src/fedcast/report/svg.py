@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedcast.figures.palette import colour_place, pattern
 from fedcast.report.markup import Markup, coordinate, empty_tag, join, tag
 from fedcast.report.numbers import number
 
@@ -160,11 +161,13 @@ def y_axis(place: Frame, values: Sequence[float], label: str, show: Formatter | 
     return join([*marks, *name])
 
 
-def level(place: Frame, value: float, label: str, class_: str = "target", below: bool = False) -> Markup:
-    """A dashed line across the frame at one value, with its name above or below its left end."""
+def level(place: Frame, value: float, label: str = "", at_end: bool = False) -> Markup:
+    """A dashed line across the frame at one value, with its name, if it has one, above its left or its right end."""
     at = float(place.y(value))
-    line = empty_tag("line", x1=place.x.start, x2=place.x.end, y1=at, y2=at, class_=class_)
-    return join([line, tag("text", label, x=place.x.start + 4, y=at + (14 if below else -5), class_="label")])
+    line = empty_tag("line", x1=place.x.start, x2=place.x.end, y1=at, y2=at, class_="target")
+    x, anchor = (place.x.end - 4, "end") if at_end else (place.x.start + 4, "start")
+    name = [tag("text", label, x=x, y=at - 5, class_="label", text_anchor=anchor)] if label else []
+    return join([line, *name])
 
 
 def line_path(x: Floats, y: Floats) -> str:
@@ -200,10 +203,10 @@ def plot(place: Frame, *marks: object, name: str, says: str, **attributes: objec
 
 
 def series_class(number: int) -> str:
-    """The class that gives a series its colour, and a dash pattern once colours repeat.
+    """The classes that give a series its colour and the pattern of its line.
 
     Example:
-        >>> series_class(1), series_class(9)
-        ('s1', 's1 dashed')
+        >>> series_class(1), series_class(8)
+        ('s1 solid', 's1 dashed')
     """
-    return f"s{number % 8}" + (" dashed" if number >= 8 else "")
+    return f"s{colour_place(number)} {pattern(number)}"

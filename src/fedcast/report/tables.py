@@ -46,7 +46,7 @@ def history(content: Content) -> Table:
 
 def users(content: Content) -> Table:
     """One row per user of a run."""
-    return _of_runs(content, lambda run: run.tables["users"])
+    return _of_runs(content, _users_of)
 
 
 def heads(content: Content) -> Table:
@@ -87,8 +87,15 @@ def _of_runs(content: Content, columns_of: Callable[[StoredRun], Mapping[str, li
     return {name: list(chain.from_iterable(part[name] for part in parts)) for name in parts[0]}
 
 
+def _users_of(run: StoredRun) -> Table:
+    """As stored, but samples in whole numbers."""
+    columns = run.tables["users"]
+    return columns | {name: [int(count) for count in columns[name]] for name in ("received", "sent")}
+
+
 def _leakage_of(run: StoredRun) -> Table:
-    points = run.plan.leakage if run.plan is not None else ()
+    # A plan that shares nothing has one point, whatever the limit.
+    points = dict.fromkeys(run.plan.leakage if run.plan is not None else ())
     return {
         "average_sharing_ratio": [point.average_sharing_ratio for point in points],
         "delay_s": [point.delay_s for point in points],

@@ -21,7 +21,7 @@ from fedcast.scenario.sections import Scenario, Section
 Tree = dict[str, Any]
 
 # Parameters that name a file; a fit may also be one that is shipped.
-_FILES = [
+FILES = [
     (name, key)
     for name, field in Scenario.model_fields.items()
     if is_section(field)
@@ -143,7 +143,7 @@ def named_files(scenario: Scenario) -> list[Path]:
         >>> named_files(Scenario())
         []
     """
-    named = [getattr(getattr(scenario, section), key) for section, key in (*_FILES, _FIT)]
+    named = [getattr(getattr(scenario, section), key) for section, key in (*FILES, _FIT)]
     return [Path(name) for name in named if name is not None and Path(name).is_file()]
 
 
@@ -167,7 +167,7 @@ def _parse(text: str, path: str | Path | None) -> Tree:
 
 def _start_paths(given: Tree, folder: Path) -> None:
     """Put the folder in front of every path; a fit of rounds is one only if it lies there, else a shipped name."""
-    for name, key in (*_FILES, _FIT):
+    for name, key in (*FILES, _FIT):
         section = given.get(name)
         value = section.get(key) if isinstance(section, dict) else None
         if isinstance(value, str) and ((name, key) != _FIT or (folder / value).is_file()):

@@ -68,7 +68,9 @@ class Data(Section):
         "rotation", description="concept: turn the images of each group, or permute its labels"
     )
     concept_groups: Count = Field(4, description="concept: number of groups of users")
-    indices_file: str | None = Field(None, description="indices: .json, .csv (user,sample) or .npz (samples, offsets)")
+    indices_file: str | None = Field(
+        None, description="indices: .json, .csv or .parquet (user,sample), or .npz (samples, offsets)"
+    )
     text_stride: Count = Field(1, description="text: characters between the starts of two sequences")
     samples_per_user: Count = Field(600, description="synthetic: mean samples of a user")
     num_classes: Count = Field(10, description="synthetic: classes")

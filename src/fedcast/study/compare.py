@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
@@ -9,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from fedcast.allocation.methods import METHODS
+from fedcast.clustering.rules import RULES
 from fedcast.errors import FedcastError
 from fedcast.scenario import Scenario
 from fedcast.study.store import NOT_DECIDING, StoredRun
@@ -21,15 +24,27 @@ MEASURES = (
     "emd_before", "emd_after", "rounds", "accuracy", "worst_accuracy", "total_s", "sharing_s", "download_s",
     "compute_s", "upload_s", "energy_j", "sent_bytes", "average_sharing_ratio",
 )  # fmt: skip
+# Of these, what means nothing unless the target was met.
+_TO_TARGET = ("rounds", "total_s")
+# Folders of one scenario that an error names.
+_FOLDERS_NAMED = 12
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Strategy:
     """What is compared: a clustering rule, an allocation method and an algorithm."""
 
     rule: str
     method: str
     algorithm: str
+
+    @property
+    def place(self) -> tuple[Any, ...]:
+        """For sorting: FedAvg, what shares nothing, then rules and methods as in their tables."""
+        return (
+            self.rule != "none", *_place_in(RULES, self.rule), *_place_in(METHODS, self.method),
+            self.algorithm != "fedavg", self.algorithm,
+        )  # fmt: skip
 
     @property
     def is_baseline(self) -> bool:
@@ -175,15 +190,21 @@ def _strategy(scenario: Scenario) -> Strategy:
     return Strategy(rule, "jfvo" if rule in NOTHING_ALLOCATED else method, scenario.training.algorithm)
 
 
+def _place_in(table: Iterable[str], name: str) -> tuple[int, str]:
+    """Where a name stands in a table; what is not in it comes after all, by name."""
+    names = list(table)
+    return names.index(name) if name in names else len(names), name
+
+
 def compare(runs: Iterable[StoredRun]) -> list[Row]:
-    """One row per strategy, FedAvg first, the others in the order in which they come.
+    """One row per strategy, FedAvg first; always in the same order, whatever that of the runs.
 
     Runs must differ in strategy and seed alone; anything else would be compared without being seen.
     """
     runs = list(runs)
     _refuse_other_differences(runs)
     scores = [score(run) for run in runs]
-    strategies = sorted(dict.fromkeys(one.strategy for one in scores), key=lambda strategy: not strategy.is_baseline)
+    strategies = sorted({one.strategy for one in scores}, key=lambda strategy: strategy.place)
     by_strategy = {strategy: _by_seed(scores, strategy) for strategy in strategies}
     baseline = next((by_strategy[strategy] for strategy in strategies if strategy.is_baseline), {})
     return [_row(strategy, by_strategy[strategy], baseline) for strategy in strategies]
@@ -225,7 +246,10 @@ def paired_test(values: Sequence[float], others: Sequence[float]) -> PairedTest:
 
 
 def comparison_table(rows: Sequence[Row]) -> dict[str, list[Any]]:
-    """Rows as columns, for files: every mean with the half width of its interval, and the tests."""
+    """Rows as columns, for files: every mean with the half width of its interval, and the tests.
+
+    Rounds and time to the target do not exist where a seed did not meet it; other sums run up to the last round there.
+    """
     table: dict[str, list[Any]] = {
         "strategy": [row.strategy.name for row in rows],
         **{item.name: [getattr(row.strategy, item.name) for row in rows] for item in fields(Strategy)},
@@ -233,8 +257,11 @@ def comparison_table(rows: Sequence[Row]) -> dict[str, list[Any]]:
         "reached": [row.reached for row in rows],
     }
     for name in MEASURES:
-        table[name] = [row.measures[name].mean for row in rows]
-        table[f"{name}_half_width"] = [row.measures[name].half_width for row in rows]
+        known = [
+            row.measures[name] if name not in _TO_TARGET or row.reached == len(row.seeds) else None for row in rows
+        ]
+        table[name] = [found.mean if found else None for found in known]
+        table[f"{name}_half_width"] = [found.half_width if found else None for found in known]
     table["speed_up"] = [row.speed_up.mean if row.speed_up else None for row in rows]
     for name in ("accuracy", "rounds", "total_s"):
         table[f"{name}_p_value"] = [row.tests[name].p_value if name in row.tests else None for row in rows]
@@ -293,8 +320,21 @@ def _refuse_other_differences(runs: Sequence[StoredRun]) -> None:
             if value != first[key]:
                 raise FedcastError(
                     f"{run.folder}: {key} = {value}, but {runs[0].folder} has {first[key]}; "
-                    f"runs that are compared may differ in rule, method, algorithm and seed alone"
+                    f"runs that are compared may differ in rule, method, algorithm and seed alone. "
+                    f"Name the folders that go together:\n" + "\n".join(_folders_that_go_together(runs))
                 )
+
+
+def _folders_that_go_together(runs: Sequence[StoredRun]) -> list[str]:
+    """One line per scenario, ready to be passed on; long ones are cut."""
+    groups: dict[str, list[str]] = {}
+    for run in runs:
+        groups.setdefault(json.dumps(_settings(run)), []).append(str(run.folder))
+    return [
+        "  " + " ".join(folders[:_FOLDERS_NAMED])
+        + (f" and {len(folders) - _FOLDERS_NAMED} more" if len(folders) > _FOLDERS_NAMED else "")
+        for folders in groups.values()
+    ]  # fmt: skip
 
 
 def _settings(run: StoredRun) -> dict[str, Any]:

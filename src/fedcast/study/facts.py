@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedcast.clustering.explain import HeadRow, explain
+from fedcast.data import class_counts
 from fedcast.heterogeneity import average_emd, average_js, average_kl, mixture_shift
 from fedcast.study.run import PreparedRun
 
@@ -153,9 +154,7 @@ def _classes(run: PreparedRun) -> Table:
     world, dataset = run.world, run.world.population.dataset
     assert dataset is not None
     classes, before = dataset.num_classes, world.population.counts
-    assignment = run.shared.assignment
-    flat = assignment.owners * classes + dataset.labels[assignment.samples]
-    after = np.bincount(flat, minlength=before.size).reshape(before.shape)
+    after = class_counts(run.shared.assignment, dataset.labels, classes)
     table: Table = {"user": list(range(len(before)))}
     for label in range(classes):
         table[f"before_{label}"] = before[:, label].tolist()

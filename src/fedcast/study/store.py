@@ -213,10 +213,10 @@ def load_run(folder: str | Path) -> StoredRun:
     )
 
 
-def load_runs(paths: Sequence[str | Path]) -> list[StoredRun]:
-    """Read run folders, and all finished runs of stores."""
+def load_runs(paths: str | Path | Sequence[str | Path]) -> list[StoredRun]:
+    """Read run folders, and all finished runs of stores; one path or several."""
     runs = []
-    for path in map(Path, paths):
+    for path in map(Path, [paths] if isinstance(paths, str | Path) else paths):
         if (path / "scenario.toml").exists():
             runs.append(load_run(path))
             continue

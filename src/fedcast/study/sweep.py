@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing import active_children, get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from fedcast.allocation import load_fit
 from fedcast.allocation.methods import find_method
 from fedcast.clustering.rules import find_rule
-from fedcast.errors import FedcastError
+from fedcast.data import make_population
+from fedcast.data.validate import data_faults
+from fedcast.errors import FedcastError, ScenarioError
 from fedcast.scenario import Scenario, changed
 from fedcast.study.compare import NOTHING_ALLOCATED
 from fedcast.study.store import check_store, do_run, is_done, run_folder
 
 if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
-    from multiprocessing.synchronize import Event
-
     from fedcast.training import Record
 
 # Called with the place of a run, its round and its accuracy.
 Progress = Callable[[int, int, float], None]
 Job = tuple[int, Scenario]
-_Message = tuple[int, int, float]
-_LISTENING_S = 0.1
+_T = TypeVar("_T")
 
 
 def grid(
@@ -50,19 +45,36 @@ def grid(
         >>> len(made)
         6
     """
-    methods = methods or [scenario.allocation.method]
-    algorithms = algorithms or [scenario.training.algorithm]
-    seeds = list(seeds) or [scenario.seed]
+    rules, methods = _several("rules", rules, "['daca']"), _several("methods", methods, "['jfvo']")
+    algorithms, seeds = _several("algorithms", algorithms, "['fedavg']"), _several("seeds", seeds, "range(3)")
     for rule in rules:
         find_rule(rule)
     for method in methods:
         find_method(method)
+    return combinations(scenario, rules, methods, algorithms, seeds)
+
+
+def combinations(
+    scenario: Scenario, rules: Sequence[str], methods: Sequence[str], algorithms: Sequence[str], seeds: Sequence[int]
+) -> list[Scenario]:
+    """The same for names that need not be known here, such as the rules of finished runs."""
+    methods = methods or [scenario.allocation.method]
+    algorithms = algorithms or [scenario.training.algorithm]
+    seeds = seeds or [scenario.seed]
     made = []
     for rule, method, algorithm, seed in itertools.product(rules, methods, algorithms, seeds):
         if method == methods[0] or rule not in NOTHING_ALLOCATED:
             values = {"clustering.rule": rule, "allocation.method": method, "training.algorithm": algorithm}
             made.append(changed(scenario, {**values, "seed": seed}))
     return list({run_folder(Path(), one): one for one in made}.values())
+
+
+def _several(name: str, values: Iterable[_T], example: str) -> list[_T]:
+    """A list of the values; a single value, which Python might take apart, is refused."""
+    if isinstance(values, str | Scenario) or not isinstance(values, Iterable):
+        shown = "one scenario" if isinstance(values, Scenario) else repr(values)
+        raise FedcastError(f"{name}: expected a list such as {example}, got {shown}")
+    return list(values)
 
 
 def sweep(
@@ -87,91 +99,46 @@ def sweep(
         ray_address: of a Ray cluster that does the runs instead; ``auto``: the one that this machine belongs to.
         progress: called with place, round and accuracy after every round of every run; by Ray, after every run.
     """
-    store = Path(store)
+    store, scenarios = Path(store), _several("scenarios", scenarios, "[scenario]")
+    if workers < 1:
+        raise FedcastError(f"workers: {workers} is refused; expected 1 or more")
     check_store(store)
     todo = [(place, one) for place, one in enumerate(scenarios) if not is_done(run_folder(store, one))]
+    _refuse_faults([scenario for _, scenario in todo], data_dir, data_here=ray_address is None)
     say = progress or (lambda *_: None)
     if ray_address is not None:
         from fedcast.study.ray_cluster import sweep_on_ray
 
         sweep_on_ray(todo, store, ray_address, data_dir, say)
-    elif workers <= 1 or len(todo) <= 1:
+    elif workers == 1 or len(todo) <= 1:
         with _one_thread():
             for place, scenario in todo:
-                named_run(scenario, store, data_dir=data_dir, progress=_told(place, say))
+                named_run(scenario, store, data_dir=data_dir, progress=told(place, say))
     else:
-        _in_processes(todo, store, data_dir, min(workers, len(todo)), say)
+        from fedcast.study.processes import sweep_in_processes
+
+        sweep_in_processes(todo, store, data_dir, min(workers, len(todo)), say)
     return [run_folder(store, scenario) for scenario in scenarios]
 
 
-def _in_processes(todo: Sequence[Job], store: Path, data_dir: Path | None, workers: int, say: Progress) -> None:
-    context = get_context("spawn")
-    # A pipe and no queue: a queue's lock would stay held by a worker that is killed while it holds it. Messages this
-    # short are written whole, so that many writers need no lock.
-    reader, writer = context.Pipe(duplex=False)
-    stop = context.Event()
-    try:
-        with _listening(reader, say), ProcessPoolExecutor(workers, context, _start_worker, (writer, stop)) as pool:
-            try:
-                _feed(pool, todo, workers, store, data_dir)
-            except KeyboardInterrupt:
-                stop.set()  # runs under way end with a checkpoint after their round
-                raise
-    except KeyboardInterrupt:
-        for worker in active_children():  # left only if a second Ctrl-C broke off the wait for them
-            worker.kill()
-        raise
-    except BrokenProcessPool:
-        raise FedcastError(
-            "a worker process was killed, perhaps for want of memory; "
-            "what is finished is kept: repeat the command with fewer --workers"
-        ) from None
+def _refuse_faults(scenarios: Sequence[Scenario], data_dir: Path | None, *, data_here: bool) -> None:
+    """Find what every run would stumble over, before any of them has a folder: unknown names, missing or wrong files.
 
+    Runs of a sweep mostly share their data, so that those of the first are tried.
 
-def _feed(pool: ProcessPoolExecutor, todo: Sequence[Job], workers: int, store: Path, data_dir: Path | None) -> None:
-    """Hand out as many runs as there are workers, and the next when one is done; none after a failure."""
-    waiting = iter(todo)
-
-    def begin(count: int) -> set[Future[None]]:
-        return {
-            pool.submit(_work, place, scenario.model_dump_json(), store, data_dir)
-            for place, scenario in itertools.islice(waiting, count)
-        }
-
-    under_way, failure = begin(workers), None
-    while under_way:
-        finished, under_way = wait(under_way, return_when=FIRST_COMPLETED)
-        failure = failure or next((error for future in finished if (error := future.exception())), None)
-        if failure is None:
-            under_way |= begin(len(finished))
-    if failure is not None:
-        raise failure
-
-
-_tell_parent: Callable[[_Message], None]
-_asked_to_stop: Callable[[], bool]
-
-
-def _start_worker(writer: Connection, stop: Event) -> None:
-    """In a new process: one thread, progress to the parent, and Ctrl-C left to the parent."""
-    import signal
-
-    import torch
-
-    global _tell_parent, _asked_to_stop
-    _tell_parent, _asked_to_stop = writer.send, stop.is_set
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    torch.set_num_threads(1)
-
-
-def _work(place: int, scenario: str, store: Path, data_dir: Path | None) -> None:
-    named_run(
-        Scenario.model_validate_json(scenario),
-        store,
-        data_dir=data_dir,
-        progress=_told(place, lambda *message: _tell_parent(message)),
-        should_stop=_asked_to_stop,
-    )
+    Args:
+        scenarios: of the runs.
+        data_dir: where dataset files are looked for first.
+        data_here: false if they need only be where the runs are done.
+    """
+    for scenario in scenarios:
+        find_rule(scenario.clustering.rule)
+        find_method(scenario.allocation.method)
+        load_fit(scenario.rounds.fit)
+        if faults := data_faults(scenario):
+            raise ScenarioError("\n".join(faults))
+    if scenarios and data_here:
+        make_population(scenarios[0].data, scenarios[0].seed, data_dir)
 
 
 def named_run(scenario: Scenario, store: Path, **how: Any) -> Path | None:
@@ -182,27 +149,9 @@ def named_run(scenario: Scenario, store: Path, **how: Any) -> Path | None:
         raise FedcastError(f"{run_folder(store, scenario).name}: {error}") from None
 
 
-def _told(place: int, say: Progress) -> Callable[[Record], None]:
+def told(place: int, say: Progress) -> Callable[[Record], None]:
+    """What a run calls after every round."""
     return lambda record: say(place, record.round, record.accuracy)
-
-
-@contextmanager
-def _listening(reader: Connection, say: Progress) -> Iterator[None]:
-    """Pass on what workers say, until the end."""
-    ended = threading.Event()
-
-    def listen() -> None:
-        while reader.poll(0 if ended.is_set() else _LISTENING_S) or not ended.is_set():
-            if reader.poll():
-                say(*reader.recv())
-
-    thread = threading.Thread(target=listen, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
 
 
 @contextmanager

@@ -59,10 +59,6 @@ class Table:
         """Rows N, the header not counted."""
         return len(self.lines)
 
-    def column(self, name: str) -> Values | None:
-        """The values of an optional column, or None where the file does not have it."""
-        return self.columns.get(name)
-
     def __getitem__(self, name: str) -> Values:
         return self.columns[name]
 

@@ -63,6 +63,8 @@ class History:
 
     def column(self, name: str) -> list[Any]:
         """One quantity over all records."""
+        if name not in (known := [item.name for item in fields(Record)]):
+            raise FedcastError(f"history: there is no column {name!r}; there are {', '.join(known)}")
         return [getattr(record, name) for record in self.records]
 
     def rounds_to(self, accuracy: float) -> int | None:

@@ -145,37 +145,6 @@ def _snr(
     return received_w / noise_power_w(bandwidth_hz, density, figure, rise)
 
 
-def uplink_s_per_bit(distance_m: ArrayLike, power_w: ArrayLike, cellular: Cellular, geometry: Geometry) -> Floats:
-    """Expected seconds per bit of an upload on one subcarrier: expected delay = bits x this.
-
-    Args:
-        distance_m: [...], distance on the ground.
-        power_w: [...], transmit power of the user.
-        cellular: the links' parameters.
-        geometry: antenna heights.
-
-    Returns:
-        float64[...], s/bit.
-
-    Example:
-        >>> (0.7e6 * uplink_s_per_bit([200, 1000], 0.01, Cellular(), Geometry())).round(3).tolist()
-        [0.124, 2.911]
-    """
-    snr = uplink_snr(distance_m, power_w, cellular, geometry)
-    return expected_s_per_bit(snr, cellular.subcarrier_bandwidth_hz, cellular)
-
-
-def downlink_s_per_bit(distance_m: ArrayLike, cellular: Cellular, geometry: Geometry) -> Floats:
-    """Expected seconds per bit of the broadcast: expected delay = bits x this.
-
-    Example:
-        >>> (0.7e6 * downlink_s_per_bit([200, 1000], Cellular(), Geometry())).round(4).tolist()
-        [0.0044, 0.0414]
-    """
-    snr = downlink_snr(distance_m, cellular, geometry)
-    return expected_s_per_bit(snr, cellular.downlink_bandwidth_hz, cellular)
-
-
 def expected_s_per_bit(snr: ArrayLike, bandwidth_hz: ArrayLike, cellular: Cellular) -> Floats:
     """Expected seconds per bit in a band at a mean SNR (a ratio), under the scenario's fading.
 

@@ -123,6 +123,16 @@ def pair_rate_bps(
     return _in_blocks(rate_of_block, distance_m, first, second)
 
 
+def drawn_for_each_pair(sidelink: Sidelink) -> bool:
+    """Whether shadowing or state are drawn, so that a rate belongs to a pair of users, not to a distance.
+
+    Example:
+        >>> drawn_for_each_pair(Sidelink()), drawn_for_each_pair(Sidelink(shadowing="drawn"))
+        (False, True)
+    """
+    return sidelink.shadowing == "drawn" or sidelink.state_mode == "sampled"
+
+
 def concurrent_rate_bps(
     positions_m: Floats,
     members: ArrayLike,
@@ -211,7 +221,7 @@ def reach_m(sidelink: Sidelink, geometry: Geometry) -> float:
     chance = _chance_of_link(grid, sidelink, geometry)
     if not chance.any():
         return 0.0
-    if _is_random(sidelink):
+    if drawn_for_each_pair(sidelink):
         rings = chance * grid**2  # area of a ring on a geometric grid
         beyond = np.cumsum(rings[::-1])[::-1]
         return float(grid[np.flatnonzero(beyond > NEGLECTED_LINKS * beyond[0])[-1] + 1])
@@ -340,12 +350,8 @@ def _noise_w(sidelink: Sidelink) -> float:
     return noise_power_w(sidelink.bandwidth_hz, density, figure, rise)
 
 
-def _is_random(sidelink: Sidelink) -> bool:
-    return sidelink.shadowing == "drawn" or sidelink.state_mode == "sampled"
-
-
 def _refuse_random(sidelink: Sidelink) -> None:
-    if _is_random(sidelink):
+    if drawn_for_each_pair(sidelink):
         raise FedcastError(
             f"with shadowing {sidelink.shadowing!r} and state_mode {sidelink.state_mode!r} a rate belongs to a pair of "
             "users, not to a distance; use pair_rate_bps"

@@ -10,6 +10,7 @@ import numpy as np
 
 from fedcast.data.assignment import Assignment, Ints, assignment_from_owners
 from fedcast.data.dataset import Dataset
+from fedcast.data.own import read_npz
 from fedcast.data.partitions.base import Partition
 from fedcast.errors import DataError
 
@@ -76,18 +77,14 @@ def _from_table(path: Path) -> tuple[Ints, Ints, int]:
     from fedcast.tables import Column, read_table
 
     table = read_table(path, [Column("user", "int", minimum=0), Column("sample", "int", minimum=0)])
-    owners, samples = table.column("user"), table.column("sample")
-    assert owners is not None, "a required column"
-    assert samples is not None, "a required column"
-    return owners, samples, int(owners.max()) + 1
+    return table["user"], table["sample"], int(table["user"].max()) + 1
 
 
 def _from_npz(path: Path) -> tuple[Ints, Ints, int]:
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            samples, offsets = archive["samples"], archive["offsets"]
-    except (KeyError, ValueError, OSError) as error:
-        raise DataError(f"{path}: expected an .npz with arrays samples and offsets ({error})") from None
+    arrays = read_npz(path)
+    if not {"samples", "offsets"} <= arrays.keys():
+        raise DataError(f"{path}: holds {', '.join(arrays) or 'nothing'}; expected arrays samples and offsets")
+    samples, offsets = arrays["samples"], arrays["offsets"]
     whole = samples.dtype.kind in "iu" and offsets.dtype.kind in "iu" and samples.ndim == offsets.ndim == 1
     if not whole or len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != len(samples) or (np.diff(offsets) < 0).any():
         raise DataError(f"{path}: offsets must rise from 0 to the number of samples, both arrays of whole numbers")
@@ -115,7 +112,8 @@ def _check(path: Path, owners: Ints, samples: Ints, num_samples: int) -> None:
 
 def _assign(dataset: Dataset, data: Data, seed: int) -> Assignment:  # noqa: ARG001
     if data.indices_file is None:
-        raise DataError("data.partition = indices, but data.indices_file is not set: name a .json, .csv or .npz file")
+        kinds = ".json, .csv, .parquet or .npz"
+        raise DataError(f"data.partition = indices, but data.indices_file is not set: name a {kinds} file")
     return read_indices(data.indices_file, len(dataset), data.num_users)
 
 

@@ -7,16 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from fedcast.figures.cluster_map import ClusterMap
+from fedcast.figures.palette import colour_place
 from fedcast.report.markup import Markup, empty_tag, join, tag
-from fedcast.report.numbers import quantity
+from fedcast.report.numbers import counted, quantity
 from fedcast.report.svg import WIDTH, Frame, Scale, nice_step, plot
 
 _SIZE, _EDGE = WIDTH, 12.0
 _HEAD, _MEMBER, _ALONE = 7.0, 4.2, 3.2
 _ROOMY = 200
 _SMALLEST = 0.35
-# Clusters take all colours but the first, which is for users alone.
-_COLOURS = 7
 
 
 def map_plot(shown: ClusterMap, tips: Sequence[str]) -> Markup:
@@ -69,7 +68,8 @@ def _users(place: Frame, shown: ClusterMap, tips: Sequence[str], small: float) -
 
 
 def _look(cluster: int) -> str:
-    return "s0" if cluster < 0 else f"s{1 + cluster % _COLOURS}"
+    """All colours but the first, which is for users alone."""
+    return f"s{colour_place(1 + cluster)}"
 
 
 def _scale_bar(place: Frame, extent_km: float) -> Markup:
@@ -84,6 +84,6 @@ def _scale_bar(place: Frame, extent_km: float) -> Markup:
 
 
 def _says(shown: ClusterMap) -> str:
-    heads = int(shown.is_head.sum())
-    alone = int((shown.cluster < 0).sum())
-    return f"Map of {len(shown.users)} users: {heads} heads, {len(shown.users) - heads - alone} members, {alone} alone"
+    users, heads, alone = len(shown.users), int(shown.is_head.sum()), int((shown.cluster < 0).sum())
+    parts = counted(heads, "head"), counted(users - heads - alone, "member"), f"{alone:,} alone"
+    return f"Map of {counted(users, 'user')}: {', '.join(parts)}"

@@ -14,7 +14,7 @@ _EMD_DECIMALS = 3
 
 
 def emd_plot(shown: EmdChange, roles: Sequence[str], mean_before: float, mean_after: float) -> Markup:
-    """A ring before and a dot after sharing, joined, one pair per user; averages as lines."""
+    """A ring before and a dot after sharing, joined, one pair per user; averages as lines, without words in the way."""
     place = _one_column_each(len(shown.users), LARGEST_EMD)
     pairs = []
     middles = place.x([column + 0.5 for column in range(len(shown.users))]).tolist()
@@ -25,11 +25,10 @@ def emd_plot(shown: EmdChange, roles: Sequence[str], mean_before: float, mean_af
         y_axis(place, ticks(0.0, LARGEST_EMD, 4), "EMD"),
         x_axis(place, [], "users, by EMD before sharing"),
         *pairs,
-        level(place, mean_before, f"average before {number(mean_before)}"),
+        level(place, mean_before),
     ]
     if abs(mean_before - mean_after) > 1e-9:
-        name = f"average after {number(mean_after)}"
-        marks.append(tag("g", level(place, mean_after, name, below=True), class_="after-level"))
+        marks.append(tag("g", level(place, mean_after), class_="after-level"))
     says = f"EMD of users before and after sharing; on average {mean_before:.3f} before and {mean_after:.3f} after"
     return plot(place, *marks, name="emd", says=says, data_nearest="x")
 
@@ -71,7 +70,7 @@ def energy_plot(shown: UserEnergy, roles: Sequence[str]) -> Markup:
         *bars,
     ]
     if shown.budget_j is not None:
-        marks.append(level(place, shown.budget_j / scale, f"budget {quantity(shown.budget_j, 'J')}", below=True))
+        marks.append(level(place, shown.budget_j / scale, f"budget {quantity(shown.budget_j, 'J')}", at_end=True))
     says = f"Energy of users in a round, up to {quantity(largest, 'J')}"
     return plot(place, *marks, name="energy", says=says, data_nearest="x")
 

@@ -96,7 +96,8 @@ def _expected(run: StoredRun) -> str:
     if run.plan is None:
         return "nothing was planned"
     plan = run.plan
-    return f"{counted(round(plan.rounds), 'round')}, {quantity(plan.delay.total_s, 's')}"
+    expected = f"{counted(round(plan.rounds), 'round')}, {quantity(plan.delay.total_s, 's')}"
+    return f"{expected} (fit {plan.fit}, form {plan.form})"
 
 
 def _classes(run: StoredRun) -> Markup:
@@ -115,8 +116,10 @@ def _classes(run: StoredRun) -> Markup:
 
 def _emd(run: StoredRun) -> Markup:
     shown, facts = emd_change_of(run), run.facts
-    key = colour_key([("ringed", "before"), ("s1", "after sharing")])
-    note = _evenly(len(shown.users), shown.num_users) + "0: the user's mix of classes is that of all data; 2: disjoint."
+    means = f"before, {number(facts.emd_before)} on average", f"after sharing, {number(facts.emd_after)} on average"
+    key = colour_key(zip(("ringed", "s1"), means, strict=True))
+    note = "Dashed: averages. 0: the user's mix of classes is that of all data; 2: disjoint."
+    note = _evenly(len(shown.users), shown.num_users) + note
     return figure(
         "Distance of each user from the whole",
         key,

@@ -9,7 +9,7 @@ from fedcast.report.markup import Markup, tag
 from fedcast.report.sections.parts import scrolled, table
 from fedcast.report.sections.scenario import COMPARED
 from fedcast.scenario import Scenario
-from fedcast.study.sweep import grid
+from fedcast.study.sweep import combinations
 
 
 def reproduce_section(content: Content) -> Markup:
@@ -40,7 +40,7 @@ def _as_grid(content: Content) -> list[str]:
     """The comparison that these runs come from, if they are all of its runs."""
     rules, methods, algorithms = (_values(content, key) for key in COMPARED[1:])
     seeds = range(content.seeds[0], content.seeds[0] + len(content.seeds))
-    whole = grid(content.scenario, rules, methods, algorithms, seeds)
+    whole = combinations(content.scenario, rules, methods, algorithms, seeds)
     if {_key(scenario) for scenario in whole} != {_key(run.scenario) for run in content.runs}:
         return []
     words = ["fedcast compare scenario.toml --preset default", f"--rules {','.join(rules)}", f"--seeds {len(seeds)}"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedcast.clustering import Clustering, cluster
-from fedcast.data import make_population
+from fedcast.data import class_counts, make_population
 from fedcast.figures.class_dots import ClassDots, class_dots
 from fedcast.figures.output import GRID, INK
 from fedcast.heterogeneity import Ints, average_emd, skew_of
@@ -74,8 +74,7 @@ def _counts_after(world: World, clustering: Clustering) -> Ints:
     people = world.population
     assert people.dataset is not None, "the setting has a dataset"
     held = share_samples(people, clustering, world.scenario.seed).assignment
-    cells = held.owners * people.dataset.num_classes + people.dataset.labels[held.samples]
-    return np.bincount(cells, minlength=people.counts.size).reshape(people.counts.shape)
+    return class_counts(held, people.dataset.labels, people.dataset.num_classes)
 
 
 def _table(counts: Ints, class_names: tuple[str, ...]) -> Columns:

@@ -12,14 +12,9 @@ from fedcast.graph import Graph, build_graph, check, gives_rates, graph_from_edg
 from fedcast.scenario import Geometry, Sidelink, Trust
 from fedcast.trust import closeness
 from fedcast.wireless.geometry import Layout, place_users
+from tests.graph.graphs import as_links
 
 HEADER = "user_a,user_b,rate_bps,closeness\n"
-
-
-def as_links(graph: Graph) -> dict[tuple[int, int], tuple]:
-    rows = np.repeat(np.arange(graph.num_users), graph.degrees)
-    values = zip(graph.rate_bps.tolist(), graph.closeness.tolist(), strict=True)
-    return dict(zip(zip(rows.tolist(), graph.neighbours.tolist(), strict=True), values, strict=True))
 
 
 def from_text(folder, text: str, num_users: int = 4, **thresholds: float) -> Graph:

@@ -1,4 +1,4 @@
-"""The constrained graph against a plain double loop, and its two ways of building against each other."""
+"""Which pairs are linked: against a plain double loop, and the two ways of building against each other."""
 
 from __future__ import annotations
 
@@ -13,32 +13,23 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
 from fedcast import trust as closeness_laws
-from fedcast.errors import DataError, ScenarioError
-from fedcast.graph import Graph, build, build_graph, check, csr, graph_from_edges
-from fedcast.graph.lookup import tabulate
+from fedcast.errors import ScenarioError
+from fedcast.graph import Graph, build, build_graph, check
 from fedcast.scenario import Geometry, Sidelink, Trust
 from fedcast.wireless import sidelink as radio
 from fedcast.wireless.geometry import Layout, place_users
+from tests.graph.graphs import (
+    GENERATORS,
+    GEOMETRY,
+    ONE_FLOAT32_STEP,
+    as_links,
+    assert_same_graph,
+    built,
+    layout_of,
+)
 
-GEOMETRY = Geometry()
-GENERATORS = ("uniform", "community", "contact", "distance")
-MODELS = ("four_state", "los_only", "umi", "uma", "v2x_urban", "macro")
 DRAWN = {"shadowing": "drawn"}
 SAMPLED = {"state_mode": "sampled"}
-ONE_FLOAT32_STEP = 2.0**-23
-
-
-def layout_of(positions: object) -> Layout:
-    places = np.asarray(positions, dtype=np.float64).reshape(-1, 2)
-    return Layout(places, np.zeros((1, 2)), np.zeros(len(places), dtype=np.int64))
-
-
-def built(way: str, layout: Layout, sidelink: Sidelink, trust: Trust, seed: int = 0, block: int = 1 << 16) -> Graph:
-    """The graph by the k-d tree and NumPy, or by the compiled sweep, whatever the number of users."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(build, "COMPILED_FROM_USERS", {"tree": 2**40, "sweep": 0}[way])
-        patch.setattr(build, "_BLOCK_PAIRS", block)
-        return build_graph(layout, sidelink, trust, GEOMETRY, seed)
 
 
 def by_double_loop(layout: Layout, sidelink: Sidelink, trust: Trust, seed: int) -> dict[tuple[int, int], tuple]:
@@ -65,28 +56,12 @@ def by_double_loop(layout: Layout, sidelink: Sidelink, trust: Trust, seed: int) 
     return links
 
 
-def as_links(graph: Graph) -> dict[tuple[int, int], tuple]:
-    rows = np.repeat(np.arange(graph.num_users), graph.degrees)
-    values = zip(graph.rate_bps.tolist(), graph.closeness.tolist(), strict=True)
-    return dict(zip(zip(rows.tolist(), graph.neighbours.tolist(), strict=True), values, strict=True))
-
-
 def assert_same_links(graph: Graph, expected: dict[tuple[int, int], tuple]) -> None:
     found = as_links(graph)
     assert found.keys() == expected.keys()
     assert len(expected) > 0
     for pair, values in expected.items():
         assert found[pair] == pytest.approx(values, rel=ONE_FLOAT32_STEP), pair
-
-
-def assert_same_graph(one: Graph, other: Graph) -> None:
-    """Edge for edge; values to one step of float32."""
-    np.testing.assert_array_equal(one.offsets, other.offsets)
-    np.testing.assert_array_equal(one.neighbours, other.neighbours)
-    np.testing.assert_allclose(one.rate_bps, other.rate_bps, rtol=ONE_FLOAT32_STEP)
-    np.testing.assert_allclose(one.closeness, other.closeness, rtol=ONE_FLOAT32_STEP)
-    for name in ("offsets", "neighbours", "rate_bps", "closeness"):
-        assert getattr(one, name).dtype == getattr(other, name).dtype
 
 
 @pytest.mark.parametrize("way", ["tree", "sweep"])
@@ -116,32 +91,6 @@ def test_blocks_of_pairs_leave_no_trace():
     whole = built("sweep", layout, Sidelink(), Trust())
     parts = built("sweep", layout, Sidelink(), Trust(), block=100)
     assert_same_graph(whole, parts)
-
-
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("radio_options", [{}, {"fading": "ergodic"}, {"state_mode": "mean_rate"}], ids=str)
-def test_rates_are_those_of_the_radio_to_float32(model, radio_options):
-    """Also by lookup, and also where a law has a kink: near `min_distance_m`, at 18 m, at a breakpoint."""
-    sidelink = Sidelink(model=model, min_distance_m=2.7, min_rate_bps=1e6, **radio_options)
-    layout = place_users(3_000, Geometry(layout="cell", cell_radius_m=600.0), seed=3)
-    graph = built("sweep", layout, sidelink, Trust(min_closeness=0.9), seed=3)
-    rows = np.repeat(np.arange(graph.num_users), graph.degrees)
-    offsets = layout.positions_m[rows] - layout.positions_m[graph.neighbours]
-    distance = np.hypot(*offsets.T)
-    assert distance.min() < 2.7
-    expected = radio.rate_bps(distance, sidelink, GEOMETRY)
-    np.testing.assert_allclose(graph.rate_bps, expected, rtol=ONE_FLOAT32_STEP / 2 + 1e-11)
-
-
-def test_closeness_is_that_of_trust_to_float32():
-    layout = place_users(3_000, GEOMETRY, seed=3)
-    for generator in GENERATORS:
-        trust = Trust(generator=generator, min_closeness=0.0)
-        graph = built("sweep", layout, Sidelink(), trust, seed=4)
-        rows = np.repeat(np.arange(graph.num_users), graph.degrees)
-        distance = np.hypot(*(layout.positions_m[rows] - layout.positions_m[graph.neighbours]).T)
-        expected = closeness_laws.closeness(rows, graph.neighbours, trust, 4, distance)
-        np.testing.assert_allclose(graph.closeness, expected, rtol=ONE_FLOAT32_STEP / 2 + 1e-11)
 
 
 @given(
@@ -187,6 +136,16 @@ def test_the_rate_itself_decides_at_the_edge_of_reach(way):
         graph = built(way, layout_of([[0, 0], [distance, 0]]), sidelink, Trust(min_closeness=0.0))
         assert (graph.num_links == 1) is expected
         assert linked is None or expected is linked
+
+
+@pytest.mark.parametrize("way", ["tree", "sweep"])
+@pytest.mark.parametrize("generator", ["uniform", "community", "contact"])
+def test_a_pair_exactly_as_close_as_asked_is_linked(way, generator):
+    """The sweep leaves out draws that cannot meet the threshold, and must not leave out one that just does."""
+    exact = float(closeness_laws.closeness(0, 1, Trust(generator=generator), 0))
+    for threshold, linked in ((exact, 1), (float(np.nextafter(exact, 1)), 0)):
+        trust = Trust(generator=generator, min_closeness=threshold)
+        assert built(way, layout_of([[0, 0], [10, 0]]), Sidelink(), trust).num_links == linked
 
 
 @pytest.mark.parametrize("way", ["tree", "sweep"])
@@ -253,105 +212,3 @@ fedcast.graph.build_graph(layout, Sidelink(), Trust(), Geometry(), 0)
 assert "numba" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-# Rows
-
-
-@given(
-    links=st.sets(st.tuples(st.integers(0, 30), st.integers(0, 30)).filter(lambda pair: pair[0] < pair[1])),
-    blocks=st.integers(1, 4),
-)
-def test_both_ways_to_make_rows_agree(links, blocks):
-    first, second = np.array(sorted(links), dtype=np.int32).reshape(-1, 2).T
-    order = np.random.default_rng(0).permutation(len(first))
-    values = np.arange(len(first), dtype=np.float32)
-    all_links = csr.Links(first[order], second[order], values, values / 1000)
-    parts = [csr.Links(*(array[part::blocks] for array in all_links)) for part in range(blocks)]
-    parts = [csr.Links(*map(np.ascontiguousarray, part)) for part in parts]
-    one, other = (csr.assemble(parts, 31, compiled=compiled) for compiled in (False, True))
-    assert_same_graph(one, other)
-    check(one)
-    assert one.num_links == len(links)
-
-
-def test_rows_longer_than_a_thousand_are_sorted():
-    others = np.random.default_rng(0).permutation(np.arange(1, 4_001)).astype(np.int32)
-    values = others.astype(np.float32)
-    links = csr.Links(np.zeros(4_000, np.int32), others, values, values / 4_000)
-    graph = csr.assemble([links], 4_001, compiled=True)
-    assert graph.neighbours[graph.links_of(0)].tolist() == list(range(1, 4_001))
-    assert graph.rate_bps[graph.links_of(0)].tolist() == list(range(1, 4_001))
-    check(graph)
-
-
-def test_no_blocks_give_no_links():
-    for compiled in (False, True):
-        assert csr.assemble([], 3, compiled=compiled).offsets.tolist() == [0, 0, 0, 0]
-
-
-def broken(**changes: object) -> Graph:
-    sound = graph_from_edges([0, 1, 0], [1, 2, 2], [5.0, 6.0, 7.0], [0.1, 0.2, 0.3], 3)
-    arrays = {name: getattr(sound, name).copy() for name in ("offsets", "neighbours", "rate_bps", "closeness")}
-    for name, change in changes.items():
-        change(arrays[name])
-    return Graph(**arrays)
-
-
-def setter(place: int, value: float):
-    return lambda array: array.__setitem__(place, value)
-
-
-@pytest.mark.parametrize(
-    ("graph", "fault"),
-    [
-        (
-            broken(neighbours=lambda row: row[:2].sort() or row.__setitem__(slice(0, 2), row[1::-1].copy())),
-            "not sorted",
-        ),
-        (broken(neighbours=setter(0, 0)), "itself"),
-        (broken(neighbours=setter(1, 9)), "no user"),
-        (broken(rate_bps=setter(0, 9.0)), "rate that differs"),
-        (broken(closeness=setter(0, 0.9)), "closeness that differs"),
-        (broken(offsets=setter(-1, 7)), "different length"),
-        (Graph(np.array([0, 1, 1]), np.array([1], np.int32), np.ones(1, np.float32), np.ones(1, np.float32)), "other"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_check_finds_every_fault(graph, fault):
-    check(broken())
-    with pytest.raises(DataError, match=fault):
-        check(graph)
-
-
-def test_check_finds_links_below_a_threshold():
-    with pytest.raises(DataError, match="rate below 5.5"):
-        check(broken(), min_rate_bps=5.5)
-    with pytest.raises(DataError, match="closeness outside"):
-        check(broken(), min_closeness=0.15)
-
-
-# Lookup
-
-
-def test_lookup_is_exact_to_float32_on_a_kink_and_outside_its_range():
-    def kinked(values):
-        return 2.0 * (np.maximum(values, 3.3) / 3.3) ** -1.7
-
-    table = tabulate(kinked, highest=1e5)
-    values = np.concatenate([np.geomspace(1e-9, 1e5, 200_001), [3.3, np.nextafter(3.3, 0), 0.0]])
-    np.testing.assert_allclose(table(values), kinked(values), rtol=1e-11)
-
-
-def test_lookup_asks_the_function_seldom():
-    asked = []
-    layout_radius = radio.reach_m(Sidelink(), GEOMETRY)
-
-    def rate(squared):
-        asked.append(len(squared))
-        return radio.rate_bps(np.sqrt(squared), Sidelink(), GEOMETRY)
-
-    table = tabulate(rate, layout_radius**2)
-    asked.clear()
-    table(np.random.default_rng(0).uniform(0, layout_radius**2, 100_000))
-    assert sum(asked) < 1_000
