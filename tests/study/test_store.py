@@ -13,6 +13,7 @@ import pytest
 from fedcast import Scenario, changed, load_scenario, make_world
 from fedcast.errors import FedcastError
 from fedcast.study import store as store_module
+from fedcast.study.facts import facts_of
 from fedcast.study.run import prepare_run, train_scenario
 from fedcast.study.store import do_run, forget_run, is_done, load_run, load_runs, run_folder, run_key
 
@@ -141,6 +142,8 @@ def test_users_left_out_by_the_plan_do_not_train(small):
     assert prepared.shared.assignment.sizes[left_out].sum() == 0
     assert (prepared.shared.assignment.sizes[~left_out] > 0).all()
     assert np.isfinite(prepared.clock.round_s)
+    facts, plan = facts_of(prepared), prepared.plan
+    assert (facts.emd_before, facts.emd_after, facts.shift) == (plan.emd_before, plan.emd_after, plan.shift)
 
 
 def test_a_fixed_ratio_trains_where_the_fit_does_not_reach(small):

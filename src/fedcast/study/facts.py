@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fedcast.allocation.problem import part_of
 from fedcast.clustering.explain import HeadRow, explain
 from fedcast.data import class_counts
 from fedcast.heterogeneity import average_emd, average_js, average_kl, mixture_shift
@@ -79,9 +80,10 @@ class Facts:
 
 
 def facts_of(run: PreparedRun) -> Facts:
-    """The numbers of a prepared run."""
-    clustering, ledger, skew, cost = run.clustering, run.shared.ledger, run.world.skew, run.cost
-    after, weighting = clustering.after, run.world.scenario.clustering.weighting
+    """The numbers of a prepared run; averages are over those who train."""
+    clustering, ledger, cost = run.clustering, run.shared.ledger, run.cost
+    skew, after = (part_of(some, run.trained) for some in (run.world.skew, clustering.after))
+    weighting = run.world.scenario.clustering.weighting
     download_s, compute_s, upload_s = cost.round.phases_s
     broadcast = 0 if clustering.broadcast is None else int(clustering.broadcast.volume)
     return Facts(
