@@ -198,7 +198,7 @@ def test_commands_make_the_same_runs_again(tmp_path):
     """The scenario as printed, read as the command reads it, leads to the folder of the run."""
     runs = [made_run(rule, seed, FAST) for rule in ("none", "daca") for seed in (3, 4)]
     content = content_of(*runs)
-    assert commands(content) == ["fedcast compare scenario.toml --preset default --rules none,daca --seeds 2"]
+    assert commands(content) == ["fedcast compare scenario.toml --rules none,daca --seeds 2"]
     lines = commands(content_of(*runs[1:]))
     assert lines[0] == "fedcast train scenario.toml --out runs --set seed=4 --set clustering.rule=none"
     assert lines[-1] == "fedcast report runs"

@@ -208,6 +208,15 @@ def test_interrupted_runs_leave_checkpoints_and_are_gone_on_with(small, tmp_path
         assert len(stopped) == 2
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_who_listens_may_fail(scenarios, tmp_path, workers):
+    def stumble(*_):
+        raise RuntimeError("stumbled")
+
+    with pytest.raises(RuntimeError, match="stumbled"):
+        sweep(scenarios, tmp_path, workers=workers, progress=stumble)
+
+
 def test_a_killed_worker_is_not_called_a_bug(small, tmp_path):
     """As the kernel does when memory runs out."""
     slow = grid(changed(small, {"training.rounds": 100_000}), ["none"], seeds=[0, 1])

@@ -150,7 +150,7 @@ def test_a_round_without_anybody_changes_nothing():
 @pytest.mark.parametrize("engine", ["loop", "stacked"])
 def test_divergence_names_round_and_user(engine):
     with pytest.raises(FedcastError, match=r"diverged in round \d+ at user \d.*lower training.learning_rate"):
-        run(engine=engine, learning_rate=1e200, rounds=30)
+        run(engine=engine, learning_rate=1e15, weight_decay=1e15, rounds=30)
 
 
 def test_resume_gives_the_same_bytes(tmp_path):
@@ -292,8 +292,6 @@ def test_rounds_to_a_target():
     history = history_of(0.1, 0.5, 0.92, 0.7, 0.91, 0.92, 0.93)
     assert history.rounds_to(0.9) == 2
     assert history.rounds_to(0.99) is None
-    assert history.smoothed_rounds_to(0.9, window=3) == 6
-    assert history.smoothed_rounds_to(0.99) is None
 
 
 def test_cuda_without_a_gpu_is_refused():

@@ -46,13 +46,11 @@ class Form:
         parameters: names of the entries of a parameter vector.
         curve: (betas[S, P], skew, shift) to the curve there; no check that the betas are good there.
         rises: (betas[S, P], up_to) to bool[S]: T is positive, finite and not falling on [0, up_to].
-        formula: for people.
     """
 
     parameters: tuple[str, ...]
     curve: Callable[[Floats, float, float], Curve]
     rises: Callable[[Floats, float], NDArray[np.bool_]]
-    formula: str
 
 
 def _inverse(denominator: Floats, slope: Floats, curvature: Floats) -> Curve:
@@ -118,7 +116,7 @@ def _extended_rises(betas: Floats, up_to: float) -> NDArray[np.bool_]:  # noqa: 
 
 
 FORMS: dict[FormName, Form] = {
-    "paper": Form(("beta1", "beta2", "beta3"), paper_curve, _paper_rises, "1/(beta1 D^2 + beta2 D + beta3)"),
-    "theory": Form(("beta", "scale"), theory_curve, _theory_rises, "scale/(beta - D^2)"),
-    "extended": Form(("b0", "b1", "b2"), extended_curve, _extended_rises, "exp(b0 + b1 D + b2 shift)"),
+    "paper": Form(("beta1", "beta2", "beta3"), paper_curve, _paper_rises),
+    "theory": Form(("beta", "scale"), theory_curve, _theory_rises),
+    "extended": Form(("b0", "b1", "b2"), extended_curve, _extended_rises),
 }

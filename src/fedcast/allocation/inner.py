@@ -13,9 +13,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from fedcast.errors import FedcastError
 from fedcast.heterogeneity import Floats
 
 # From this many clusters the compiled loop is used, which first has to be compiled or read from the cache. Every head
@@ -107,23 +105,3 @@ def upper_prices(
         shared = float((pull * rate)[both].sum())
         prices[both] *= 1 - min(max(left / shared, 0.0), 1.0) if shared > 0 else 1.0
     return prices
-
-
-def check_inner(weight: float, rate: ArrayLike, linear: ArrayLike, curvature: ArrayLike, upper: ArrayLike) -> None:
-    """Refuse an inner problem that has no minimum or no sense; the solvers themselves do not look.
-
-    Example:
-        >>> check_inner(1.0, [1.0], [0.0], [1.0], [1.0])
-    """
-    arrays = {"rate": rate, "linear": linear, "curvature": curvature, "upper": upper}
-    least = {"rate": np.nextafter(0.0, 1.0), "linear": -np.inf, "curvature": 0.0, "upper": 0.0}
-    if not weight >= 0 or not np.isfinite(weight):
-        raise FedcastError(f"inner problem: weight is {weight}, expected a finite number that is not negative")
-    for name, values in arrays.items():
-        column = np.asarray(values, dtype=np.float64)
-        bad = np.flatnonzero(~(np.isfinite(column) & (column >= least[name])))
-        if len(bad):
-            words = {"rate": ", above 0", "linear": ""}.get(name, ", not negative")
-            raise FedcastError(
-                f"inner problem: {name} of cluster {bad[0]} is {column[bad[0]]}, expected a finite number{words}"
-            )

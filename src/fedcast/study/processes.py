@@ -120,13 +120,19 @@ def _refuse_names_of_the_parent(scenario: Scenario) -> None:
 
 @contextmanager
 def _listening(reader: Connection, say: Progress) -> Iterator[None]:
-    """Pass on what workers say, until the end."""
+    """Pass on what workers say, until the end; if that fails, listen on, lest they wait for us, and raise it then."""
     ended = threading.Event()
+    failures: list[BaseException] = []
 
     def listen() -> None:
         while reader.poll(0 if ended.is_set() else _LISTENING_S) or not ended.is_set():
             if reader.poll():
-                say(*reader.recv())
+                said = reader.recv()
+                try:
+                    if not failures:
+                        say(*said)
+                except BaseException as error:
+                    failures.append(error)
 
     thread = threading.Thread(target=listen, daemon=True)
     thread.start()
@@ -135,3 +141,5 @@ def _listening(reader: Connection, say: Progress) -> Iterator[None]:
     finally:
         ended.set()
         thread.join()
+    if failures:
+        raise failures[0]

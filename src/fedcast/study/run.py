@@ -51,15 +51,15 @@ class PreparedRun:
         user_s[trained] = cost.round.broadcast_s + cost.round.compute_s + cost.round.span_s
         user_j[trained] = cost.round.energy_j
         return Clock(
-            cost.sharing_s,
-            cost.round.round_s,
-            cost.sharing_j,
-            cost.round_j,
-            cost.sharing_bytes,
-            cost.round_bytes,
-            tuple(user_s.tolist()),
-            tuple(user_j.tolist()),
-            cost.round.uploaded_bytes / int(trained.sum()),
+            sharing_s=cost.sharing_s,
+            round_s=cost.round.round_s,
+            sharing_j=cost.sharing_j,
+            round_j=cost.round_j,
+            sharing_bytes=cost.sharing_bytes,
+            round_bytes=cost.round_bytes,
+            user_s=tuple(user_s.tolist()),
+            user_j=tuple(user_j.tolist()),
+            upload_bytes=cost.round.uploaded_bytes / int(trained.sum()),
         )
 
     @property

@@ -76,14 +76,6 @@ class History:
         """
         return next((record.round for record in self.records if record.accuracy >= accuracy), None)
 
-    def smoothed_rounds_to(self, accuracy: float, window: int = 5) -> int | None:
-        """First round at which the mean accuracy of the last `window` rounds meets the target."""
-        for end in range(window, len(self.records) + 1):
-            part = self.records[end - window : end]
-            if sum(record.accuracy for record in part) / window >= accuracy:
-                return part[-1].round
-        return None
-
     def to_json(self) -> str:
         """All records as JSON."""
         return json.dumps({"version": _VERSION, "records": [asdict(record) for record in self.records]}, indent=1)
