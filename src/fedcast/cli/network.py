@@ -103,5 +103,4 @@ def _infeasible(report: Feasibility) -> list[str]:
     lines += [f"  {report.explain(int(user))}" for user in users[:_LISTED]]
     if len(users) > _LISTED:
         lines.append(f"  … and {len(users) - _LISTED:,} more")
-    enough = report.smallest_budget_j.max()
-    return [*lines, f"devices.energy_budget_j = {enough:.3g} would do for all"]
+    return [*lines, f"devices.energy_budget_j = {report.enough_j:g} would do for all"]

@@ -87,17 +87,16 @@ def _write(made: SharingPlan, json: Path | None, table: Path | None) -> list[str
 
 
 def _rows(made: SharingPlan) -> dict[str, Any]:
-    """One row per user; a head that sends nothing is none."""
+    """One row per user."""
     import numpy as np
 
-    received = np.where(made.head_of >= 0, made.shared[made.head_of], 0)
-    sends = np.isin(np.arange(made.num_users), made.head_of[received > 0])
+    users, led = np.arange(made.num_users), made.head_of >= 0
     return {
-        "user": np.arange(made.num_users),
-        "role": np.select([sends, received > 0], ["head", "member"], "alone"),
-        "head": [int(head) if volume else None for head, volume in zip(made.head_of, received, strict=True)],
-        "shared_samples": np.where(sends, made.shared, 0),
-        "received_samples": received,
+        "user": users,
+        "role": np.select([np.isin(users, made.heads), led], ["head", "member"], "alone"),
+        "head": [int(head) if head >= 0 else None for head in made.head_of],
+        "shared_samples": made.shared,
+        "received_samples": np.where(led, made.shared[made.head_of], 0),
         "frequency_hz": made.frequency_hz,
         "energy_j": made.energy_j,
         "trained": made.trained,

@@ -18,12 +18,11 @@ _LISTED = 10
 
 def show_plan(console: Console, made: SharingPlan, world: World) -> None:
     """What is shared, what comes of it, the largest clusters, and delay against leakage."""
-    received = np.where(made.head_of >= 0, made.shared[made.head_of], 0)
-    sizes = np.bincount(made.head_of[received > 0], minlength=made.num_users)
-    heads = np.flatnonzero(sizes)
+    heads, led = made.heads, made.head_of[made.head_of >= 0]
+    sizes = np.bincount(led, minlength=made.num_users)
     console.print(
         f"{made.scenario.clustering.rule}: {_counted(len(heads), 'head')} share{'s' if len(heads) == 1 else ''} with "
-        f"{int((received > 0).sum()):,} of {_counted(made.num_users, 'user')}, "
+        f"{len(led):,} of {_counted(made.num_users, 'user')}, "
         f"{_counted(int(made.shared[heads].sum()), 'sample')} in all, average sharing ratio "
         f"{made.average_sharing_ratio:.3f}",
         style="bold",
@@ -117,7 +116,8 @@ def _fit(made: SharingPlan) -> str:
 
     source, planned = load_fit(made.fit).dataset, made.scenario.data.dataset
     foreign = "" if source == planned else f", made on {source}: for your own data see `fedcast fit-rounds`"
-    return f"fit {made.fit}, form {made.scenario.rounds.form}{foreign}"
+    measure = "" if made.measure == "emd" else f" of {made.measure.upper()}"
+    return f"fit {made.fit}, form {made.form}{measure}{foreign}"
 
 
 def _counted(count: int, one: str, many: str | None = None) -> str:

@@ -23,7 +23,7 @@ def assumptions(world: World) -> list[str]:
         (
             scenario.geometry.positions_file is None and _places_matter(world),
             f"places of users and base stations, drawn with seed {scenario.seed}",
-            "--positions, or rates of your own in --links and --devices",
+            "--positions, or rates or SNR of your own in --links and --devices",
         ),
         (scenario.trust.links_file is None, f"links and closeness, drawn with seed {scenario.seed}", "--links"),
         (
