@@ -53,29 +53,31 @@ def test_full_batches_and_one_epoch_of_fedavg_is_central_gradient_descent():
     assert_same(outcome.weights, weights)
 
 
-def test_scaffold_of_unequal_users():
-    """Option II, the server's variate weighted as the server's model is."""
+@pytest.mark.parametrize("dropped", [set(), {(1, 0), (2, 1), (2, 3), (4, 2)}])
+def test_scaffold_of_unequal_users(dropped):
+    """Option II, the server's variate weighted as the server's model is; who is absent keeps its own."""
     world = federation(sizes=[12, 5, 8, 20, 3, 0])
-    outcome = run(world, batch_size=100, local_epochs=2, rounds=4, algorithm="scaffold")
+    outcome = run(world, batch_size=100, local_epochs=2, rounds=4, algorithm="scaffold", dropped=dropped)
     model, names, server = start()
     shares = world.users.sizes / world.users.sizes.sum()
     zeros = [torch.zeros_like(weight) for weight in server]
     common, own = zeros, {int(user): zeros for user in np.flatnonzero(shares)}
-    for _ in range(4):
-        local = {}
-        for user in own:
+    for number in (1, 2, 3, 4):
+        present = [user for user in own if (number, user) not in dropped]
+        local, new = {}, {}
+        for user in present:
             weights = server
             for _ in range(2):
                 slopes = gradient(world, world.users.of(user), model, names, weights)
                 steps = zip(weights, slopes, own[user], common, strict=True)
                 weights = [w - 0.1 * (g - c_k + c) for w, g, c_k, c in steps]
             local[user] = weights
-        for user in own:
-            parts = zip(own[user], common, server, local[user], strict=True)
-            own[user] = [c_k - c + (w - w_k) / (2 * 0.1) for c_k, c, w, w_k in parts]
-        server, common = (
-            [sum(shares[user] * each[user][i] for user in own) for i in range(len(server))] for each in (local, own)
-        )
+            parts = zip(own[user], common, server, weights, strict=True)
+            new[user] = [c_k - c + (w - w_k) / (2 * 0.1) for c_k, c, w, w_k in parts]
+        there = shares[present].sum()
+        server = [sum(shares[u] / there * local[u][i] for u in present) for i in range(len(server))]
+        common = [c + sum(shares[u] * (new[u][i] - own[u][i]) for u in present) for i, c in enumerate(common)]
+        own |= new
     assert_same(outcome.weights, server, atol=1e-11)
 
 

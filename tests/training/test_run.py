@@ -15,6 +15,7 @@ import torch.nn.functional as F
 
 from fedcast.errors import FedcastError
 from fedcast.training import Clock, History, Record, build_model, load_history, train
+from fedcast.training.evaluate import user_accuracies
 from fedcast.training.participation import participants
 from tests.training.conftest import federation, run, settings
 
@@ -87,6 +88,12 @@ def test_scores_against_a_plain_evaluation():
     own = np.sort([by_class @ mix for mix, size in zip(world.distributions, world.own_sizes, strict=True) if size])
     assert last.user_accuracy == pytest.approx(own.mean())
     assert last.worst_accuracy == pytest.approx(own[0])
+
+
+def test_the_worst_tenth_of_twenty_users_are_two():
+    mixes = np.eye(20)
+    mean, worst = user_accuracies(np.arange(20) / 20, mixes, np.ones(20, dtype=np.int64))
+    assert (mean, worst) == (pytest.approx(0.475), pytest.approx(0.025))
 
 
 def test_a_noisy_test_set_is_scored_beside_the_clean_one():
