@@ -309,3 +309,20 @@ def test_whole_volumes_stay_whole_when_clusters_are_made_again(monkeypatch):
     for volume in range(1, 50):
         planner._unseen([np.full(len(sizes), volume) / sizes], set())
         assert (offered[-1] == volume).all()
+
+
+def test_an_older_plan_is_carried_as_far_as_its_heads_still_can():
+    planner = make._Planner(make_world(scenario("clustering.rule=daca")))
+    plan = make_plan(planner.world.scenario, world=planner.world, with_curve=False)
+    shrunken, unwilling, same = plan.heads[:3]
+    problem = planner.problem
+    sizes, volumes = problem.skew.sizes.copy(), problem.volumes.copy()
+    sizes[shrunken] = volumes[shrunken] = plan.shared[shrunken] / 2
+    volumes[unwilling] = 0
+    changed = replace(problem, skew=replace(problem.skew, sizes=sizes), volumes=volumes)
+    ratios = make._carried_ratios(changed, plan)
+    assert (ratios[shrunken], ratios[unwilling]) == (1.0, 0.0)
+    assert ratios[same] == plan.shared[same] / sizes[same]
+    carried = make._carried_clustering(changed, plan)
+    assert unwilling not in carried.heads
+    assert (carried.head_of[plan.head_of == same] == same).all()

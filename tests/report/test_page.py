@@ -294,6 +294,14 @@ def test_a_target_of_a_scenario_is_that_of_the_page(real_runs):
     assert not content.best.reached
 
 
+def test_the_best_meets_the_target_on_most_of_its_own_seeds():
+    """DACA is sooner where it gets there, on two of three seeds; blend gets there on both of its two."""
+    fast, slow, never = [0.1, 0.6, 0.6], [0.1, 0.2, 0.6], [0.1, 0.2, 0.3]
+    daca = [made_run("daca", seed, course) for seed, course in enumerate((fast, fast, never))]
+    blend = [made_run("blend", seed, slow) for seed in (0, 1)]
+    assert content_of(*daca, *blend).best.strategy.rule == "blend"
+
+
 def test_members_of_a_head_that_shares_nothing_gained_nothing():
     run = made_run("daca", 0, FAST)
     run.tables["users"]["received"] = [0.0] * 6

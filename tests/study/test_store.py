@@ -16,6 +16,7 @@ from fedcast.study import store as store_module
 from fedcast.study.facts import facts_of
 from fedcast.study.run import prepare_run, train_scenario
 from fedcast.study.store import do_run, forget_run, is_done, load_run, load_runs, run_folder, run_key
+from fedcast.training.models import mlp
 
 
 @pytest.fixture(scope="module")
@@ -144,6 +145,15 @@ def test_users_left_out_by_the_plan_do_not_train(small):
     assert np.isfinite(prepared.clock.round_s)
     facts, plan = facts_of(prepared), prepared.plan
     assert (facts.emd_before, facts.emd_after, facts.shift) == (plan.emd_before, plan.emd_after, plan.shift)
+    # A user uploads 32 bits for each weight, however many others do not train.
+    assert prepared.clock.upload_bytes == pytest.approx(4 * sum(w.numel() for w in mlp((1, 8, 8), 10).parameters()))
+
+
+def test_what_the_server_sends_is_counted(small):
+    prepared = prepare_run(changed(small, {"clustering.rule": "central"}))
+    facts, volume = facts_of(prepared), int(prepared.clustering.broadcast.volume)
+    assert volume > 0
+    assert (facts.sent_samples, facts.received_samples, facts.distinct_samples) == (volume, 20 * volume, volume)
 
 
 def test_a_fixed_ratio_trains_where_the_fit_does_not_reach(small):
