@@ -18,35 +18,34 @@ def aggregation_weights(own_sizes: Ints, shared_sizes: Ints, kind: str) -> NDArr
 
 
 class Aggregate:
-    """The running sum over blocks: average change, loss, drift and control variates."""
+    """The running sum over blocks: average change, loss, drift, and what FedNova and SCAFFOLD need besides."""
 
-    def __init__(self, like: Tensors, weight: float) -> None:
+    def __init__(self, like: Tensors, weight: float, algorithm: str) -> None:
         self.weight = weight
         self.mean = [torch.zeros_like(tensor) for tensor in like]
-        self.per_step = [torch.zeros_like(tensor) for tensor in like]
-        self.control = [torch.zeros_like(tensor) for tensor in like]
+        self.per_step = [torch.zeros_like(tensor) for tensor in like] if algorithm == "fednova" else []
+        self.control = [torch.zeros_like(tensor) for tensor in like] if algorithm == "scaffold" else []
         self.squares = torch.zeros((), dtype=torch.float64, device=like[0].device)
         self.effective_steps = torch.zeros((), dtype=torch.float64, device=like[0].device)
         self.loss = torch.zeros((), dtype=torch.float64, device=like[0].device)
         self.steps = 0
 
-    def add(self, block: BlockResult, share: Tensor, effective: Tensor | None) -> None:
-        """Add a block, each user with its share; FedNova also needs the change per effective step."""
+    def add(self, block: BlockResult, share: Tensor, effective: Tensor) -> None:
+        """Add a block, each user with its share and its effective steps, by which FedNova divides its change."""
         for position, moved in enumerate(block.change):
             self.mean[position] += torch.tensordot(share.to(moved.dtype), moved, dims=1)
             self.squares += (
                 share * torch.linalg.vector_norm(moved.reshape(len(moved), -1), dim=1).double().square()
             ).sum()
-            if effective is not None:
+            if self.per_step:
                 self.per_step[position] += torch.tensordot((share / effective).to(moved.dtype), moved, dims=1)
-        if effective is not None:
-            self.effective_steps += (share * effective).sum()
+        self.effective_steps += (share * effective).sum()
         self.loss += block.losses.sum()
         self.steps += int(block.steps.sum())
 
-    def change(self, algorithm: str) -> Tensors:
+    def change(self) -> Tensors:
         """How the server's weights should move: the mean, or FedNova's mean per step times the mean of steps."""
-        if algorithm != "fednova":
+        if not self.per_step:
             return self.mean
         return [moved * self.effective_steps.to(moved.dtype) for moved in self.per_step]
 

@@ -234,15 +234,15 @@ class _Run:
             return None, None
         rate = self.training.learning_rate * self.training.learning_rate_decay ** (number - 1)
         current = Round(number, state.weights, rate, state.control, controls)
-        total = Aggregate(state.weights, self.user_weights[users].sum())
+        total = Aggregate(state.weights, self.user_weights[users].sum(), self.training.algorithm)
         drawn = int(stream_key(self.seed, f"model/{number}"))
         torch.default_generator.manual_seed(drawn)
         if self.device.type == "cuda":
             torch.cuda.manual_seed(drawn)
         self._add_changes(users, current, state, total)
-        for control, moved in zip(state.control, total.control, strict=False):
+        for control, moved in zip(state.control, total.control, strict=True):
             control.add_(moved)
-        server_step(self.training, state, total.change(self.training.algorithm))
+        server_step(self.training, state, total.change())
         return float(total.loss) / total.steps, total.drift()
 
     def _add_changes(self, users: Ints, current: Round, state: ServerState, total: Aggregate) -> None:
@@ -251,7 +251,7 @@ class _Run:
             share = torch.from_numpy(self.user_weights[block.users] / total.weight).to(self.device)
             steps = torch.from_numpy(block.steps).to(self.device, torch.float64)
             effective = normalised_steps(steps, self.training.momentum)
-            total.add(block, share, effective if self.training.algorithm == "fednova" else None)
+            total.add(block, share, effective)
             if current.user_controls:
                 self._update_controls(block, current, effective, state, total)
 
