@@ -125,8 +125,11 @@ def test_the_plan_is_kept_when_the_reader_of_the_screen_goes_away(tables, tmp_pa
 
 def test_an_interrupted_plan_promises_nothing(tmp_path):
     words = ["plan", "--set", "data.dataset=synthetic", "--set", "data.num_users=3000"]
-    code = "import sys, fedcast.cli.app as a, fedcast.world as w; w.make_world = lambda *_: (print('here', flush=True)"
-    code += ", __import__('time').sleep(60)); sys.exit(a.run(sys.argv[1:]))"
+    # What starts the tests may have told its children to ignore Ctrl-C.
+    code = "import signal, sys, time; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    code += "import fedcast.cli.app as a, fedcast.world as w\n"
+    code += "w.make_world = lambda *_: (print('here', flush=True), time.sleep(60))\n"
+    code += "sys.exit(a.run(sys.argv[1:]))"
     process = subprocess.Popen(
         [sys.executable, "-c", code, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
