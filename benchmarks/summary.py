@@ -15,7 +15,7 @@ pfl-research and Flower (`benchmarks/training.py --pfl PYTHON --flower PYTHON`).
 `benchmarks/elsewhere.md`.
 
 A round of W3 takes us 7 ms, of which two fifths are matrix products and most of the rest is calls of Python: such times
-vary by a tenth from run to run. Five runs found 42 to 45 times the loop (aim 40), 44 to 48 times pfl-research (aim 45)
+vary by a tenth from run to run. Six runs found 41 to 45 times the loop (aim 40), 44 to 48 times pfl-research (aim 45)
 and 90 to 109 times Flower (aim 100, which it met while Flower had one core; with all cores it is a little short).
 
 | figure | value | unit | how |
