@@ -21,6 +21,21 @@ def data_dir() -> Path:
 
 
 @pytest.fixture
+def no_kernel_cache(monkeypatch) -> None:
+    """As if numba found no folder to keep machine code in."""
+    import numba
+
+    real = numba.njit
+
+    def read_only(function=None, **options):
+        if options.get("cache"):
+            raise RuntimeError("cannot cache function: no locator available")
+        return real(function, **options)
+
+    monkeypatch.setattr(numba, "njit", read_only)
+
+
+@pytest.fixture
 def empty_cache(tmp_path, monkeypatch) -> Path:
     """No data folder, an empty cache, and no network."""
     monkeypatch.delenv("FEDCAST_DATA", raising=False)

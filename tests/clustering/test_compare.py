@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from scipy.spatial.distance import jensenshannon
 
 from fedcast.clustering import RULES, cluster, compare
+from fedcast.clustering.compare import _gap
 from fedcast.clustering.worlds import disc_problem, path_problem
 from fedcast.errors import FedcastError
 from tests.clustering.naive import average_emd_of
@@ -60,6 +62,14 @@ def test_gaps_compare_like_with_like():
                 assert row.gap_exact
     assert rows["central"].gap is None
     assert rows["gain"].gap < rows["daca"].gap < rows["none"].gap  # type: ignore[operator]
+
+
+def test_a_bound_of_nothing_gives_no_gap():
+    """Infinity is no number of JSON."""
+    best = cluster(replace(PROBLEM, settings=PROBLEM.settings.model_copy(update={"rule": "exact"})))
+    assert best.proof is not None
+    unproven = replace(best, proof=replace(best.proof, bound=0.0, optimal=False))
+    assert _gap(best, unproven) == (None, False)
 
 
 def test_without_a_time_limit_there_are_no_gaps_unless_exact_is_asked_for():

@@ -51,17 +51,8 @@ def test_breadth_first_visits_everybody_once_and_neighbours_soon():
     assert sorted(_visiting_order(graph).tolist()) == list(range(300))
 
 
+@pytest.mark.usefixtures("no_kernel_cache")
 def test_without_a_folder_to_write_to_kernels_are_compiled_all_the_same(monkeypatch):
-    import numba
-
-    real = numba.njit
-
-    def read_only(function=None, **options):
-        if options.get("cache"):
-            raise RuntimeError("cannot cache function: no locator available")
-        return real(function, **options)
-
-    monkeypatch.setattr(numba, "njit", read_only)
     kernels._compiled_module.cache_clear()
     monkeypatch.setattr(kernels, "INTERPRETED_STEPS", -1)
     compiled = cluster(disc_problem(30, 500, seed=3))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given
@@ -102,15 +101,8 @@ def test_rows_longer_than_a_thousand_are_sorted():
     check(graph)
 
 
-def test_without_a_folder_to_write_to_kernels_are_compiled_all_the_same(monkeypatch):
-    real = numba.njit
-
-    def read_only(function=None, **options):
-        if options.get("cache"):
-            raise RuntimeError("cannot cache function: no locator available")
-        return real(function, **options)
-
-    monkeypatch.setattr(numba, "njit", read_only)
+@pytest.mark.usefixtures("no_kernel_cache")
+def test_without_a_folder_to_write_to_kernels_are_compiled_all_the_same():
     spec = importlib.util.find_spec("fedcast.graph.kernels")
     anew = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(anew)

@@ -77,7 +77,7 @@ def _names(rules: str | None, explain: str | None, scenario: Scenario) -> list[s
     names = [name for name in RULES if name != "exact" and not (name == "random" and too_few)]
     if rules is not None:
         names = words("--rules", rules)
-    for name in (explain, own if rules is None else names[0]):
+    for name in (explain, own if rules is None else None):
         if name is not None and name not in names:
             names.append(name)
     for name in names:
@@ -139,4 +139,4 @@ def _to_json(rows: list[Comparison], shown: Clustering) -> str:
     from fedcast.clustering import explain
 
     content = {"comparison": [row.as_dict() for row in rows], "explanation": explain(shown).as_dict()}
-    return json.dumps(content, indent=1) + "\n"
+    return json.dumps(content, indent=1, allow_nan=False) + "\n"

@@ -142,4 +142,5 @@ def _gap(clustering: Clustering, best: Clustering | None) -> tuple[float | None,
     if best is None or best.proof is None or not _comparable(clustering):
         return None, None
     value = average_emd(clustering.problem.skew, clustering.after, clustering.problem.weighting)
-    return replace(best.proof, value=value).gap, best.proof.optimal
+    gap = replace(best.proof, value=value).gap
+    return (gap if np.isfinite(gap) else None), best.proof.optimal
