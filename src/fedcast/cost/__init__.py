@@ -11,7 +11,7 @@ from __future__ import annotations
 from fedcast.cost.computing import best_frequency_hz, compute_energy_j, compute_s, fastest_compute_s
 from fedcast.cost.devices import DeviceTable, device_columns, device_table
 from fedcast.cost.feasibility import Feasibility, feasibility
-from fedcast.cost.fleet import Fleet, fleet_of, model_bits
+from fedcast.cost.fleet import Fleet, fleet_of, model_bits, model_name
 from fedcast.cost.rounds import RoundCost, round_cost, task_s
 from fedcast.wireless.multicast import SharingCost, sharing_cost
 
@@ -30,6 +30,7 @@ __all__ = [
     "feasibility",
     "fleet_of",
     "model_bits",
+    "model_name",
     "round_cost",
     "sharing_cost",
     "task_s",

@@ -16,6 +16,12 @@ from fedcast.wireless.units import Floats
 from fedcast.wireless.uplink import initial_upload_s
 
 
+def model_name(scenario: Scenario) -> str:
+    """The model that a scenario trains; auto is the usual one of its dataset."""
+    name = scenario.training.model
+    return MODEL_OF_DATASET.get(scenario.data.dataset, USUAL_MODEL) if name == "auto" else name
+
+
 def model_bits(scenario: Scenario) -> float:
     """Bits of one model on the air: weights x bits per weight; SCAFFOLD sends as many control variates along.
 
@@ -23,10 +29,7 @@ def model_bits(scenario: Scenario) -> float:
         >>> model_bits(Scenario())
         60736.0
     """
-    training = scenario.training
-    name = training.model
-    if name == "auto":
-        name = MODEL_OF_DATASET.get(scenario.data.dataset, USUAL_MODEL)
+    training, name = scenario.training, model_name(scenario)
     known = WEIGHTS_OF_MODEL if training.model_file is None else {}
     weights = training.model_weights or known.get(name)
     if weights is None and training.model_file is not None:

@@ -12,12 +12,13 @@ from pathlib import Path
 
 import numpy as np
 
+from fedcast.cost import model_name
 from fedcast.data import Dataset, load_dataset
 from fedcast.data.population import find_partition
 from fedcast.errors import FedcastError
 from fedcast.heterogeneity import skew_of
 from fedcast.scenario import Data, Scenario, load_scenario
-from fedcast.study.run import PreparedRun, dropouts, model_name
+from fedcast.study.run import PreparedRun, dropouts
 from fedcast.study.store import finish_run, is_done, locked, prepare_folder
 from fedcast.training import load_history
 from fedcast.training.pack_files import PackedRun, write_dataset, write_runs

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from torch import nn
 
 from fedcast.clustering import Clustering, cluster
-from fedcast.cost import feasibility
+from fedcast.cost import feasibility, model_name
 from fedcast.data import Dataset
 from fedcast.data.assignment import Assignment, assignment_from_owners
 from fedcast.errors import FedcastError, OutsideFitError
 from fedcast.heterogeneity import skew_of
 from fedcast.plan import SharingPlan, clustering_of, make_plan
 from fedcast.scenario import Scenario
-from fedcast.scenario.sections import MODEL_OF_DATASET, USUAL_MODEL, WEIGHTS_OF_MODEL
+from fedcast.scenario.sections import WEIGHTS_OF_MODEL
 from fedcast.sharing import Ledger, Shared, share_samples
 from fedcast.tables import Column, read_table
 from fedcast.training import Clock, Federation, History, Outcome, Record, build_model, check_model, train
@@ -214,12 +214,6 @@ def train_prepared(
         dropped=dropouts(scenario),
     )
     return TrainedRun(prepared, outcome)
-
-
-def model_name(scenario: Scenario) -> str:
-    """The model that a scenario trains; auto is the usual one of its dataset."""
-    name = scenario.training.model
-    return MODEL_OF_DATASET.get(scenario.data.dataset, USUAL_MODEL) if name == "auto" else name
 
 
 def _named_model(scenario: Scenario, dataset: Dataset) -> nn.Module:
