@@ -1,0 +1,126 @@
+"""What is wrong with a scenario, said so that it can be put right: where, what was found, what would do instead."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from pydantic import ValidationError
+
+from fedcast.scenario.describe import accepted, field_at, is_section, unit_of
+from fedcast.scenario.sections import Scenario, Section
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that is wrong: where, what was found, and what would be accepted."""
+
+    path: str
+    message: str
+    line: int | None = None
+
+    def __str__(self) -> str:
+        where = f"line {self.line}: " if self.line else ""
+        return f"{where}{self.path}: {self.message}" if self.path else f"{where}{self.message}"
+
+
+def faults_of(error: ValidationError, text: str) -> list[Fault]:
+    """What pydantic refuses, each fault once, with its line in the TOML text."""
+    lines = _lines_of_keys(text)
+    found = dict.fromkeys(_fault(detail) for detail in error.errors(include_url=False))
+    return [Fault(fault.path, fault.message, lines.get(fault.path)) for fault in found]
+
+
+def _fault(detail: Mapping[str, Any]) -> Fault:
+    location = [str(part) for part in detail["loc"]]
+    keys = location[:2]
+    path = ".".join(keys)
+    if detail["type"] == "extra_forbidden":
+        return Fault(path, _unknown_key(location))
+    message = str(detail.get("ctx", {}).get("error", "")) if detail["type"] == "value_error" else ""
+    field = field_at(keys)
+    if field is None or is_section(field):
+        return Fault(path, message or f"expected a table [{path}], got {detail['input']!r}")
+    expected = message or f"expected {accepted(keys[-1], field)}{_in_si_units(keys[-1], detail['input'])}"
+    return Fault(path, f"{detail['input']!r} is refused: {expected}")
+
+
+_PREFIXES = {"": 1.0, "G": 1e9, "M": 1e6, "k": 1e3, "m": 1e-3, "u": 1e-6, "µ": 1e-6}
+
+
+def _in_si_units(name: str, value: Any) -> str:
+    """A way out for values such as "28 GHz": the plain number in the field's unit."""
+    number = (
+        re.fullmatch(rf"\s*([-+.\deE]+)\s*([GMkmuµ]?){unit_of(name)}\s*", value) if isinstance(value, str) else None
+    )
+    if number is None:
+        return ""
+    return f"; write {float_text(float(number[1]) * _PREFIXES[number[2]])}"
+
+
+def _unknown_key(location: Sequence[str]) -> str:
+    *parents, key = location
+    known = _keys_of(parents)
+    if not parents and (home := _home_of(key)):
+        return f"unknown key; did you mean {home}?"
+    hint = _other_unit(key, known) or did_you_mean(key, known)
+    if not hint and (home := _home_of(key)):
+        hint = f"; did you mean {home}?"
+    where = f"[{parents[0]}]" if parents else "a scenario"
+    return "unknown key" + (hint or f"; {where} has {', '.join(known)}")
+
+
+def _keys_of(parents: Sequence[str]) -> list[str]:
+    section: type[Section] = Scenario
+    for parent in parents:
+        section = section.model_fields[parent].annotation  # type: ignore[assignment]
+    return list(section.model_fields)
+
+
+def _home_of(key: str) -> str | None:
+    """The full path of a key that was written outside its section."""
+    homes = [name for name, field in Scenario.model_fields.items() if is_section(field) and key in _keys_of([name])]
+    return f"{homes[0]}.{key}" if len(homes) == 1 else None
+
+
+_UNITS = r"_(dbm_hz|per_m2|ghz|mhz|khz|hz|mw|kw|w|dbm|db|ms|us|s|km|cm|m|mj|kj|j|kbps|mbps|gbps|bps)$"
+
+
+def _other_unit(key: str, known: Iterable[str]) -> str:
+    """Recognises `power_mw` where `power_w` is meant, and says that values are in SI units."""
+    stem = re.sub(_UNITS, "", key)
+    for name in known:
+        if re.sub(_UNITS, "", name) == stem and name != key:
+            return f"; did you mean {name}? Its unit is the end of its name"
+    return ""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A hint at the nearest name, if one is near."""
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def _lines_of_keys(text: str) -> dict[str, int]:
+    """The line on which each `section.key` of a TOML text stands (1-based)."""
+    lines: dict[str, int] = {}
+    section = ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if header := re.match(r"\s*\[\s*([\w.\-]+)\s*\]", line):
+            section = header[1] + "."
+            lines.setdefault(header[1], number)
+        elif key := re.match(r"\s*([\w.\-]+)\s*=", line):
+            lines.setdefault(section + key[1], number)
+    return lines
+
+
+def float_text(value: float) -> str:
+    """The shortest text that gives the same number, with an exponent where that reads better."""
+    if value and not 1e-4 <= abs(value) < 1e6:
+        mantissa, exponent = f"{Decimal(repr(value)).normalize():E}".split("E")
+        return f"{mantissa}e{int(exponent)}"
+    return repr(value)
