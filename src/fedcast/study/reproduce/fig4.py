@@ -83,17 +83,12 @@ def data(job: Job) -> Result:
             skew="80 % of users hold one class; Shakespeare: users are roles, planned on histograms of characters",
         ),
         verdicts=_verdicts({panel: panels[panel] for panel in there}),
-        notes=(*(f"{PANELS[panel]}: not run." for panel in PANELS if panel not in there), *_older(panels["noise"])),
+        notes=tuple(
+            f"{PANELS[panel]}: not run; fedcast reproduce fig4 --scale full trains it and redoes nothing else."
+            for panel in PANELS
+            if panel not in there
+        ),
     )
-
-
-def _older(runs: list[Trained]) -> list[str]:
-    if all(NOISY in run.curves for run in runs):
-        return []
-    return [
-        f"{PANELS['noise']}: made by an earlier version, which tested without noise alone and let central send a "
-        "random set instead of one of equal classes."
-    ]
 
 
 def by_rule(runs: list[Trained]) -> dict[str, list[Trained]]:

@@ -16,10 +16,10 @@ REASONS = {
     "characters further apart.",
     "table2": "The paper does not say how long it trained. Trained for fewer rounds our FedAvg on MNIST would be as "
     "low as the paper's, but DACA would then be below the paper's: no number of rounds gives both. How inputs are "
-    "scaled moves such figures as much (benchmarks/elsewhere.md). On both datasets a tenth of a head's samples adds "
-    "less here than there. On CIFAR-10 the users drawn by a seed move all strategies alike, by more than strategies "
-    "differ: compare differences from FedAvg, which are taken seed by seed. At one ratio gain and blend choose "
-    "larger heads and so share more at Dir 0.1.",
+    "scaled moves such figures as much (benchmarks/elsewhere.md). A tenth of a head's samples adds less here than "
+    "there, but for CIFAR-10 at Dir 1, where it adds about as much. On CIFAR-10 the users drawn by a seed move all "
+    "strategies alike, by more than strategies differ: compare differences from FedAvg, which are taken seed by seed. "
+    "At one ratio gain and blend choose larger heads and so share more at Dir 0.1.",
     "fig5": "Even if a head sends all it has, a member of one class still holds half of that class: its EMD is halved, "
     "not removed.",
     "fig6": "Over partitions of different skew the EMD predicts the rounds better than in the paper; among ways of "
