@@ -11,10 +11,12 @@ import fedcast
 
 folder = Path(tempfile.mkdtemp())
 (folder / "counts.csv").write_text(
-    "user,cat,dog,fox\n0,40,40,40\n1,90,0,0\n2,0,80,0\n3,0,0,70\n4,30,30,0\n5,0,60,0\n", encoding="utf-8"
+    "user,cat,dog,fox\nhall,40,40,40\ngate,90,0,0\nyard,0,80,0\nroof,0,0,70\nlab,30,30,0\nshop,0,60,0\n",
+    encoding="utf-8",
 )
 (folder / "links.csv").write_text(
-    "user_a,user_b,rate_bps,closeness\n0,1,5e6,0.9\n0,2,4e6,0.8\n0,3,2e6,0.7\n4,5,6e6,0.9\n3,5,9e6,0.2\n",
+    "user_a,user_b,rate_bps,closeness\nhall,gate,5e6,0.9\nhall,yard,4e6,0.8\nhall,roof,2e6,0.7\n"
+    "lab,shop,6e6,0.9\nroof,shop,9e6,0.2\n",
     encoding="utf-8",
 )
 
@@ -23,7 +25,7 @@ scenario = fedcast.load_scenario(
     overrides=[
         "data.dataset=synthetic",
         f"data.num_users={population.num_users}",
-        f"trust.links_file={folder / 'links.csv'}",  # 3-5 is fast, but they do not trust each other
+        f"trust.links_file={folder / 'links.csv'}",  # roof-shop is fast, but they do not trust each other
         "clustering.rule=gain",
     ]
 )
@@ -31,8 +33,8 @@ world = fedcast.make_world(scenario, population=population)
 plan = fedcast.make_plan(scenario, world=world)
 
 for user, head in enumerate(plan.head_of):
-    role = f"receives {plan.shared[head]} samples of user {head}" if head >= 0 else "keeps its data"
-    print(f"user {user} {role}, computes at {plan.frequency_hz[user] / 1e9:.2f} GHz")
+    role = f"receives {plan.shared[head]} samples of {plan.names[head]}" if head >= 0 else "keeps its data"
+    print(f"{plan.names[user]} {role}, computes at {plan.frequency_hz[user] / 1e9:.2f} GHz")
 print(f"expected: {plan.delay_without_s:.1f} s without sharing, {plan.delay.total_s:.1f} s with it")
 fedcast.save_plan(plan, folder / "plan.json")
 print("PyTorch was", "loaded" if "torch" in sys.modules else "not loaded")

@@ -57,10 +57,12 @@ def test_own_rule(lines):
 
 def test_plan_from_tables(lines):
     roles = [line.split(",")[0] for line in lines[:6]]
-    assert roles[0] == "user 0 keeps its data"
-    assert [int(role.split()[-1]) for role in roles[1:4]] == [0, 0, 0]
-    assert roles[4] == "user 4 keeps its data"
-    assert roles[5].endswith("of user 4"), "3-5 is the faster link, but without trust"
+    assert roles[0] == "hall keeps its data"
+    assert [role.split()[0] for role in roles[1:4]] == ["gate", "yard", "roof"]
+    assert all(role.endswith("samples of hall") for role in roles[1:4])
+    assert roles[4] == "lab keeps its data"
+    assert roles[5].startswith("shop receives")
+    assert roles[5].endswith("of lab"), "roof-shop is the faster link, but without trust"
     without, with_sharing = numbers(lines[6])
     assert with_sharing < without
     assert lines[7] == "PyTorch was not loaded"

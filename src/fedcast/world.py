@@ -16,6 +16,7 @@ from fedcast.graph import Graph, build_graph, gives_rates
 from fedcast.heterogeneity import Floats, Skew, skew_of
 from fedcast.scenario import Clustering as ClusteringSettings
 from fedcast.scenario import Scenario
+from fedcast.tables import called
 from fedcast.wireless.geometry import Layout, place_users
 from fedcast.wireless.sidelink import concurrent_rate_bps
 
@@ -79,7 +80,7 @@ def make_world(scenario: Scenario, data_dir: str | Path | None = None, populatio
             f"data.num_users: {data.num_users}, but the population has {population.num_users} users; "
             f"set data.num_users = {population.num_users}"
         )
-    layout = place_users(population.num_users, scenario.geometry, scenario.seed)
+    layout = place_users(population.num_users, scenario.geometry, scenario.seed, population.names)
     own_bits = population.dataset.bits_per_sample if population.dataset else _SYNTHETIC_BITS_PER_SAMPLE
     return World(
         scenario,
@@ -161,10 +162,11 @@ def multicasts(world: World, clustering: Clustering) -> SharingCost:
     rates = link_rates_bps(world, clustering)
     unlinked = clustering.members[np.isnan(rates[clustering.members])]
     if len(unlinked):
-        user = int(unlinked[0])
+        user, names = int(unlinked[0]), world.population.names
         raise FedcastError(
-            f"user {user} has head {clustering.head_of[user]}, but no link joins them, so the delay of sharing is not "
-            f"known; set clustering.respect_graph = true, or lower sidelink.min_rate_bps and trust.min_closeness"
+            f"{called(user, names)} is led by {called(clustering.head_of[user], names)}, but no link joins them, so "
+            f"the delay of sharing is not known; set clustering.respect_graph = true, or lower sidelink.min_rate_bps "
+            f"and trust.min_closeness"
         )
     return sharing_cost(
         clustering.head_of,

@@ -24,6 +24,17 @@ def test_many_users_are_thinned_evenly_and_many_classes_by_use():
     assert "10 of 1,000 users, the 30 most common of 79 classes" in title
 
 
+def test_users_are_called_by_their_names():
+    names = np.array(["hall", "big $yard$ 17"])
+    dots = class_dots(np.eye(2, dtype=int), np.ones(2), ("a", "b"), names=names)
+    figure = draw_class_dots(dots)
+    figure.canvas.draw()
+    ticks = figure.axes[1].get_xticklabels()
+    assert [tick.get_text() for tick in ticks] == ["hall", r"big \$yard\$ 17"]
+    plain = draw_class_dots(class_dots(np.eye(2, dtype=int), np.ones(2), ("a", "b")))
+    assert [tick.get_text() for tick in plain.axes[1].get_xticklabels()] == ["0", "1"]
+
+
 def test_drawing_shows_every_dot_with_area_in_proportion():
     counts = np.array([[4, 0], [1, 2]])
     axes = draw_class_dots(class_dots(counts, [0.4, 0.9], ("a", "b"))).axes

@@ -47,7 +47,7 @@ def test_exact_doubles_are_merged(tmp_path):
         ("0,1,nan,1\n", "line 2, column rate_bps: 'nan' is not a finite number"),
         (
             "0,1,9,1\n1,0,5,1\n2,3,1,1\n2,3,1,0.5\n0,1,8,1\n",
-            "line 5: user 2 to 3 is 1 bit/s, closeness 0.5 here but 1 bit/s, closeness 1 on line 4",
+            "line 5: user 2 to user 3 is 1 bit/s, closeness 0.5 here but 1 bit/s, closeness 1 on line 4",
         ),
         ("0,1,1e300,1\n", "line 2, column rate_bps: '1e300' is above 1e+15"),
     ],

@@ -320,9 +320,9 @@ def test_an_older_plan_is_carried_as_far_as_its_heads_still_can():
     sizes[shrunken] = volumes[shrunken] = plan.shared[shrunken] / 2
     volumes[unwilling] = 0
     changed = replace(problem, skew=replace(problem.skew, sizes=sizes), volumes=volumes)
-    ratios = make._carried_ratios(changed, plan)
+    ratios = make._carried_ratios(changed, plan.head_of, plan.shared)
     assert (ratios[shrunken], ratios[unwilling]) == (1.0, 0.0)
     assert ratios[same] == plan.shared[same] / sizes[same]
-    carried = make._carried_clustering(changed, plan)
+    carried = make._carried_clustering(changed, plan.head_of, plan.composition)
     assert unwilling not in carried.heads
     assert (carried.head_of[plan.head_of == same] == same).all()

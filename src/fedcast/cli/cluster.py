@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from fedcast.clustering import Clustering, Comparison
     from fedcast.scenario import Scenario
+    from fedcast.tables import Names
 
 _LISTED = 8
 
@@ -59,11 +60,11 @@ def cluster(
     shown_rule = explain or (scenario.clustering.rule if scenario.clustering.rule in names else names[0])
     shown = next(row.clustering for row in rows if row.rule == shown_rule)
     if json is not None:
-        write_json(json, _to_json(rows, shown))
+        write_json(json, _to_json(rows, shown, world.population.names))
     console = screen(json)
     console.print(_table(rows))
     if explain is not None:
-        _print_explanation(console, shown)
+        _print_explanation(console, shown, world.population.names)
     if picture is not None:
         drawn = draw_cluster_map(cluster_map(world.layout, shown), f"Clusters of rule {shown.rule}")
         console.print(f"\ndrew {save_figure(drawn, picture)}")
@@ -111,8 +112,9 @@ def _table(rows: list[Comparison]) -> Table:
     return table
 
 
-def _print_explanation(console: Console, clustering: Clustering) -> None:
+def _print_explanation(console: Console, clustering: Clustering, names: Names | None) -> None:
     from fedcast.clustering import explain
+    from fedcast.tables import called
 
     explanation = explain(clustering)
     heads = explanation.heads
@@ -121,22 +123,24 @@ def _print_explanation(console: Console, clustering: Clustering) -> None:
     for row in heads[:_LISTED]:
         sent = f"{row.shared:.0f} sample{'' if row.shared == 1 else 's'}"
         console.print(
-            f"  user {row.head}: EMD {row.emd:.3f} (rank {row.emd_rank}), reaches {row.reaches}, leads {row.members}, "
-            f"sends {sent}; its members' EMD {row.mean_emd_before:.3f} → {row.mean_emd_after:.3f}",
+            f"  {called(row.head, names)}: EMD {row.emd:.3f} (rank {row.emd_rank}), reaches {row.reaches}, "
+            f"leads {row.members}, sends {sent}; its members' EMD {row.mean_emd_before:.3f} → {row.mean_emd_after:.3f}",
             highlight=False,
+            markup=False,
         )
     if len(heads) > _LISTED:
         console.print(f"  … and {len(heads) - _LISTED} more (--json FILE has them all)")
     left = {status: count for status, count in explanation.counts().items() if count}
     console.print("users: " + ", ".join(f"{count} {status}" for status, count in left.items()), highlight=False)
     for user in explanation.left_out[:_LISTED]:
-        console.print(f"  user {user.user} is left out: {user.reason}", highlight=False)
+        console.print(f"  {called(user.user, names)} is left out: {user.reason}", highlight=False, markup=False)
 
 
-def _to_json(rows: list[Comparison], shown: Clustering) -> str:
+def _to_json(rows: list[Comparison], shown: Clustering, names: Names | None) -> str:
     import json
 
     from fedcast.clustering import explain
 
-    content = {"comparison": [row.as_dict() for row in rows], "explanation": explain(shown).as_dict()}
+    content: dict[str, Any] = {"names": names.tolist()} if names is not None else {}
+    content |= {"comparison": [row.as_dict() for row in rows], "explanation": explain(shown).as_dict()}
     return json.dumps(content, indent=1, allow_nan=False) + "\n"

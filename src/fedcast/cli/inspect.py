@@ -44,7 +44,7 @@ def inspect(
     console = Console()
     console.print(_summary(title, population, skew))
     if picture is not None:
-        dots = class_dots(population.counts, skew.emd, population.class_names)
+        dots = class_dots(population.counts, skew.emd, population.class_names, names=population.names)
         console.print(f"\ndrew {save_figure(draw_class_dots(dots, f'Samples per class and user: {title}'), picture)}")
 
 

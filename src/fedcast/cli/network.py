@@ -49,7 +49,7 @@ def network(
     console.print(_summary(world))
     console.print(_round(world, report))
     for line in _infeasible(report):
-        console.print(line, highlight=False)
+        console.print(line, highlight=False, markup=False)
     if picture is not None:
         shown = network_map(world.layout, world.graph)
         console.print(f"\ndrew {save_figure(draw_network_map(shown), picture)}")

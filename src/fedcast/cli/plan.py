@@ -91,10 +91,11 @@ def _rows(made: SharingPlan) -> dict[str, Any]:
     import numpy as np
 
     users, led = np.arange(made.num_users), made.head_of >= 0
+    called = (users if made.names is None else made.names).tolist()
     return {
-        "user": users,
+        "user": called,
         "role": np.select([np.isin(users, made.heads), led], ["head", "member"], "alone"),
-        "head": [int(head) if head >= 0 else None for head in made.head_of],
+        "head": [called[head] if head >= 0 else None for head in made.head_of],
         "shared_samples": made.shared,
         "received_samples": np.where(led, made.shared[made.head_of], 0),
         "frequency_hz": made.frequency_hz,
@@ -115,12 +116,12 @@ def _compare(paths: list[str], json: Path | None, others: list[Path | None]) -> 
         write_json(json, _diff_to_json(difference))
     console = screen(json)
     for line in difference.lines():
-        console.print(line, highlight=False)
+        console.print(line, highlight=False, markup=False)
 
 
 def _diff_to_json(difference: PlanDiff) -> str:
     """Every user of every kind of change; the screen names a few."""
     import json
 
-    names = [item.name for item in fields(difference) if item.name not in ("old", "new")]
-    return json.dumps({name: getattr(difference, name).tolist() for name in names}) + "\n"
+    parts = [item.name for item in fields(difference) if item.name not in ("old", "new", "names")]
+    return json.dumps({part: difference.users(getattr(difference, part)) for part in parts}) + "\n"

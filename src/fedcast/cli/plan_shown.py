@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcast.tables import called
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -32,7 +34,7 @@ def show_plan(console: Console, made: SharingPlan, world: World) -> None:
     console.print("\nlargest clusters", style="bold")
     for head in heads[np.argsort(-sizes[heads], kind="stable")][:_LISTED]:
         sent, members = _counted(int(made.shared[head]), "sample"), _counted(int(sizes[head]), "member")
-        console.print(f"  user {head} sends {sent} to {members}", highlight=False)
+        console.print(f"  {called(head, made.names)} sends {sent} to {members}", highlight=False, markup=False)
     if not len(heads):
         console.print("  none: sharing does not pay, or nobody may share")
     points = list(dict.fromkeys(made.leakage))
@@ -77,7 +79,7 @@ def show_changes(console: Console, difference: PlanDiff) -> None:
     """From the plan before to this one."""
     console.print("\nwhat changed", style="bold")
     for line in difference.lines():
-        console.print(f"  {line}", highlight=False)
+        console.print(f"  {line}", highlight=False, markup=False)
 
 
 def _figures(made: SharingPlan) -> list[str]:

@@ -12,6 +12,7 @@ from fedcast.cli.options import Counts, Overrides, Preset, ScenarioFile, read_pe
 
 if TYPE_CHECKING:
     from fedcast.scenario import Devices, Scenario
+    from fedcast.tables import Names
 
 
 def validate(
@@ -21,19 +22,19 @@ def validate(
     from fedcast.data.validate import data_faults
     from fedcast.errors import ScenarioError
 
-    scenario, _ = read_people(path, preset, overrides, counts)
+    scenario, people = read_people(path, preset, overrides, counts)
     source = path or f"preset {preset or 'default'}"
-    if faults := [*data_faults(scenario), *_file_faults(scenario)]:
+    if faults := [*data_faults(scenario), *_file_faults(scenario, people.names if people else None)]:
         raise ScenarioError("\n".join(f"{source}: {fault}" for fault in faults))
     typer.echo(f"{source}: ok")
 
 
-def _file_faults(scenario: Scenario) -> list[str]:
+def _file_faults(scenario: Scenario, names: Names | None) -> list[str]:
     """The first fault of each name and of each table that is there."""
     from fedcast.errors import FedcastError
 
     faults = []
-    for read in _readers(scenario):
+    for read in _readers(scenario, names):
         try:
             read()
         except FedcastError as error:
@@ -41,7 +42,7 @@ def _file_faults(scenario: Scenario) -> list[str]:
     return faults
 
 
-def _readers(scenario: Scenario) -> list[Callable[[], object]]:
+def _readers(scenario: Scenario, names: Names | None) -> list[Callable[[], object]]:
     """What knows the names of rule, method, model and fit, and reads each table; missing ones are said elsewhere."""
     from fedcast.allocation import load_rounds
     from fedcast.allocation.methods import find_method
@@ -53,9 +54,9 @@ def _readers(scenario: Scenario) -> list[Callable[[], object]]:
     users, geometry, seed = scenario.data.num_users, scenario.geometry, scenario.seed
     anywhere = geometry.model_copy(update={"positions_file": None})
     tables: list[tuple[str | None, Callable[[], object]]] = [
-        (geometry.positions_file, lambda: place_users(users, geometry, seed)),
-        (scenario.trust.links_file, lambda: network_of(scenario, place_users(users, anywhere, seed))),
-        (scenario.devices.devices_file, lambda: _read_devices(users, scenario.devices)),
+        (geometry.positions_file, lambda: place_users(users, geometry, seed, names)),
+        (scenario.trust.links_file, lambda: network_of(scenario, place_users(users, anywhere, seed, names))),
+        (scenario.devices.devices_file, lambda: _read_devices(users, scenario.devices, names)),
     ]
     there = [read for file, read in tables if file is not None and Path(file).is_file()]
     return [
@@ -67,11 +68,11 @@ def _readers(scenario: Scenario) -> list[Callable[[], object]]:
     ]
 
 
-def _read_devices(users: int, devices: Devices) -> None:
+def _read_devices(users: int, devices: Devices, names: Names | None) -> None:
     from fedcast.cost import device_columns, device_table
     from fedcast.errors import DataError
 
-    device_table(users, devices)
+    device_table(users, devices, names)
     path = str(devices.devices_file)
     found = device_columns(path)
     if not found.read:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from fedcast.errors import DataError
 from fedcast.scenario.sections import Devices
-from fedcast.tables import Column, column_names, read_user_table
+from fedcast.tables import Column, Names, column_names, read_user_table
 from fedcast.wireless.units import Floats
 
 _FULL_CONSENT = 1.0
@@ -57,6 +57,7 @@ class DeviceTable:
         down_rate_bps: float64[K], measured download rate; None: from the SNR.
         up_snr_db: float64[K], mean SNR of the upload on one subcarrier; None: from the radio model.
         down_snr_db: float64[K], mean SNR of the download; None: from the radio model.
+        names: str[K], of the users, where a table gives them names.
     """
 
     max_frequency_hz: Floats
@@ -68,6 +69,7 @@ class DeviceTable:
     down_rate_bps: Floats | None = None
     up_snr_db: Floats | None = None
     down_snr_db: Floats | None = None
+    names: Names | None = None
 
     def of(self, users: ArrayLike) -> DeviceTable:
         """The devices of some users, by their ids or a mask."""
@@ -76,10 +78,10 @@ class DeviceTable:
         return DeviceTable(**{name: column[chosen] for name, column in present.items()})
 
 
-def device_table(num_users: int, devices: Devices) -> DeviceTable:
+def device_table(num_users: int, devices: Devices, names: Names | None = None) -> DeviceTable:
     """The devices of K users: all as the scenario says, or as `devices_file` says where it has a column.
 
-    The file is CSV or Parquet with one row for each user 0 to K - 1: column ``user`` and any attribute of
+    The file is CSV or Parquet with one row for each user: column ``user`` and any attribute of
     `DeviceTable`, of one direction a rate or an SNR. A column left out is the scenario's value; consent is then full,
     and the links are those of the radio model.
 
@@ -89,12 +91,12 @@ def device_table(num_users: int, devices: Devices) -> DeviceTable:
     """
     given: dict[str, Floats] = {}
     if devices.devices_file is not None:
-        given = dict(read_user_table(devices.devices_file, COLUMNS, num_users).columns)
+        given = dict(read_user_table(devices.devices_file, COLUMNS, num_users, names).columns)
         _refuse_rate_beside_snr(devices.devices_file, given)
     for name in ("max_frequency_hz", "cycles_per_sample", "power_w", "energy_budget_j"):
         given.setdefault(name, np.full(num_users, getattr(devices, name)))
     given.setdefault("consent", np.full(num_users, _FULL_CONSENT))
-    return DeviceTable(**{name: values for name, values in given.items() if name != "user"})
+    return DeviceTable(**{name: values for name, values in given.items() if name != "user"}, names=names)
 
 
 class ColumnsFound(NamedTuple):

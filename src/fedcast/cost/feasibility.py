@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedcast.cost.computing import compute_energy_j
 from fedcast.cost.fleet import Fleet
+from fedcast.tables import Names, called
 from fedcast.wireless.units import Floats, Ints
 
 _DIGITS = 3
@@ -35,12 +36,14 @@ class Feasibility:
         upload_energy_j: float64[K]; a budget that is not above it leaves nothing to compute with.
         smallest_budget_j: float64[K], the smallest budget that would do: the upload, and computing as fast as the
             present budget allows without it.
+        names: str[K], of the users, where a table gives them names.
     """
 
     feasible: NDArray[np.bool_]
     budget_j: Floats
     upload_energy_j: Floats
     smallest_budget_j: Floats
+    names: Names | None = None
 
     @property
     def infeasible_users(self) -> Ints:
@@ -56,9 +59,8 @@ class Feasibility:
         """One line about a user, for a person."""
         upload, enough = rounded_up(self.upload_energy_j[user]), rounded_up(self.smallest_budget_j[user])
         way_out = "" if self.feasible[user] else f"; {enough:g} J would do"
-        return (
-            f"user {user}: the upload takes {upload:g} J of a budget of {self.budget_j[user]:.3g} J per round{way_out}"
-        )
+        budget = f"a budget of {self.budget_j[user]:.3g} J per round"
+        return f"{called(user, self.names)}: the upload takes {upload:g} J of {budget}{way_out}"
 
 
 def feasibility(fleet: Fleet, samples: ArrayLike) -> Feasibility:
@@ -90,4 +92,4 @@ def feasibility(fleet: Fleet, samples: ArrayLike) -> Feasibility:
     at_most_j = compute_energy_j(work, fleet.devices.max_frequency_hz, fleet.energy_coefficient)
     smallest = upload_j + np.minimum(budget, at_most_j)
     feasible = (upload_j < budget) | ((work == 0) & (upload_j <= budget))
-    return Feasibility(feasible, budget, upload_j, smallest)
+    return Feasibility(feasible, budget, upload_j, smallest, fleet.devices.names)

@@ -100,7 +100,7 @@ def fleet_of(scenario: Scenario, layout: Layout) -> Fleet:
         >>> bool((fleet.energy_left_j > 0).all())
         True
     """
-    devices = device_table(layout.num_users, scenario.devices)
+    devices = device_table(layout.num_users, scenario.devices, layout.names)
     links = cellular_links(
         layout,
         devices.power_w,

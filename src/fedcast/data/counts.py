@@ -8,7 +8,7 @@ import numpy as np
 
 from fedcast.data.population import Population
 from fedcast.errors import DataError
-from fedcast.tables import Column, Table, column_names, read_table, read_user_table
+from fedcast.tables import Column, Table, column_names, read_user_table, read_with_users
 
 # More than any device holds, and few enough that sums over users and classes stay exact.
 _MOST_SAMPLES = 1e12
@@ -21,9 +21,12 @@ _UNNAMED = ("Unnamed:", "__index_level_")
 def read_counts(path: str | Path) -> Population:
     """Read who holds how many samples of which class, CSV or Parquet.
 
-    - wide: a column ``user`` and one column per class, one row for each user 0 … K − 1;
+    - wide: a column ``user`` and one column per class, one row for each user;
     - long: columns ``user``, ``class``, ``count``, one row for each user and class; a class that a user does not list
-      is 0, a user without any row is refused.
+      is 0.
+
+    Users are 0 … K − 1 without gaps, or names: if the first is no whole number, all are names, in the order of the
+    file.
     """
     names = column_names(path)
     people = _long(path) if {"class", "count"} <= set(names) else _wide(path, names)
@@ -42,22 +45,24 @@ def _wide(path: str | Path, names: list[str]) -> Population:
             raise DataError(f"{path}: column {place} has no name, and every column beside user is a class; {way_out}")
     table = read_user_table(path, [_counts(name) for name in classes])
     counts = np.stack([np.asarray(table[name], dtype=np.int64) for name in classes], axis=1)
-    return Population(counts, tuple(classes))
+    return Population(counts, tuple(classes), names=table.names)
 
 
 def _long(path: str | Path) -> Population:
-    table = read_table(path, [Column("user", "int", minimum=0), Column("class", "text"), _counts("count")])
-    _refuse_gaps(table)
+    own = [Column("user", "int", minimum=0)]
+    table = read_with_users(path, own, [Column("class", "text"), _counts("count")], own_users=True)
+    if table.names is None:
+        _refuse_gaps(table)
     users, amounts = np.asarray(table["user"]), np.asarray(table["count"])
     classes, labels = np.unique(np.asarray(table["class"]).astype(str), return_inverse=True)
     cells = users * len(classes) + labels
     order = np.argsort(cells, kind="stable")
     if (twice := np.flatnonzero(np.diff(cells[order]) == 0)).size:
         row = int(order[twice[0] + 1])
-        raise table.fail(row, f"user {users[row]} has a second count of class {classes[labels[row]]}")
+        raise table.fail(row, f"{table.who(users[row])} has a second count of class {classes[labels[row]]}")
     counts = np.zeros((int(users.max()) + 1, len(classes)), dtype=np.int64)
     counts[users, labels] = amounts
-    return Population(counts, tuple(str(name) for name in classes))
+    return Population(counts, tuple(str(name) for name in classes), names=table.names)
 
 
 def _counts(name: str) -> Column:

@@ -15,6 +15,7 @@ from fedcast.data.dataset import Dataset
 from fedcast.data.partitions import PARTITIONS, Partition
 from fedcast.errors import DataError
 from fedcast.random import generator
+from fedcast.tables import Names
 
 if TYPE_CHECKING:
     from fedcast.scenario import Data
@@ -29,12 +30,14 @@ class Population:
         class_names: Y names.
         dataset: None for synthetic populations, which have counts only.
         assignment: None likewise.
+        names: str[K], of the users, where a table gives them names.
     """
 
     counts: Ints
     class_names: tuple[str, ...]
     dataset: Dataset | None = None
     assignment: Assignment | None = None
+    names: Names | None = None
 
     @property
     def num_users(self) -> int:

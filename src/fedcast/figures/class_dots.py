@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _MAX_USERS = 100
 _MAX_CLASSES = 30
 _LARGEST_EMD = 2.0
+_SHORT = 9
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class ClassDots:
 
     Attributes:
         users: int64[U], which users are shown.
+        labels: what each of them is called.
         num_users: how many there are.
         classes: names of the classes shown.
         num_classes: how many classes somebody holds.
@@ -33,6 +35,7 @@ class ClassDots:
     """
 
     users: NDArray[np.int64]
+    labels: tuple[str, ...]
     num_users: int
     classes: tuple[str, ...]
     num_classes: int
@@ -41,7 +44,11 @@ class ClassDots:
 
 
 def class_dots(
-    counts: ArrayLike, emd: ArrayLike, class_names: tuple[str, ...], max_users: int = _MAX_USERS
+    counts: ArrayLike,
+    emd: ArrayLike,
+    class_names: tuple[str, ...],
+    max_users: int = _MAX_USERS,
+    names: NDArray[np.str_] | None = None,
 ) -> ClassDots:
     """Choose what to show: users evenly spread over the ids, and the classes most held, as far as there is room.
 
@@ -57,6 +64,7 @@ def class_dots(
     held = np.sort(np.argsort(-totals, kind="stable")[: min(_MAX_CLASSES, np.count_nonzero(totals))])
     return ClassDots(
         users=users,
+        labels=tuple(f"{user:,}" for user in users) if names is None else tuple(str(names[user]) for user in users),
         num_users=len(table),
         classes=tuple(class_names[label] for label in held),
         num_classes=int(np.count_nonzero(totals)),
@@ -121,7 +129,9 @@ def _draw_emd(axes: Axes, dots: ClassDots) -> None:
     axes.set_ylim(0, _LARGEST_EMD)
     axes.set_ylabel("D_EMD", color=INK)
     step = max(1, columns // 10)
-    axes.set_xticks(range(0, columns, step), [f"{user:,}" for user in dots.users[::step]])
+    labels = [_visible(label) for label in dots.labels[::step]]
+    long = max(map(len, labels)) > _SHORT
+    axes.set_xticks(range(0, columns, step), labels, rotation=30 if long else 0, ha="right" if long else "center")
     axes.set_xlim(-1, columns)
     axes.set_xlabel("user", color=INK)
     axes.set_axisbelow(True)
@@ -137,4 +147,5 @@ def _clean(axes: Axes) -> None:
 
 
 def _visible(name: str) -> str:
-    return {" ": "␣", "\n": "↵"}.get(name, name)
+    # Between two dollars matplotlib would see a formula.
+    return {" ": "␣", "\n": "↵"}.get(name, name.replace("$", r"\$"))

@@ -50,7 +50,7 @@ def build_graph(layout: Layout, sidelink: Sidelink, trust: Trust, geometry: Geom
     for within the reach of the radio only, and a pair's trust is a hash of its ids.
 
     Args:
-        layout: places of the users.
+        layout: places of the users, and their names if they have any.
         sidelink: the radio and its threshold `min_rate_bps`.
         trust: closeness and its threshold `min_closeness`.
         geometry: heights of the antennas.
@@ -66,7 +66,9 @@ def build_graph(layout: Layout, sidelink: Sidelink, trust: Trust, geometry: Geom
     """
     network = Network(layout, sidelink, trust, geometry, seed)
     if trust.links_file is not None:
-        return graph_from_links(trust.links_file, network.num_users, sidelink, trust, network.rates_between)
+        return graph_from_links(
+            trust.links_file, network.num_users, sidelink, trust, network.rates_between, layout.names
+        )
     radius_m = network.radius_m()
     compiled = network.num_users >= COMPILED_FROM_USERS
     if compiled:

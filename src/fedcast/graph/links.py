@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedcast.errors import DataError
 from fedcast.graph.csr import Graph, Links, assemble
-from fedcast.tables import Column, Table, column_names, read_table
+from fedcast.tables import Column, Names, Table, column_names, read_with_users
 
 if TYPE_CHECKING:
     from fedcast.scenario.sections import Sidelink, Trust
@@ -25,16 +25,20 @@ RatesBetween = Callable[[Ints, Ints], Floats]
 # Far above any link, far below what float32 holds.
 _FASTEST_BPS = 1e15
 
+ENDS = (Column("user_a", "int", minimum=0), Column("user_b", "int", minimum=0))
 COLUMNS = (
-    Column("user_a", "int", minimum=0),
-    Column("user_b", "int", minimum=0),
     Column("rate_bps", "float", required=False, minimum=0, maximum=_FASTEST_BPS),
     Column("closeness", "float", minimum=0, maximum=1),
 )
 
 
 def graph_from_links(
-    path: str | Path, num_users: int, sidelink: Sidelink, trust: Trust, radio: RatesBetween | None = None
+    path: str | Path,
+    num_users: int,
+    sidelink: Sidelink,
+    trust: Trust,
+    radio: RatesBetween | None = None,
+    names: Names | None = None,
 ) -> Graph:
     r"""The graph of a ``.csv`` or ``.parquet`` file with the columns user_a, user_b, closeness and perhaps rate_bps.
 
@@ -44,10 +48,11 @@ def graph_from_links(
 
     Args:
         path: the file; without rows, nobody is linked.
-        num_users: users K; ids run from 0 to K - 1.
+        num_users: users K; ids run from 0 to K - 1 unless users have names.
         sidelink: its `min_rate_bps` is read.
         trust: its `min_closeness` is read.
         radio: rate in bit/s between pairs of users, float64[N] of int64[N] and int64[N], for a file without rates.
+        names: of the users, if they have names.
 
     Example:
         >>> import tempfile
@@ -58,7 +63,7 @@ def graph_from_links(
         >>> graph.num_links, graph.rate_bps.tolist(), graph.closeness.round(3).tolist()
         (1, [700000.0, 700000.0], [0.800000011920929, 0.800000011920929])
     """
-    table = read_table(path, COLUMNS, may_be_empty=True)
+    table = read_with_users(path, ENDS, COLUMNS, names, may_be_empty=True)
     _refuse_users(table, num_users)
     if "rate_bps" not in table.columns:
         if radio is None:
@@ -108,7 +113,7 @@ def graph_from_edges(
             f"each for every link, or one number for all"
         )
     arrays = np.broadcast_arrays(*users, *values)
-    columns = {column.name: values for column, values in zip(COLUMNS, arrays, strict=True)}
+    columns = {column.name: values for column, values in zip((*ENDS, *COLUMNS), arrays, strict=True)}
     table = Table(Path("links"), columns, np.arange(len(arrays[0])), "link")
     _refuse_values(table)
     _refuse_users(table, num_users)
@@ -140,7 +145,7 @@ def _refuse_users(table: Table, num_users: int) -> None:
             raise table.fail(row, f"user {table[name][row]} does not exist, expected 0 to {num_users - 1}", name)
     itself = np.flatnonzero(table["user_a"] == table["user_b"])
     if len(itself):
-        raise table.fail(int(itself[0]), f"user {table['user_a'][itself[0]]} is linked to itself")
+        raise table.fail(int(itself[0]), f"{table.who(table['user_a'][itself[0]])} is linked to itself")
 
 
 def _refuse_contradictions(table: Table, num_users: int) -> None:
@@ -156,7 +161,7 @@ def _refuse_contradictions(table: Table, num_users: int) -> None:
         found = bad[np.argmin(later[bad])]
         row, before = int(later[found]), int(earlier[found])
         said, says = (f"{table['rate_bps'][at]:g} bit/s, closeness {table['closeness'][at]:g}" for at in (before, row))
-        who = f"user {table['user_a'][row]} to {table['user_b'][row]}"
+        who = f"{table.who(table['user_a'][row])} to {table.who(table['user_b'][row])}"
         raise table.fail(row, f"{who} is {says} here but {said} on {table.word} {table.lines[before]}")
 
 

@@ -7,20 +7,23 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcast.heterogeneity import Ints
+from fedcast.plan.matching import numbering, renumbered
 from fedcast.plan.result import SharingPlan
+from fedcast.tables import Names
 
 _LISTED = 8
 
 
 @dataclass(frozen=True, eq=False)
 class PlanDiff:
-    """The difference of two plans; users are told apart by their ids.
+    """The difference of two plans; users are told apart by their names, or without names by their ids.
 
     Attributes:
         old: the plan before.
         new: the plan after.
-        joined: ids that only the new plan has.
-        left: ids that only the old plan has.
+        names: of all users, those of the new plan in its order, then those that left; None: ids alone.
+        joined: users that only the new plan has.
+        left: users that only the old plan has.
         new_heads: users that became heads.
         former_heads: users that stopped being heads.
         moved: users whose head is another one, or none any more, or the first.
@@ -29,6 +32,7 @@ class PlanDiff:
 
     old: SharingPlan
     new: SharingPlan
+    names: Names | None
     joined: Ints
     left: Ints
     new_heads: Ints
@@ -44,18 +48,31 @@ class PlanDiff:
 
     def lines(self) -> list[str]:
         """The difference for a person."""
-        named = {
-            "joined": self.joined,
-            "left": self.left,
-            "became heads": self.new_heads,
-            "are heads no more": self.former_heads,
-            "have another head": self.moved,
-            "share another volume": self.volumes,
-        }
-        lines = [f"{len(users):,} users {what}: {_few(users)}" for what, users in named.items() if len(users)]
+        changes = (
+            ("user joined", "users joined", self.joined),
+            ("user left", "users left", self.left),
+            ("user became a head", "users became heads", self.new_heads),
+            ("user is no head any more", "users are no heads any more", self.former_heads),
+            ("user has another head", "users have another head", self.moved),
+            ("user shares another volume", "users share another volume", self.volumes),
+        )
+        lines = [
+            f"{len(users):,} {one if len(users) == 1 else many}: {self._few(users)}"
+            for one, many, users in changes
+            if len(users)
+        ]
         if not lines:
             lines = ["every user does the same as before"]
         return lines + [_change(*row) for row in self._figures()]
+
+    def users(self, part: Ints) -> list[int] | list[str]:
+        """Ids, or names where users have any, of a part such as `joined`."""
+        users: list[int] | list[str] = part.tolist() if self.names is None else self.names[part].tolist()
+        return users
+
+    def _few(self, users: Ints) -> str:
+        shown = ", ".join(str(user) for user in self.users(users[:_LISTED]))
+        return shown + (f" … and {len(users) - _LISTED:,} more" if len(users) > _LISTED else "")
 
     def _figures(self) -> list[tuple[str, float, float, str]]:
         old, new = self.old, self.new
@@ -78,23 +95,22 @@ def diff_plans(old: SharingPlan, new: SharingPlan) -> PlanDiff:
         >>> diff_plans(plan, plan).lines()[0]
         'every user does the same as before'
     """
-    both = min(old.num_users, new.num_users)
-    heads = np.intersect1d(old.heads, new.heads)
+    one = numbering(old, new.num_users, new.names)
+    head_of, shared = renumbered(old, one)
+    old_heads = np.sort(one.places[old.heads])
+    stay = np.intersect1d(one.places, np.arange(new.num_users))
+    heads = np.intersect1d(old_heads, new.heads)
     return PlanDiff(
         old,
         new,
-        joined=np.arange(both, new.num_users),
-        left=np.arange(both, old.num_users),
-        new_heads=np.setdiff1d(new.heads, old.heads),
-        former_heads=np.setdiff1d(old.heads, new.heads),
-        moved=np.flatnonzero(old.head_of[:both] != new.head_of[:both]),
-        volumes=heads[old.shared[heads] != new.shared[heads]],
+        one.names,
+        joined=np.setdiff1d(np.arange(new.num_users), stay),
+        left=np.setdiff1d(one.places, stay),
+        new_heads=np.setdiff1d(new.heads, old_heads),
+        former_heads=np.setdiff1d(old_heads, new.heads),
+        moved=stay[head_of[stay] != new.head_of[stay]],
+        volumes=heads[shared[heads] != new.shared[heads]],
     )
-
-
-def _few(users: Ints) -> str:
-    shown = ", ".join(str(user) for user in users[:_LISTED])
-    return shown + (f" … and {len(users) - _LISTED:,} more" if len(users) > _LISTED else "")
 
 
 def _change(name: str, before: float, after: float, unit: str) -> str:

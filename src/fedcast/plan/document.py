@@ -40,6 +40,7 @@ class PlanDocument(_Part):
 
     version: Literal[1] = VERSION
     scenario: Scenario
+    names: list[str] | None = Field(None, description="name of each user; null: users have ids alone")
     head_of: list[int] = Field(description="head of each user; -1: none")
     shared: list[int] = Field(description="samples that each head sends to each of its members")
     frequency_hz: list[float] = Field(description="CPU frequency; 0: the user does not train")
@@ -67,7 +68,9 @@ class PlanDocument(_Part):
     @model_validator(mode="after")
     def _one_entry_per_user(self) -> PlanDocument:
         users = len(self.head_of)
-        for name in ("shared", "frequency_hz", "energy_j"):
+        if self.names is not None and len(set(self.names)) < len(self.names):
+            raise ValueError("names: two users have the same one")
+        for name in ("shared", "frequency_hz", "energy_j", *(["names"] if self.names is not None else [])):
             if len(getattr(self, name)) != users:
                 raise ValueError(f"{name} has {len(getattr(self, name))} entries, head_of has {users}")
         for user, head in enumerate(self.head_of):
@@ -78,13 +81,16 @@ class PlanDocument(_Part):
 
 _ARRAYS = ("head_of", "shared", "frequency_hz", "energy_j")
 _SCALARS = tuple(
-    name for name in PlanDocument.model_fields if name not in (*_ARRAYS, "version", "scenario", "delay", "leakage")
+    name
+    for name in PlanDocument.model_fields
+    if name not in (*_ARRAYS, "version", "scenario", "names", "delay", "leakage")
 )
 
 
 def plan_to_json(plan: SharingPlan) -> str:
     """A plan as JSON text."""
     content: dict[str, Any] = {"version": VERSION, "scenario": plan.scenario.model_dump(mode="json")}
+    content["names"] = None if plan.names is None else plan.names.tolist()
     content |= {name: getattr(plan, name).tolist() for name in _ARRAYS}
     content |= {name: getattr(plan, name) for name in _SCALARS}
     content["delay"] = vars(plan.delay)
@@ -116,6 +122,7 @@ def plan_from_json(text: str, where: str = "plan") -> SharingPlan:
         delay=Delay(**document.delay.model_dump()),
         leakage=tuple(LeakagePoint(**point.model_dump()) for point in document.leakage),
         form=document.form or document.scenario.rounds.form,
+        names=None if document.names is None else np.array(document.names, dtype=np.str_),
         **{name: getattr(document, name) for name in _SCALARS if name != "form"},
     )
 

@@ -20,6 +20,7 @@ from fedcast.clustering import Clustering, Problem, cluster
 from fedcast.clustering.problem import ROUNDING
 from fedcast.errors import FedcastError
 from fedcast.heterogeneity import Floats, Ints, average_emd, average_js, mixture_shift
+from fedcast.plan.matching import numbering, renumbered
 from fedcast.plan.result import Delay, LeakagePoint, SharingPlan
 from fedcast.scenario import Scenario
 from fedcast.world import World, check_world, link_rates_bps, make_world, multicasts
@@ -44,7 +45,8 @@ def make_plan(
         data_dir: where dataset files are looked for first.
         world: made of the same scenario, if it does not come from its dataset, or is at hand.
         previous: a plan of the same users before some joined, left or moved: its volumes are the start, and its
-            clusters, as far as their links still hold, compete with new ones.
+            clusters, as far as their links still hold, compete with new ones. Users are told apart by their names, or
+            without names by their ids.
         with_curve: also find delay against leakage.
 
     Example:
@@ -59,8 +61,12 @@ def make_plan(
             "clustering.rule = central: the server's broadcast has no volumes of heads to allocate; "
             "plan another rule, or train with `fedcast train --set clustering.rule=central`"
         )
-    start = _ratios(planner.problem) if previous is None else _carried_ratios(planner.problem, previous)
-    best, passes = planner.settle(start, _carried_clustering(planner.problem, previous))
+    start, carried = _ratios(planner.problem), None
+    if previous is not None:
+        former = renumbered(previous, numbering(previous, world.population.num_users, world.population.names))
+        start = _carried_ratios(planner.problem, *former)
+        carried = _carried_clustering(planner.problem, former[0], previous.composition)
+    best, passes = planner.settle(start, carried)
     without = planner.allocate(_without_sharing(planner.problem))
     curve = planner.leakage_curve(best, without) if with_curve else ()
     return _plan(planner, best, without, curve, passes)
@@ -165,25 +171,22 @@ def _ratios(problem: Problem) -> Floats:
     return ratios
 
 
-def _carried_ratios(problem: Problem, previous: SharingPlan) -> Floats:
+def _carried_ratios(problem: Problem, head_of: Ints, shared: Ints) -> Floats:
     """Start where the old plan ended: its heads' ratios for users that were heads, as far as they are allowed."""
     ratios, sizes = _ratios(problem), problem.skew.sizes
-    known = previous.heads[previous.heads < problem.num_users]
+    heads = np.unique(head_of[head_of >= 0])
+    known = heads[heads < problem.num_users]
     known = known[sizes[known] > 0]
-    ratios[known] = np.minimum(previous.shared[known] / sizes[known], 1.0)
+    ratios[known] = np.minimum(shared[known] / sizes[known], 1.0)
     carried: Floats = np.where(problem.volumes > 0, ratios, 0.0)
     return carried
 
 
-def _carried_clustering(problem: Problem, previous: SharingPlan | None) -> Clustering | None:
+def _carried_clustering(problem: Problem, head_of: Ints, composition: str) -> Clustering:
     """The old clusters in the new world: users that are gone and links that no longer hold are dropped."""
-    if previous is None:
-        return None
-    settings = problem.settings.model_copy(update={"composition": previous.composition})
+    settings = problem.settings.model_copy(update={"composition": composition})
     problem = replace(problem, settings=settings)
-    head_of = np.full(problem.num_users, -1)
-    kept = min(problem.num_users, previous.num_users)
-    head_of[:kept] = previous.head_of[:kept]
+    head_of = head_of[: problem.num_users].copy()
     head_of[head_of >= problem.num_users] = -1
     able = (head_of >= 0) & (problem.volumes[head_of] > 0)
     linked = Clustering(problem, np.where(able, head_of, -1), ignores_graph=True).links >= 0
@@ -239,4 +242,5 @@ def _plan(
         fit=world.scenario.rounds.fit,
         form=planner.rounds.form,
         measure=planner.rounds.measure,
+        names=world.population.names,
     )

@@ -11,6 +11,7 @@ from fedcast.allocation.forms import FormName
 from fedcast.allocation.rounds import MeasureName
 from fedcast.heterogeneity import Floats, Ints
 from fedcast.scenario import Scenario
+from fedcast.tables import Names
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,7 @@ class SharingPlan:
         fit: name of the rounds fit.
         form: shape of rounds against skew that was used of it.
         measure: the skew that it is a function of: emd, js or kl.
+        names: str[K], of the users, where a table gives them names.
     """
 
     scenario: Scenario
@@ -98,6 +100,7 @@ class SharingPlan:
     fit: str
     form: FormName
     measure: MeasureName
+    names: Names | None = None
 
     @property
     def num_users(self) -> int:

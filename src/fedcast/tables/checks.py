@@ -92,6 +92,11 @@ def _values(kind: Kind, texts: list[str]) -> Values:
         return np.fromiter(map(_whole, texts), np.int64, len(texts))
 
 
+def is_whole(text: str) -> bool:
+    """Whether a text is a whole number."""
+    return _is_value("int", text)
+
+
 def _is_value(kind: Kind, text: str) -> bool:
     try:
         _values(kind, [text])

@@ -38,6 +38,16 @@ def names(path: Path) -> list[str]:
         return _header(path, _blocks(path, file))
 
 
+def first(path: Path, name: str) -> str | None:
+    """The value of a column in the first row; None: there is none."""
+    with _open(path) as file:
+        blocks = _blocks(path, file)
+        header = _header(path, blocks)
+        rows, _ = next(blocks, _NO_ROWS)
+    found = dict(zip(header, rows[0], strict=False)) if rows else {}
+    return found.get(name)
+
+
 def _open(path: Path) -> TextIO:
     # utf-8-sig drops the byte-order mark that spreadsheets write; csv wants line ends untouched.
     return path.open(encoding="utf-8-sig", newline="")

@@ -36,6 +36,16 @@ def names(path: Path) -> list[str]:
     return list(_open(path).schema_arrow.names)
 
 
+def first(path: Path, name: str) -> str | None:
+    """The value of a column in the first row, as text; None: there is none."""
+    file = _open(path)
+    if name not in file.schema_arrow.names:
+        return None
+    rows = next(file.iter_batches(1, columns=[name]), None)
+    value = None if rows is None else rows.column(0)[0].as_py()
+    return None if value is None else str(value)
+
+
 def _open(path: Path) -> pyarrow.parquet.ParquetFile:
     try:
         import pyarrow

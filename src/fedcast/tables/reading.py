@@ -1,8 +1,10 @@
-"""Reading a table: which kind of file, and tables with one row per user."""
+"""Reading a table: which kind of file, and whom it is about."""
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -10,9 +12,13 @@ import numpy as np
 
 from fedcast.errors import DataError
 from fedcast.tables import csv_file, parquet_file
-from fedcast.tables.table import Column, Ints, Reader, Table
+from fedcast.tables.checks import is_whole
+from fedcast.tables.table import Column, Ints, Names, Reader, Table
 
 Result = TypeVar("Result")
+
+# Names said in a message, and looked through for one that a person may have meant.
+_NAMED, _COMPARED = 3, 10_000
 
 
 def read_table(path: str | Path, columns: Sequence[Column], *, may_be_empty: bool = False) -> Table:
@@ -46,15 +52,60 @@ def column_names(path: str | Path) -> list[str]:
     return _by_kind(Path(path), lambda kind: kind.names(Path(path)))
 
 
-def read_user_table(path: str | Path, columns: Sequence[Column], num_users: int | None = None) -> Table:
+def read_with_users(
+    path: str | Path,
+    users: Sequence[Column],
+    columns: Sequence[Column],
+    names: Names | None = None,
+    *,
+    own_users: bool = False,
+    may_be_empty: bool = False,
+) -> Table:
+    r"""Read a file some of whose columns are users; names of users become their places among all names.
+
+    Args:
+        path: a ``.csv`` or ``.parquet`` file.
+        users: columns that hold users, whole numbers where users have no names.
+        columns: the other columns.
+        names: of all users, if they have names.
+        own_users: the file itself says who the users are: if the first one is no whole number, these are names, in the
+            order of the file.
+        may_be_empty: as in `read_table`.
+
+    Example:
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp(), "links.csv")
+        >>> _ = file.write_text("user_a,user_b\ngate,lobby\n")
+        >>> table = read_with_users(file, [Column("user_b", "int")], [], np.array(["lobby", "gate"]))
+        >>> table["user_b"].tolist(), table.who(0)
+        ([0], 'user lobby')
+    """
+    named = names is not None or (own_users and _has_names(Path(path), users[0].name))
+    if not named:
+        try:
+            return read_table(path, [*users, *columns], may_be_empty=may_be_empty)
+        except DataError as error:
+            if _has_names(Path(path), users[0].name):
+                raise DataError(f"{error}; users have names only if the table of label counts names them") from None
+            raise
+    users = [Column(column.name, "text") for column in users]
+    table = read_table(path, [*users, *columns], may_be_empty=may_be_empty)
+    everyone = _distinct(table[users[0].name]) if names is None else names
+    return _numbered(table, [column.name for column in users], everyone)
+
+
+def read_user_table(
+    path: str | Path, columns: Sequence[Column], num_users: int | None = None, names: Names | None = None
+) -> Table:
     r"""Read a file with one row per user, in any order; row k of the result is user k.
 
-    The column ``user`` is added to the declared ones and must hold each of 0 … K − 1 exactly once.
+    The column ``user`` is added to the declared ones and must hold each of 0 … K − 1, or each name, exactly once.
 
     Args:
         path: a ``.csv`` or ``.parquet`` file.
         columns: the columns beside ``user``.
-        num_users: users K; None: as many as the file has rows.
+        num_users: users K; None: as many as the file has rows, or names.
+        names: of the users, if they have names; with neither these nor `num_users`, the file may give them names.
 
     Example:
         >>> import tempfile
@@ -63,8 +114,41 @@ def read_user_table(path: str | Path, columns: Sequence[Column], num_users: int 
         >>> read_user_table(file, [Column("samples", "int", minimum=0)])["samples"].tolist()
         [500, 600]
     """
-    table = read_table(path, [Column("user", "int"), *columns])
+    own_users = num_users is None and names is None
+    table = read_with_users(path, [Column("user", "int")], columns, names, own_users=own_users)
+    if table.names is not None:
+        return table.take(_rows_by_user(table, len(table.names)))
     return table.take(_rows_by_user(table, table.num_rows if num_users is None else num_users))
+
+
+def _has_names(path: Path, column: str) -> bool:
+    first = _by_kind(path, lambda kind: kind.first(path, column))
+    return first is not None and bool(first.strip()) and not is_whole(first)
+
+
+def _distinct(values: Names) -> Names:
+    """In order of appearance."""
+    _, rows = np.unique(values, return_index=True)
+    return values[np.sort(rows)]
+
+
+def _numbered(table: Table, columns: Sequence[str], names: Names) -> Table:
+    """The table with places among names instead of names."""
+    order = np.argsort(names, kind="stable")
+    found = {}
+    for column in columns:
+        places = order[np.minimum(np.searchsorted(names, table[column], sorter=order), len(names) - 1)]
+        if len(strange := np.flatnonzero(names[places] != table[column])):
+            raise table.fail(int(strange[0]), _no_such_name(str(table[column][strange[0]]), names), column)
+        found[column] = places
+    return replace(table, columns={**table.columns, **found}, names=names)
+
+
+def _no_such_name(name: str, names: Names) -> str:
+    close = difflib.get_close_matches(name, names[:_COMPARED].tolist(), n=1)
+    question = f"; is it {close[0]!r}?" if close else ""
+    few = ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
+    return f"there is no user {name!r} among the {len(names):,} users {few}{question}"
 
 
 def _by_kind(path: Path, action: Callable[[Reader], Result]) -> Result:
@@ -92,11 +176,12 @@ def _rows_by_user(table: Table, num_users: int) -> Ints:
     if len(again):
         row = int(again.min())
         earlier = int(np.flatnonzero(users == users[row])[0])
-        raise table.fail(row, f"user {users[row]} is already on {table.word} {table.lines[earlier]}", "user")
+        raise table.fail(row, f"{table.who(users[row])} is already on {table.word} {table.lines[earlier]}", "user")
     if len(users) < num_users:
         absent = np.setdiff1d(np.arange(num_users), users)
-        who = f"user {absent[0]}" if len(absent) == 1 else f"{len(absent)} users, the first of them {absent[0]},"
-        raise DataError(f"{table.path}: no row for {who} of users 0 to {num_users - 1}")
+        more = f" and {len(absent) - 1:,} more" if len(absent) > 1 else ""
+        among = f"users 0 to {num_users - 1}" if table.names is None else f"{num_users:,} users"
+        raise DataError(f"{table.path}: no row for {table.who(absent[0])}{more} of {among}")
     return rows
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -15,6 +15,7 @@ from fedcast.errors import DataError
 Kind = Literal["int", "float", "text", "bool"]
 Values = NDArray[Any]
 Ints = NDArray[np.int64]
+Names = NDArray[np.str_]
 
 
 @dataclass(frozen=True)
@@ -47,12 +48,14 @@ class Table:
         columns: the values of each column that is present.
         lines: int64[N], where each row stands in the file, counted from 1 (the header is line 1 of a CSV).
         word: what such a place is called: ``line`` in a CSV, ``row`` in Parquet.
+        names: of the users, where columns of users held names and now hold places among these.
     """
 
     path: Path
     columns: Mapping[str, Values]
     lines: Ints
     word: str = "line"
+    names: Names | None = None
 
     @property
     def num_rows(self) -> int:
@@ -69,9 +72,22 @@ class Table:
 
     def take(self, rows: NDArray[np.int64]) -> Table:
         """The table with its rows in another order."""
-        return Table(
-            self.path, {name: values[rows] for name, values in self.columns.items()}, self.lines[rows], self.word
-        )
+        columns = {name: values[rows] for name, values in self.columns.items()}
+        return replace(self, columns=columns, lines=self.lines[rows])
+
+    def who(self, user: int) -> str:
+        """What messages call a user."""
+        return called(user, self.names)
+
+
+def called(user: int, names: Names | None) -> str:
+    """What a person calls a user: by its name, if users have names.
+
+    Example:
+        >>> called(1, None), called(1, np.array(["lobby", "gate"]))
+        ('user 1', 'user gate')
+    """
+    return f"user {user if names is None else names[user]}"
 
 
 class Fault(NamedTuple):
@@ -91,4 +107,8 @@ class Reader(Protocol):
 
     def names(self, path: Path, /) -> list[str]:
         """The header."""
+        ...
+
+    def first(self, path: Path, name: str, /) -> str | None:
+        """The value of a column in the first row, as text; None: there is none."""
         ...

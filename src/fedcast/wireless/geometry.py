@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from fedcast.errors import DataError
 from fedcast.random import user_uniform
 from fedcast.scenario.sections import Geometry
-from fedcast.tables import Column, read_user_table
+from fedcast.tables import Column, Names, read_user_table
 from fedcast.wireless.units import Floats, Ints
 
 # Further than any two users on earth: a slip of units, and hopeless for the radio.
@@ -27,11 +27,13 @@ class Layout:
         positions_m: float64[K, 2], of the users.
         base_stations_m: float64[C, 2], of the base stations; each serves somebody.
         cell_of: int64[K], the base station of each user.
+        names: str[K], of the users, where a table gives them names.
     """
 
     positions_m: Floats
     base_stations_m: Floats
     cell_of: Ints
+    names: Names | None = None
 
     @property
     def num_users(self) -> int:
@@ -45,7 +47,7 @@ class Layout:
         return distance
 
 
-def place_users(num_users: int, geometry: Geometry, seed: int) -> Layout:
+def place_users(num_users: int, geometry: Geometry, seed: int, names: Names | None = None) -> Layout:
     r"""Users drawn uniformly in a disc, or as `positions_file` says, and the base stations that serve them.
 
     The disc has the radius R of a cell, or :math:`R \sqrt{K / \text{users\_per\_cell}}` where the layout keeps the
@@ -55,6 +57,7 @@ def place_users(num_users: int, geometry: Geometry, seed: int) -> Layout:
         num_users: users K.
         geometry: layout, radius and density of cells, or a file.
         seed: seed of the scenario.
+        names: of the users, if they have names.
 
     Example:
         >>> layout = place_users(100, Geometry(), seed=0)
@@ -62,13 +65,14 @@ def place_users(num_users: int, geometry: Geometry, seed: int) -> Layout:
         ((100, 2), 1, True)
     """
     if geometry.positions_file is not None:
-        return layout_from_positions(read_positions(geometry.positions_file, num_users), geometry)
+        given = read_positions(geometry.positions_file, num_users, names)
+        return replace(layout_from_positions(given, geometry), names=names)
     users = np.arange(num_users)
     radius = disc_radius_m(num_users, geometry)
     from_centre = radius * np.sqrt(user_uniform(seed, "place radius", users))
     angle = 2 * np.pi * user_uniform(seed, "place angle", users)
     positions = np.column_stack([from_centre * np.cos(angle), from_centre * np.sin(angle)])
-    return _served(positions, np.zeros(2), radius, geometry)
+    return replace(_served(positions, np.zeros(2), radius, geometry), names=names)
 
 
 def disc_radius_m(num_users: int, geometry: Geometry) -> float:
@@ -143,7 +147,7 @@ def _hexagonal_grid(radius_m: float, cell_radius_m: float) -> Floats:
     return covering
 
 
-def read_positions(path: str, num_users: int) -> Floats:
-    """Places from a table with columns user, x_m and y_m, one row for each user 0 to K - 1; float64[K, 2]."""
-    table = read_user_table(path, [Column("x_m", "float"), Column("y_m", "float")], num_users)
+def read_positions(path: str, num_users: int, names: Names | None = None) -> Floats:
+    """Places from a table with columns user, x_m and y_m, one row for each user; float64[K, 2]."""
+    table = read_user_table(path, [Column("x_m", "float"), Column("y_m", "float")], num_users, names)
     return np.column_stack([table["x_m"], table["y_m"]])

@@ -1,0 +1,142 @@
+"""Users with names in the place of ids: the same plan, told by names, and re-planned when users come and go."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.federation import NAMES, USERS, write_tables
+
+from fedcast.data.counts import read_counts
+from fedcast.errors import DataError, FedcastError
+from fedcast.plan import diff_plans, make_plan, plan_from_json, plan_to_json
+from fedcast.scenario import load_scenario
+from fedcast.tables import save_table
+from fedcast.world import make_world
+
+
+def planned(tables: dict[str, Path], previous=None):
+    population = read_counts(tables["counts"])
+    scenario = load_scenario(
+        overrides=[
+            "data.dataset=synthetic",
+            f"data.num_users={population.num_users}",
+            f"trust.links_file={tables['links']}",
+            f"geometry.positions_file={tables['positions']}",
+            f"devices.devices_file={tables['devices']}",
+        ]
+    )
+    world = make_world(scenario, population=population)
+    return make_plan(scenario, world=world, previous=previous, with_curve=False)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    def make(name: str) -> Path:
+        (tmp_path / name).mkdir()
+        return tmp_path / name
+
+    return make
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_names_and_ids_give_one_plan(folder, suffix):
+    by_id = planned(write_tables(folder("ids"), int, suffix=suffix))
+    by_name = planned(write_tables(folder("names"), NAMES.__getitem__, suffix=suffix))
+    assert by_id.names is None
+    assert by_name.names.tolist() == NAMES
+    assert len(by_id.heads)
+    for part in ("head_of", "shared", "frequency_hz", "energy_j"):
+        assert np.array_equal(getattr(by_id, part), getattr(by_name, part))
+    assert by_id.delay == by_name.delay
+
+
+def test_plans_keep_names(folder):
+    plan = planned(write_tables(folder("names"), NAMES.__getitem__))
+    assert plan_from_json(plan_to_json(plan)).names.tolist() == NAMES
+    content = json.loads(plan_to_json(plan))
+    for wrong, reason in ((NAMES[1:], "names has 11 entries, head_of has 12"), (["x"] * USERS, "the same one")):
+        with pytest.raises(FedcastError, match=reason):
+            plan_from_json(json.dumps({**content, "names": wrong}))
+
+
+def test_who_joins_and_leaves_is_known_by_name(folder):
+    """Users 0 and 5 leave, 10 and 11 join, and all others get other ids: their clusters and volumes are still found."""
+    before = planned(write_tables(folder("before"), NAMES.__getitem__, users=range(10)))
+    staying = [9, 1, 2, 3, 4, 6, 7, 8]
+    now = write_tables(folder("now"), NAMES.__getitem__, users=[11, *staying, 10])
+    after = planned(now, previous=before)
+    change = diff_plans(before, after)
+    assert change.users(change.joined) == [NAMES[11], NAMES[10]]
+    assert sorted(change.users(change.left)) == sorted([NAMES[0], NAMES[5]])
+    heads = {
+        plan: {str(plan.names[u]): str(plan.names[h]) for u, h in enumerate(plan.head_of) if h >= 0}
+        for plan in (before, after)
+    }
+    volumes = {plan: {str(plan.names[h]): int(plan.shared[h]) for h in plan.heads} for plan in (before, after)}
+    stay = {NAMES[u] for u in staying}
+    assert set(change.users(change.moved)) == {u for u in stay if heads[before].get(u) != heads[after].get(u)}
+    assert set(change.users(change.new_heads)) == volumes[after].keys() - volumes[before].keys()
+    assert set(change.users(change.former_heads)) == volumes[before].keys() - volumes[after].keys()
+    both = volumes[before].keys() & volumes[after].keys()
+    assert set(change.users(change.volumes)) == {h for h in both if volumes[before][h] != volumes[after][h]}
+    assert any(name in change.lines()[0] for name in (NAMES[10], NAMES[11]))
+
+
+def test_users_in_another_order_change_nothing(folder):
+    """The plan of a shuffled table, started from the plan of the table before, says that all do the same."""
+    before = planned(write_tables(folder("before"), NAMES.__getitem__))
+    after = planned(
+        write_tables(folder("after"), NAMES.__getitem__, users=[3, 7, 1, 0, 2, 11, 10, 9, 8, 4, 5, 6]), before
+    )
+    assert after.delay.total_s <= before.delay.total_s * (1 + 1e-9)
+    assert diff_plans(before, after).users(diff_plans(before, after).joined) == []
+    same = [str(after.names[h]) if h >= 0 else None for h in after.head_of]
+    was = {str(n): str(before.names[h]) if h >= 0 else None for n, h in zip(before.names, before.head_of, strict=True)}
+    assert same == [was[str(name)] for name in after.names]
+
+
+def test_names_and_ids_are_not_compared(folder):
+    by_id = planned(write_tables(folder("ids"), int))
+    tables = write_tables(folder("names"), NAMES.__getitem__)
+    with pytest.raises(FedcastError, match="users have names now and ids before"):
+        planned(tables, previous=by_id)
+    with pytest.raises(FedcastError, match="users have names before and ids now"):
+        diff_plans(planned(tables), by_id)
+
+
+def test_long_counts_by_name(tmp_path):
+    path = tmp_path / "counts.csv"
+    path.write_text("user,class,count\ngate,dog,3\nlobby,cat,2\ngate,cat,1\n")
+    people = read_counts(path)
+    assert people.names.tolist() == ["gate", "lobby"]
+    assert people.counts.tolist() == [[1, 3], [2, 0]]
+    path.write_text("user,class,count\ngate,dog,3\ngate,dog,1\n")
+    with pytest.raises(DataError, match="line 3: user gate has a second count of class dog"):
+        read_counts(path)
+
+
+def test_the_first_user_says_whether_there_are_names(tmp_path):
+    path = tmp_path / "counts.csv"
+    path.write_text("user,cat\n7f,3\n08,1\n")
+    assert read_counts(path).names.tolist() == ["7f", "08"]
+    path.write_text("user,cat\n0,3\n1O,1\n")
+    with pytest.raises(DataError, match="line 3, column user: '1O' is not a whole number"):
+        read_counts(path)
+
+
+def test_a_link_to_itself_and_a_poor_budget_are_told_by_name(folder):
+    tables = write_tables(folder("t"), NAMES.__getitem__)
+    good = tables["links"].read_text()
+    tables["links"].write_text(good + "node-k,node-k,0.9\n")
+    with pytest.raises(DataError, match="user node-k is linked to itself"):
+        planned(tables)
+    tables["links"].write_text(good)
+    rows = list(csv.DictReader(tables["devices"].read_text().splitlines()))
+    poor = [{**row, "energy_budget_j": 1e-9} if row["user"] == "node-q" else row for row in rows]
+    save_table({key: [row[key] for row in poor] for key in poor[0]}, tables["devices"])
+    with pytest.raises(FedcastError, match=r"1 of 12 users cannot upload.*\n  user node-q: the upload takes"):
+        planned(tables)
