@@ -16,9 +16,9 @@ from fedcast.graph import Graph, build_graph, gives_rates
 from fedcast.heterogeneity import Floats, Skew, skew_of
 from fedcast.scenario import Clustering as ClusteringSettings
 from fedcast.scenario import Scenario
-from fedcast.tables import called
 from fedcast.wireless.geometry import Layout, place_users
 from fedcast.wireless.sidelink import concurrent_rate_bps
+from fedcast.wording import called
 
 _SYNTHETIC_BITS_PER_SAMPLE = 6272.0  # as an MNIST image
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from fedcast.clustering import Clustering, Comparison
     from fedcast.scenario import Scenario
-    from fedcast.tables import Names
+    from fedcast.wording import Names
 
 _LISTED = 8
 
@@ -114,7 +114,7 @@ def _table(rows: list[Comparison]) -> Table:
 
 def _print_explanation(console: Console, clustering: Clustering, names: Names | None) -> None:
     from fedcast.clustering import explain
-    from fedcast.tables import called
+    from fedcast.wording import called
 
     explanation = explain(clustering)
     heads = explanation.heads

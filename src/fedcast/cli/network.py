@@ -59,14 +59,16 @@ def _summary(world: World) -> Table:
     import numpy as np
     from rich.table import Table
 
+    from fedcast.wording import counted
+
     graph, stations = world.graph, len(world.layout.base_stations_m)
     isolated = int((graph.degrees == 0).sum())
     table = Table(
         "", "min", "10 %", "median", "90 %", "max", box=None, header_style="dim", pad_edge=False,
-        title=f"{graph.num_users:,} users, {stations:,} base station{'s' if stations > 1 else ''}, "
+        title=f"{graph.num_users:,} users, {counted(stations, 'base station')}, "
         f"{graph.num_links:,} links that meet both thresholds",
         title_style="bold", title_justify="left",
-        caption=f"mean degree {graph.degrees.mean():.1f}, {isolated:,} isolated user{'s' if isolated != 1 else ''}",
+        caption=f"mean degree {graph.degrees.mean():.1f}, {counted(isolated, 'isolated user')}",
         caption_justify="left",
     )  # fmt: skip
     for column in table.columns[1:]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcast.tables import called
+from fedcast.wording import called, counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,9 +23,9 @@ def show_plan(console: Console, made: SharingPlan, world: World) -> None:
     heads, led = made.heads, made.head_of[made.head_of >= 0]
     sizes = np.bincount(led, minlength=made.num_users)
     console.print(
-        f"{made.scenario.clustering.rule}: {_counted(len(heads), 'head')} share{'s' if len(heads) == 1 else ''} with "
-        f"{len(led):,} of {_counted(made.num_users, 'user')}, "
-        f"{_counted(int(made.shared[heads].sum()), 'sample')} in all, average sharing ratio "
+        f"{made.scenario.clustering.rule}: {counted(len(heads), 'head')} share{'s' if len(heads) == 1 else ''} with "
+        f"{len(led):,} of {counted(made.num_users, 'user')}, "
+        f"{counted(int(made.shared[heads].sum()), 'sample')} in all, average sharing ratio "
         f"{made.average_sharing_ratio:.3f}",
         style="bold",
     )
@@ -33,7 +33,7 @@ def show_plan(console: Console, made: SharingPlan, world: World) -> None:
         console.print(line, highlight=False)
     console.print("\nlargest clusters", style="bold")
     for head in heads[np.argsort(-sizes[heads], kind="stable")][:_LISTED]:
-        sent, members = _counted(int(made.shared[head]), "sample"), _counted(int(sizes[head]), "member")
+        sent, members = counted(int(made.shared[head]), "sample"), counted(int(sizes[head]), "member")
         console.print(f"  {called(head, made.names)} sends {sent} to {members}", highlight=False, markup=False)
     if not len(heads):
         console.print("  none: sharing does not pay, or nobody may share")
@@ -51,10 +51,10 @@ def show_assumptions(console: Console, world: World) -> None:
     population = world.population
     names = list(population.class_names[:_LISTED])
     names += ["…"] if len(population.class_names) > _LISTED else []
-    classes = _counted(len(population.class_names), "class", "classes")
+    classes = counted(len(population.class_names), "class", "classes")
     console.print("\nfrom your tables", style="bold")
     console.print(
-        f"  {_counted(population.num_users, 'user')}, {_counted(int(population.sizes.sum()), 'sample')}, {classes}: "
+        f"  {counted(population.num_users, 'user')}, {counted(int(population.sizes.sum()), 'sample')}, {classes}: "
         f"{', '.join(names)}",
         highlight=False,
         markup=False,
@@ -103,11 +103,11 @@ def _left_out(made: SharingPlan, world: World, sends: NDArray[np.bool_]) -> list
     unable = ~made.trained & ~empty
     lines = []
     if empty.any():
-        lines.append(f"{_counted(int(empty.sum()), 'user')} without samples: nothing to train on")
+        lines.append(f"{counted(int(empty.sum()), 'user')} without samples: nothing to train on")
     if unable.any():
         leading = int((unable & sends).sum())
         also = f"; {leading:,} of them still send{'s' if leading == 1 else ''} samples as heads" if leading else ""
-        who = _counted(int(unable.sum()), "user")
+        who = counted(int(unable.sum()), "user")
         lines.append(f"{who} cannot take part within the energy budget: left out of training{also}")
     return lines
 
@@ -120,7 +120,3 @@ def _fit(made: SharingPlan) -> str:
     foreign = "" if source == planned else f", made on {source}: for your own data see `fedcast fit-rounds`"
     measure = "" if made.measure == "emd" else f" of {made.measure.upper()}"
     return f"fit {made.fit}, form {made.form}{measure}{foreign}"
-
-
-def _counted(count: int, one: str, many: str | None = None) -> str:
-    return f"{count:,} {one if count == 1 else many or one + 's'}"

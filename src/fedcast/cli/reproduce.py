@@ -113,8 +113,8 @@ def _begin(console: Console, names: list[str], job: Job, results: Path, *, redra
 def _say_what_is_ahead(console: Console, names: list[str], job: Job) -> None:
     """On a CPU training at full scale takes hours: nobody should begin it unawares."""
     from fedcast.study.reproduce.batch import left_to_train
-    from fedcast.study.reproduce.wording import counted
     from fedcast.training.choose import choose_device
+    from fedcast.wording import counted
 
     runs = [] if job.only_finished else left_to_train(names, job)
     if runs and choose_device("auto").type == "cpu":

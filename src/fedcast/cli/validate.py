@@ -12,7 +12,7 @@ from fedcast.cli.options import Counts, Overrides, Preset, ScenarioFile, read_pe
 
 if TYPE_CHECKING:
     from fedcast.scenario import Devices, Scenario
-    from fedcast.tables import Names
+    from fedcast.wording import Names
 
 
 def validate(

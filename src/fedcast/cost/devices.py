@@ -12,8 +12,9 @@ from numpy.typing import ArrayLike
 
 from fedcast.errors import DataError
 from fedcast.scenario.sections import Devices
-from fedcast.tables import Column, Names, column_names, read_user_table
+from fedcast.tables import Column, column_names, read_user_table
 from fedcast.wireless.units import Floats
+from fedcast.wording import Names
 
 _FULL_CONSENT = 1.0
 

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedcast.cost.computing import compute_energy_j
 from fedcast.cost.fleet import Fleet
-from fedcast.tables import Names, called
 from fedcast.wireless.units import Floats, Ints
+from fedcast.wording import Names, called
 
 _DIGITS = 3
 

@@ -15,7 +15,7 @@ from fedcast.data.dataset import Dataset
 from fedcast.data.partitions import PARTITIONS, Partition
 from fedcast.errors import DataError
 from fedcast.random import generator
-from fedcast.tables import Names
+from fedcast.wording import Names
 
 if TYPE_CHECKING:
     from fedcast.scenario import Data

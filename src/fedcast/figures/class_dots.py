@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedcast.figures.output import BLUE, GRID, INK, MUTED, ORANGE
+from fedcast.wording import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -108,7 +109,7 @@ def _draw_dots(axes: Axes, dots: ClassDots) -> None:
     axes.grid(axis="y", color=GRID, linewidth=0.8)
     marks = sorted({max(1, round(largest * part)) for part in (0.1, 0.5, 1.0)})
     keys = [axes.scatter([], [], s=area * mark / largest, color=BLUE, linewidths=0) for mark in marks]
-    labels = [f"{mark:,} sample{'s' if mark > 1 else ''}" for mark in marks]
+    labels = [counted(mark, "sample") for mark in marks]
     axes.legend(
         keys,
         labels,

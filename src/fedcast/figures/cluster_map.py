@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedcast.figures.network_map import M_PER_KM, dress_map, nearest_the_middle
 from fedcast.figures.output import INK, MUTED
 from fedcast.figures.palette import colour
+from fedcast.wording import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -126,7 +127,7 @@ def _draw_users(axes: Axes, shown: ClusterMap) -> None:
         count = int(chosen.sum())
         axes.scatter(
             east[chosen], north[chosen], s=area * small, c=colours, edgecolors="white", linewidths=0.8 * small,
-            zorder=level, label=f"{count:,} {label}{'s' if count != 1 else ''}",
+            zorder=level, label=counted(count, label),
         )  # fmt: skip
     label = f"{alone.sum():,} alone"
     axes.scatter(east[alone], north[alone], s=26 * small, color=MUTED, alpha=0.7, linewidths=0, zorder=1, label=label)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcast.figures.output import BLUE, GRID, INK, MUTED, ORANGE
+from fedcast.wording import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -157,24 +158,20 @@ def _draw_places(axes: Axes, shown: NetworkMap) -> None:
     area = float(np.clip(2_000 / len(shown.users), 2.5, 18))
     linked, alone = shown.positions_km[~shown.isolated], shown.positions_km[shown.isolated]
     kinds = (
-        (linked, area, _DOT, _counted(len(linked), "linked user")),
-        (alone, 2.5 * area, _RING, _counted(len(alone), "user without a link", "users without a link")),
-        (shown.base_stations_km, 70.0, _TRIANGLE, _counted(len(shown.base_stations_km), "base station")),
+        (linked, area, _DOT, counted(len(linked), "linked user")),
+        (alone, 2.5 * area, _RING, counted(len(alone), "user without a link", "users without a link")),
+        (shown.base_stations_km, 70.0, _TRIANGLE, counted(len(shown.base_stations_km), "base station")),
     )
     for layer, (places, size, look, label) in enumerate(kinds, start=2):
         if len(places):
             axes.scatter(places[:, 0], places[:, 1], size, zorder=layer, label=label, **look)
 
 
-def _counted(count: int, one: str, many: str | None = None) -> str:
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
-
-
 def _draw_scale(figure: Figure, axes: Axes, links: LineCollection, shown: NetworkMap) -> None:
     from matplotlib.ticker import FuncFormatter
 
     bar = figure.colorbar(links, ax=axes, shrink=0.55, aspect=28, pad=0.02)
-    bar.ax.set_title(f"rate of\n{_counted(shown.num_links, 'link')}", loc="left", color=INK, fontsize=9, pad=10)
+    bar.ax.set_title(f"rate of\n{counted(shown.num_links, 'link')}", loc="left", color=INK, fontsize=9, pad=10)
     bar.ax.yaxis.set_major_formatter(FuncFormatter(_rate_text))
     bar.ax.yaxis.set_minor_formatter(FuncFormatter(lambda *_: ""))
     bar.ax.tick_params(colors=MUTED, labelsize=8, length=0, which="both")

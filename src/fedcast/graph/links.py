@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedcast.errors import DataError
 from fedcast.graph.csr import Graph, Links, assemble
-from fedcast.tables import Column, Names, Table, column_names, read_with_users
+from fedcast.tables import Column, Table, column_names, read_with_users
+from fedcast.wording import Names
 
 if TYPE_CHECKING:
     from fedcast.scenario.sections import Sidelink, Trust

@@ -9,7 +9,7 @@ import numpy as np
 from fedcast.heterogeneity import Ints
 from fedcast.plan.matching import numbering, renumbered
 from fedcast.plan.result import SharingPlan
-from fedcast.tables import Names
+from fedcast.wording import Names, counted
 
 _LISTED = 8
 
@@ -56,11 +56,7 @@ class PlanDiff:
             ("user has another head", "users have another head", self.moved),
             ("user shares another volume", "users share another volume", self.volumes),
         )
-        lines = [
-            f"{len(users):,} {one if len(users) == 1 else many}: {self._few(users)}"
-            for one, many, users in changes
-            if len(users)
-        ]
+        lines = [f"{counted(len(users), one, many)}: {self._few(users)}" for one, many, users in changes if len(users)]
         if not lines:
             lines = ["every user does the same as before"]
         return lines + [_change(*row) for row in self._figures()]

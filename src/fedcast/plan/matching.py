@@ -9,7 +9,7 @@ import numpy as np
 from fedcast.errors import FedcastError
 from fedcast.heterogeneity import Ints
 from fedcast.plan.result import SharingPlan
-from fedcast.tables import Names
+from fedcast.wording import Names
 
 
 @dataclass(frozen=True, eq=False)

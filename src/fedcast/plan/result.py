@@ -11,7 +11,7 @@ from fedcast.allocation.forms import FormName
 from fedcast.allocation.rounds import MeasureName
 from fedcast.heterogeneity import Floats, Ints
 from fedcast.scenario import Scenario
-from fedcast.tables import Names
+from fedcast.wording import Names
 
 
 @dataclass(frozen=True)

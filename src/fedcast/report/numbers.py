@@ -90,16 +90,6 @@ def p_value(value: float) -> str:
     return f"p{SPACE}{sign}{SPACE}{shown:.3f}"
 
 
-def counted(count: int, one: str, many: str | None = None) -> str:
-    """A number of things.
-
-    Example:
-        >>> counted(1, "user"), counted(2000, "user")
-        ('1 user', '2,000 users')
-    """
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
-
-
 def _decimals(value: float) -> int:
     """As many as give three digits that count; at most four."""
     if value == 0:

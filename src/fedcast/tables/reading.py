@@ -13,7 +13,8 @@ import numpy as np
 from fedcast.errors import DataError
 from fedcast.tables import csv_file, parquet_file
 from fedcast.tables.checks import is_whole
-from fedcast.tables.table import Column, Ints, Names, Reader, Table
+from fedcast.tables.table import Column, Ints, Reader, Table
+from fedcast.wording import Names
 
 Result = TypeVar("Result")
 

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcast.errors import DataError
+from fedcast.wording import Names, called
 
 Kind = Literal["int", "float", "text", "bool"]
 Values = NDArray[Any]
 Ints = NDArray[np.int64]
-Names = NDArray[np.str_]
 
 
 @dataclass(frozen=True)
@@ -78,16 +78,6 @@ class Table:
     def who(self, user: int) -> str:
         """What messages call a user."""
         return called(user, self.names)
-
-
-def called(user: int, names: Names | None) -> str:
-    """What a person calls a user: by its name, if users have names.
-
-    Example:
-        >>> called(1, None), called(1, np.array(["lobby", "gate"]))
-        ('user 1', 'user gate')
-    """
-    return f"user {user if names is None else names[user]}"
 
 
 class Fault(NamedTuple):

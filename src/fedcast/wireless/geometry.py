@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike
 from fedcast.errors import DataError
 from fedcast.random import user_uniform
 from fedcast.scenario.sections import Geometry
-from fedcast.tables import Column, Names, read_user_table
+from fedcast.tables import Column, read_user_table
 from fedcast.wireless.units import Floats, Ints
+from fedcast.wording import Names
 
 # Further than any two users on earth: a slip of units, and hopeless for the radio.
 _FURTHEST_M = 1e9

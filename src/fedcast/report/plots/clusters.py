@@ -9,8 +9,9 @@ import numpy as np
 from fedcast.figures.cluster_map import ClusterMap
 from fedcast.figures.palette import colour_place
 from fedcast.report.markup import Markup, empty_tag, join, tag
-from fedcast.report.numbers import counted, quantity
+from fedcast.report.numbers import quantity
 from fedcast.report.svg import WIDTH, Frame, Scale, nice_step, plot
+from fedcast.wording import counted
 
 _SIZE, _EDGE = WIDTH, 12.0
 _HEAD, _MEMBER, _ALONE = 7.0, 4.2, 3.2

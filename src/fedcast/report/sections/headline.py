@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from fedcast.report.content import Content
 from fedcast.report.markup import Markup, join, tag
-from fedcast.report.numbers import counted, number, p_value, percent, quantity
+from fedcast.report.numbers import number, p_value, percent, quantity
 from fedcast.study.compare import Row
+from fedcast.wording import counted
 
 
 def headline_section(content: Content) -> Markup:

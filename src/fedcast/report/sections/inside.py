@@ -5,7 +5,7 @@ from __future__ import annotations
 from fedcast.figures.class_change import MAX_CLASSES
 from fedcast.report.content import Content
 from fedcast.report.markup import Markup, join, tag
-from fedcast.report.numbers import counted, number, percent, quantity
+from fedcast.report.numbers import number, percent, quantity
 from fedcast.report.plots.classes import NARROW, WIDE, classes_plot
 from fedcast.report.plots.clusters import map_plot
 from fedcast.report.plots.users import emd_plot, energy_plot
@@ -14,6 +14,7 @@ from fedcast.report.sections.parts import colour_key, figure
 from fedcast.report.sections.tips import roles_of, tips_of
 from fedcast.report.shown import class_change_of, cluster_map_of, emd_change_of, user_energy_of
 from fedcast.study.store import StoredRun
+from fedcast.wording import counted
 
 _USERS_ON_A_PHONE = 40
 

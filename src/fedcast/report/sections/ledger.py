@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from fedcast.report.markup import Markup, tag
-from fedcast.report.numbers import SPACE, counted, number, percent, quantity
+from fedcast.report.numbers import SPACE, number, percent, quantity
 from fedcast.report.sections.parts import scrolled, table
 from fedcast.study.store import StoredRun
+from fedcast.wording import counted
 
 _MAX_HEADS = 30
 _TITLES = (

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcast.report.numbers import counted, number, percent, quantity
+from fedcast.report.numbers import number, percent, quantity
 from fedcast.study.store import StoredRun
+from fedcast.wording import counted
 
 _EMD_DECIMALS = 3
 

@@ -28,7 +28,7 @@ from fedcast.study.reproduce.settings import (
     task,
 )
 from fedcast.study.reproduce.trained import Trained, trained_runs
-from fedcast.study.reproduce.wording import counted
+from fedcast.wording import counted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,7 +12,8 @@ from fedcast.study.reproduce.over_seeds import differences, mean_loss
 from fedcast.study.reproduce.result import Result, Verdict
 from fedcast.study.reproduce.settings import RATIO, label_skew, task, under_rules
 from fedcast.study.reproduce.trained import Trained, trained_runs
-from fedcast.study.reproduce.wording import counted, percent
+from fedcast.study.reproduce.wording import percent
+from fedcast.wording import counted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

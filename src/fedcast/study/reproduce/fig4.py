@@ -13,7 +13,8 @@ from fedcast.study.reproduce.over_seeds import course_rows, gain_rows, late_accu
 from fedcast.study.reproduce.result import Result, Verdict, columns_of, where
 from fedcast.study.reproduce.settings import NOISE, STRATEGIES, assumptions, label_skew, task, under_rules
 from fedcast.study.reproduce.trained import NOISY, Trained, check_some, trained_runs
-from fedcast.study.reproduce.wording import counted, mean_text
+from fedcast.study.reproduce.wording import mean_text
+from fedcast.wording import counted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

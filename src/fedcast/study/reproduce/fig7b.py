@@ -12,7 +12,8 @@ from fedcast.study.reproduce.job import Job
 from fedcast.study.reproduce.measures import NEAR, NEARER, PAPER_ITERATIONS, converged_after
 from fedcast.study.reproduce.planning import ASSUMPTIONS, allocation_of, make_task, paper_scenario
 from fedcast.study.reproduce.result import Columns, Result, Verdict, columns_of, where
-from fedcast.study.reproduce.wording import counted, percent
+from fedcast.study.reproduce.wording import percent
+from fedcast.wording import counted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -24,7 +24,7 @@ from fedcast.study.reproduce.planning import (
     paper_scenario,
 )
 from fedcast.study.reproduce.result import Columns, Result, Verdict, columns_of, where
-from fedcast.study.reproduce.wording import counted
+from fedcast.wording import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

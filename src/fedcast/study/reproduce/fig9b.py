@@ -14,7 +14,7 @@ from fedcast.study.reproduce.job import Job
 from fedcast.study.reproduce.measures import Relation, lower_verdict, rank_correlation
 from fedcast.study.reproduce.planning import ASSUMPTIONS, DEVICES, METHODS, allocation_of, make_task, paper_scenario
 from fedcast.study.reproduce.result import Answer, Columns, Result, Verdict, columns_of, where
-from fedcast.study.reproduce.wording import counted
+from fedcast.wording import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,7 +12,8 @@ from fedcast.study.reproduce.over_seeds import mean_of, side_by_side
 from fedcast.study.reproduce.result import Answer, Verdict
 from fedcast.study.reproduce.settings import STRATEGIES
 from fedcast.study.reproduce.trained import Trained
-from fedcast.study.reproduce.wording import counted, mean_text, number
+from fedcast.study.reproduce.wording import mean_text, number
+from fedcast.wording import counted
 
 if TYPE_CHECKING:
     from fedcast.study.compare import PairedTest

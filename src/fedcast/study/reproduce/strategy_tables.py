@@ -8,7 +8,8 @@ from typing import Any
 from fedcast.study.reproduce.over_seeds import LAST_ROUNDS
 from fedcast.study.reproduce.result import Columns, Result, where
 from fedcast.study.reproduce.settings import DATASETS, STRATEGIES
-from fedcast.study.reproduce.wording import ABSENT, counted, number
+from fedcast.study.reproduce.wording import ABSENT, number
+from fedcast.wording import counted
 
 Row = dict[str, str]
 _LATE = f"mean of the last {LAST_ROUNDS} rounds"

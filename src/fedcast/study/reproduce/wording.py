@@ -44,13 +44,3 @@ def percent(share: float) -> str:
         ('10 %', '0.1 %')
     """
     return f"{100 * share:.3g} %"
-
-
-def counted(number: int, what: str) -> str:
-    """So many of something.
-
-    Example:
-        >>> counted(1, "world"), counted(10, "world")
-        ('1 world', '10 worlds')
-    """
-    return f"{number:,} {what}" + ("" if number == 1 else "s")
