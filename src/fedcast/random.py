@@ -10,6 +10,7 @@ Two forms: `generator` gives one NumPy generator per (seed, purpose, round, user
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -71,6 +72,18 @@ def user_uniform(seed: int, purpose: str, users: ArrayLike) -> NDArray[np.float6
     """
     with np.errstate(over="ignore"):
         return _unit(_splitmix(_splitmix(_words(users)) ^ stream_key(seed, purpose)))
+
+
+def name_words(names: Iterable[str]) -> U64:
+    """Users as numbers that depend on their names alone, uint64[K], to draw by in the place of ids.
+
+    Example:
+        >>> few, many = name_words(["gate"]), name_words(["lobby", "gate"])
+        >>> bool(few[0] == many[1])
+        True
+    """
+    digests = b"".join(hashlib.blake2b(name.encode(), digest_size=8).digest() for name in names)
+    return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
 
 
 def hash_words(first: ArrayLike, second: ArrayLike) -> U64:

@@ -185,9 +185,15 @@ def link_rates_bps(world: World, clustering: Clustering) -> Floats:
     rates = clustering.of_links(world.graph.rate_bps)
     scenario, members = world.scenario, clustering.members
     if scenario.sidelink.interference == "concurrent" and len(members) and not _gives_own_rates(scenario):
-        heads, positions = clustering.head_of[members], world.layout.positions_m
+        heads, layout = clustering.head_of[members], world.layout
         rates[members] = concurrent_rate_bps(
-            positions, members, heads, scenario.sidelink, scenario.geometry, scenario.seed
+            layout.positions_m,
+            members,
+            heads,
+            scenario.sidelink,
+            scenario.geometry,
+            scenario.seed,
+            words=layout.words,
         )
     return rates
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
+from matplotlib.axes import Axes
 from tests.federation import NAMES, USERS, write_tables
 
 from fedcast.plan import load_plan
@@ -37,15 +40,71 @@ def test_the_command_speaks_of_names(fedcast, tmp_path):
     assert json.loads(out)["left"] == ["node-k"]
 
 
-def test_brackets_in_names_are_shown(fedcast, tmp_path):
-    (tmp_path / "counts.csv").write_text("user,cat,dog\n[red]hall[/red],9,1\nlobby,0,9\n")
-    (tmp_path / "links.csv").write_text("user_a,user_b,closeness,rate_bps\n[red]hall[/red],lobby,1,1e7\n")
-    code, out, err = fedcast(
-        "cluster", "--counts", "counts.csv", "--links", "links.csv", "--explain", "cec", "--rules", "cec"
-    )
+ODD = "[red]rack:x:3[/red]"
+
+
+@pytest.fixture
+def odd(tmp_path) -> list[str]:
+    """Tables with a name that looks like markup, an emoji's code in it."""
+    (tmp_path / "counts.csv").write_text(f"user,cat,dog\n{ODD},9,9\nlobby,0,9\nhall,9,0\nroof,5,0\n")
+    links = f"{ODD},lobby,1,1e7\n{ODD},hall,1,1e7\n"
+    (tmp_path / "links.csv").write_text("user_a,user_b,closeness,rate_bps\n" + links)
+    return ["--counts", "counts.csv", "--links", "links.csv"]
+
+
+def test_names_are_shown_as_they_are(fedcast, odd):
+    code, out, err = fedcast("plan", *odd, "--json", "plan.json")
     assert code == 0, err
-    assert "user [red]hall[/red]: EMD" in out
-    assert fedcast("validate", "--counts", "counts.csv", "--set", "trust.links_file=links.csv")[0] == 0
+    assert f"user {ODD} sends" in out
+    out = fedcast("cluster", *odd, "--explain", "daca", "--rules", "daca", "--json", "c.json")[1]
+    assert f"user {ODD}: EMD" in out
+    assert "user roof is left out" in out
+    assert json.loads(Path("c.json").read_text())["names"] == [ODD, "lobby", "hall", "roof"]
+    out = fedcast("network", *odd, "--set", "devices.energy_budget_j=1e-9")[1]
+    assert f"user {ODD}: the upload takes" in out
+    Path("fewer.csv").write_text("user,cat,dog\nlobby,0,9\nhall,9,0\n")
+    out = fedcast("plan", "--counts", "fewer.csv", "--previous", "plan.json", "--json", "new.json")[1]
+    assert ODD in out
+    assert f"2 users left: {ODD}, roof" in fedcast("plan", "diff", "plan.json", "new.json")[1]
+
+
+def test_pictures_call_users_by_name(fedcast, odd):
+    Path("counts.csv").write_text(f"user,cat,dog\n{'long' * 9},9,9\n\u95e8,0,9\n")
+    assert fedcast("inspect", "--counts", "counts.csv", "--picture", "p.png")[0] == 0
+    with plt_text() as drawn:
+        assert fedcast("inspect", "--counts", "counts.csv", "--picture", "p.png")[0] == 0
+    assert drawn == ["longlonglonglon\u2026", "\u95e8"]
+
+
+@contextmanager
+def plt_text():
+    """Labels of users in the picture that is drawn meanwhile."""
+    drawn, real = [], Axes.set_xticks
+
+    def watch(axes, ticks, labels=None, **options):
+        drawn.extend(labels or [])
+        return real(axes, ticks, labels, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Axes, "set_xticks", watch)
+        yield drawn
+
+
+@pytest.mark.parametrize(
+    ("key", "content", "expected"),
+    [
+        ("geometry.positions_file", "user,x_m,y_m\nlobby,0,0\n", "no row for user [red]rack:x:3[/red] and 2 more"),
+        ("geometry.positions_file", "user,x_m,y_m\nlobby,1e10,0\n", "line 2, column x_m: '1e10' is above 1e+09"),
+        ("devices.devices_file", "user,power_w\nloby,1\n", "there is no user 'loby' among the 4 users"),
+        ("trust.links_file", "user_a,user_b,closeness\nlobby,hal,1\nx,hall,1\n", "line 2, column user_b: there is no"),
+    ],
+)
+def test_all_tables_are_validated_by_name(fedcast, odd, key, content, expected):
+    Path("own.csv").write_text(content)
+    code, _, err = fedcast("validate", "--counts", "counts.csv", "--set", f"{key}=own.csv")
+    assert code == 2
+    assert expected in err
+    assert fedcast("validate", *odd[:2], "--set", "trust.links_file=links.csv")[0] == 0
 
 
 def test_names_that_no_table_of_counts_gives(fedcast, tmp_path):

@@ -58,7 +58,12 @@ def test_plans_keep_names(folder):
     plan = planned(write_tables(folder("names"), NAMES.__getitem__))
     assert plan_from_json(plan_to_json(plan)).names.tolist() == NAMES
     content = json.loads(plan_to_json(plan))
-    for wrong, reason in ((NAMES[1:], "names has 11 entries, head_of has 12"), (["x"] * USERS, "the same one")):
+    wrong_names = (
+        (NAMES[1:], "names has 11 entries, head_of has 12"),
+        (["x"] * USERS, "names: 'x' is blank, or two users have it"),
+        ([" ", *NAMES[1:]], "names: ' ' is blank"),
+    )
+    for wrong, reason in wrong_names:
         with pytest.raises(FedcastError, match=reason):
             plan_from_json(json.dumps({**content, "names": wrong}))
 
@@ -108,31 +113,15 @@ def test_names_and_ids_are_not_compared(folder):
         diff_plans(planned(tables), by_id)
 
 
-def test_long_counts_by_name(tmp_path):
-    path = tmp_path / "counts.csv"
-    path.write_text("user,class,count\ngate,dog,3\nlobby,cat,2\ngate,cat,1\n")
-    people = read_counts(path)
-    assert people.names.tolist() == ["gate", "lobby"]
-    assert people.counts.tolist() == [[1, 3], [2, 0]]
-    path.write_text("user,class,count\ngate,dog,3\ngate,dog,1\n")
-    with pytest.raises(DataError, match="line 3: user gate has a second count of class dog"):
-        read_counts(path)
-
-
-def test_the_first_user_says_whether_there_are_names(tmp_path):
-    path = tmp_path / "counts.csv"
-    path.write_text("user,cat\n7f,3\n08,1\n")
-    assert read_counts(path).names.tolist() == ["7f", "08"]
-    path.write_text("user,cat\n0,3\n1O,1\n")
-    with pytest.raises(DataError, match="line 3, column user: '1O' is not a whole number"):
-        read_counts(path)
-
-
 def test_a_link_to_itself_and_a_poor_budget_are_told_by_name(folder):
     tables = write_tables(folder("t"), NAMES.__getitem__)
     good = tables["links"].read_text()
     tables["links"].write_text(good + "node-k,node-k,0.9\n")
     with pytest.raises(DataError, match="user node-k is linked to itself"):
+        planned(tables)
+    first = good.splitlines()[1].split(",")
+    tables["links"].write_text(good + f"{first[0]},{first[1]},0.01\n")
+    with pytest.raises(DataError, match=f"user {first[0]} to user {first[1]} is .* here but .* on line 2"):
         planned(tables)
     tables["links"].write_text(good)
     rows = list(csv.DictReader(tables["devices"].read_text().splitlines()))
@@ -140,3 +129,20 @@ def test_a_link_to_itself_and_a_poor_budget_are_told_by_name(folder):
     save_table({key: [row[key] for row in poor] for key in poor[0]}, tables["devices"])
     with pytest.raises(FedcastError, match=r"1 of 12 users cannot upload.*\n  user node-q: the upload takes"):
         planned(tables)
+
+
+def test_a_head_out_of_reach_is_told_by_name(folder):
+    tables = write_tables(folder("t"), NAMES.__getitem__)
+    tables["links"].write_text("user_a,user_b,closeness\n")
+    population = read_counts(tables["counts"])
+    rule = ["clustering.rule=random", "clustering.num_clusters=2", "clustering.respect_graph=false"]
+    scenario = load_scenario(
+        overrides=[
+            "data.dataset=synthetic",
+            f"data.num_users={USERS}",
+            f"trust.links_file={tables['links']}",
+            *rule,
+        ]
+    )
+    with pytest.raises(FedcastError, match=r"rate_bps of user node-.: nan bit/s from its head, user node-.; give"):
+        make_plan(scenario, world=make_world(scenario, population=population), with_curve=False)

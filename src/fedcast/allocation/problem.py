@@ -26,6 +26,7 @@ from fedcast.cost import Fleet
 from fedcast.errors import FedcastError
 from fedcast.heterogeneity import Floats, Ints, Skew, Weighting, average_emd, average_js, average_kl
 from fedcast.scenario import Allocation
+from fedcast.wording import Names, called
 
 
 class Point(NamedTuple):
@@ -134,7 +135,7 @@ def make_allocation_problem(
     base = clustering.with_volumes(np.zeros(clustering.problem.num_users)).after
     trained = who_trains(clustering, base.sizes, fleet, settings)
     clustering = without_others(clustering, trained)
-    rates = _checked_rates(clustering, rate_bps)
+    rates = _checked_rates(clustering, rate_bps, fleet.devices.names)
     users, cluster = _members_by_cluster(clustering)
     members = (np.cumsum(trained) - 1)[users]
     worst = np.full(len(clustering.heads), np.inf)
@@ -159,7 +160,7 @@ def _members_by_cluster(clustering: Clustering) -> tuple[Ints, Ints]:
     return users, np.searchsorted(clustering.heads, clustering.head_of[users])
 
 
-def _checked_rates(clustering: Clustering, rate_bps: ArrayLike | None) -> Floats:
+def _checked_rates(clustering: Clustering, rate_bps: ArrayLike | None, names: Names | None) -> Floats:
     graph = clustering.problem.graph
     rates = clustering.of_links(graph.rate_bps) if rate_bps is None else np.asarray(rate_bps, dtype=np.float64)
     if rates.shape != (clustering.problem.num_users,):
@@ -171,8 +172,9 @@ def _checked_rates(clustering: Clustering, rate_bps: ArrayLike | None) -> Floats
     if len(mute):
         user = int(mute[0])
         raise FedcastError(
-            f"rate_bps of user {user}: {rates[user]} bit/s from its head {clustering.head_of[user]}; give the rates of "
-            f"pairs that the graph does not link, or let the rule respect the graph"
+            f"rate_bps of {called(user, names)}: {rates[user]} bit/s from its head, "
+            f"{called(clustering.head_of[user], names)}; give the rates of pairs that the graph does not link, or let "
+            f"the rule respect the graph"
         )
     return rates
 

@@ -125,15 +125,13 @@ def _print_explanation(console: Console, clustering: Clustering, names: Names | 
         console.print(
             f"  {called(row.head, names)}: EMD {row.emd:.3f} (rank {row.emd_rank}), reaches {row.reaches}, "
             f"leads {row.members}, sends {sent}; its members' EMD {row.mean_emd_before:.3f} → {row.mean_emd_after:.3f}",
-            highlight=False,
-            markup=False,
         )
     if len(heads) > _LISTED:
         console.print(f"  … and {len(heads) - _LISTED} more (--json FILE has them all)")
     left = {status: count for status, count in explanation.counts().items() if count}
-    console.print("users: " + ", ".join(f"{count} {status}" for status, count in left.items()), highlight=False)
+    console.print("users: " + ", ".join(f"{count} {status}" for status, count in left.items()))
     for user in explanation.left_out[:_LISTED]:
-        console.print(f"  {called(user.user, names)} is left out: {user.reason}", highlight=False, markup=False)
+        console.print(f"  {called(user.user, names)} is left out: {user.reason}")
 
 
 def _to_json(rows: list[Comparison], shown: Clustering, names: Names | None) -> str:

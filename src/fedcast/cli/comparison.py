@@ -49,7 +49,7 @@ def do_runs(
 
     done = sum(is_done(run_folder(store, scenario)) for scenario in scenarios)
     if done:
-        console.print(f"{done} of {len(scenarios)} runs are done already and are used as they are", highlight=False)
+        console.print(f"{done} of {len(scenarios)} runs are done already and are used as they are")
     with _Bars(scenarios, done, console) as show:
         folders = sweep(
             scenarios,
@@ -74,6 +74,7 @@ def compare_and_report(
     """Do the runs, show them side by side, and write table, report and logs."""
     from rich.console import Console
 
+    from fedcast.cli.output import screen
     from fedcast.report import write_report
     from fedcast.study.compare import compare, comparison_table
     from fedcast.study.loggers import log_runs, log_targets
@@ -83,14 +84,14 @@ def compare_and_report(
     runs = do_runs(
         scenarios, out / "runs", Console(stderr=True), data_dir=data_dir, workers=workers, ray_address=ray_address
     )
-    console, rows = Console(), compare(runs)
+    console, rows = screen(), compare(runs)
     # Kept before it is shown: the reader of the screen may go away.
     for kind, place in trackers:
         log_runs(runs, kind, place)
     save_table(comparison_table(rows), out / "comparison.csv")
     report = write_report(runs, out / "report.html")
     show_comparison(console, rows, scenarios[0].rounds.target_accuracy)
-    console.print(f"report: {report}", highlight=False, soft_wrap=True)
+    console.print(f"report: {report}", soft_wrap=True)
 
 
 class _Bars:

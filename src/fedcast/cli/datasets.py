@@ -7,9 +7,9 @@ from fedcast.cli.options import DataDir
 
 def datasets(data_dir: DataDir = None) -> None:
     """List the datasets: what is here, its size and its terms."""
-    from rich.console import Console
     from rich.table import Table
 
+    from fedcast.cli.output import screen
     from fedcast.data import CATALOGUE, presence
     from fedcast.data.files import data_folders
 
@@ -19,6 +19,6 @@ def datasets(data_dir: DataDir = None) -> None:
         size = "" if found.megabytes is None else f"{found.megabytes:,.1f} MB"
         table.add_row(name, found.state, size, entry.contents, entry.terms)
     table.add_row("synthetic", "built in", "", "class counts alone, any number of users", "")
-    console = Console()
+    console = screen()
     console.print(table)
     console.print("\nSearched: " + ", then ".join(str(folder) for folder in data_folders(data_dir)), style="dim")

@@ -32,10 +32,8 @@ def fit_rounds(
     runs: Annotated[Path | None, typer.Option(help="CSV of runs: read if it is there, else written.")] = None,
 ) -> None:
     """Train at several degrees of skew and fit how many rounds the target takes."""
-    from rich.console import Console
-
     from fedcast.allocation import save_fit
-    from fedcast.cli.output import check_file, check_table
+    from fedcast.cli.output import check_file, check_table, screen
     from fedcast.clustering.rules import find_rule
     from fedcast.errors import FedcastError
     from fedcast.study.rounds import RoundsRun, fit_runs, load_runs, run_grid, save_runs
@@ -47,7 +45,7 @@ def fit_rounds(
     check_file("--out", out, [path])
     check_table(runs, [path], "--runs")
     target = scenario.rounds.target_accuracy
-    console = Console()
+    console = screen()
     try:
         degrees = [float(share) for share in shares.split(",")]
     except ValueError:
@@ -60,7 +58,6 @@ def fit_rounds(
         console.print(
             f"share {run.single_class_share:g}, {run.rule}, seed {run.seed}: EMD {run.emd:.3f}, shift {run.shift:.3f}, "
             f"target {met}, accuracy {run.accuracy:.4f}",
-            highlight=False,
         )
 
     if runs is not None and runs.exists():
@@ -81,4 +78,4 @@ def fit_rounds(
 def _show(console: Console, fit: RoundsFit) -> None:
     for form, model in fit.models.items():
         values = ", ".join(f"{value:.4g}" for value in model.beta)
-        console.print(f"{form}: NMSE {model.nmse:.3f}, parameters {values}", highlight=False)
+        console.print(f"{form}: NMSE {model.nmse:.3f}, parameters {values}")

@@ -27,8 +27,7 @@ def inspect(
     picture: Picture = None,
 ) -> None:
     """Show how data are spread over users, and how skewed they are."""
-    from rich.console import Console
-
+    from fedcast.cli.output import screen
     from fedcast.data import describe, make_population
     from fedcast.figures.class_dots import class_dots, draw_class_dots
     from fedcast.figures.output import check_figure_path, save_figure
@@ -41,7 +40,7 @@ def inspect(
         population = make_population(scenario.data, scenario.seed, data_dir)
     skew = skew_of(describe(population, scenario.data, scenario.seed))
     title = f"{scenario.data.dataset}, {scenario.data.partition}" if counts is None else counts.name
-    console = Console()
+    console = screen()
     console.print(_summary(title, population, skew))
     if picture is not None:
         dots = class_dots(population.counts, skew.emd, population.class_names, names=population.names)

@@ -30,8 +30,7 @@ def network(
     picture: Picture = None,
 ) -> None:
     """Show who can share with whom, what a round costs, and who cannot take part."""
-    from rich.console import Console
-
+    from fedcast.cli.output import screen
     from fedcast.cli.remarks import say_doubts
     from fedcast.cost import feasibility
     from fedcast.figures.network_map import draw_network_map, network_map
@@ -45,11 +44,11 @@ def network(
     world = make_world(scenario, data_dir, population)
     say_doubts(world)
     report = feasibility(world.fleet, world.skew.sizes)
-    console = Console()
+    console = screen()
     console.print(_summary(world))
     console.print(_round(world, report))
     for line in _infeasible(report):
-        console.print(line, highlight=False, markup=False)
+        console.print(line)
     if picture is not None:
         shown = network_map(world.layout, world.graph)
         console.print(f"\ndrew {save_figure(draw_network_map(shown), picture)}")

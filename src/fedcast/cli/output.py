@@ -18,11 +18,11 @@ _STANDARD_OUTPUT = Path("-")
 _TABLES = (".csv", ".parquet")
 
 
-def screen(json: Path | None) -> Console:
-    """Where words for a person go: standard output, unless JSON goes there."""
+def screen(json: Path | None = None) -> Console:
+    """Where words for a person go: standard output, unless JSON goes there; names and paths are shown as they are."""
     from rich.console import Console
 
-    return Console(stderr=json == _STANDARD_OUTPUT)
+    return Console(stderr=json == _STANDARD_OUTPUT, markup=False, emoji=False, highlight=False)
 
 
 def check_json(path: Path | None, inputs: Iterable[Path | None]) -> None:

@@ -70,7 +70,7 @@ def plan(
     if before is not None:
         show_changes(console, diff_plans(before, made))
     if written:
-        console.print(f"\nwrote {' and '.join(written)}", highlight=False, soft_wrap=True)
+        console.print(f"\nwrote {' and '.join(written)}", soft_wrap=True)
 
 
 def _write(made: SharingPlan, json: Path | None, table: Path | None) -> list[str]:
@@ -116,7 +116,7 @@ def _compare(paths: list[str], json: Path | None, others: list[Path | None]) -> 
         write_json(json, _diff_to_json(difference))
     console = screen(json)
     for line in difference.lines():
-        console.print(line, highlight=False, markup=False)
+        console.print(line)
 
 
 def _diff_to_json(difference: PlanDiff) -> str:

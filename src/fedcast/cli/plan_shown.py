@@ -30,18 +30,18 @@ def show_plan(console: Console, made: SharingPlan, world: World) -> None:
         style="bold",
     )
     for line in (*_figures(made), *_left_out(made, world, sizes > 0)):
-        console.print(line, highlight=False)
+        console.print(line)
     console.print("\nlargest clusters", style="bold")
     for head in heads[np.argsort(-sizes[heads], kind="stable")][:_LISTED]:
         sent, members = counted(int(made.shared[head]), "sample"), counted(int(sizes[head]), "member")
-        console.print(f"  {called(head, made.names)} sends {sent} to {members}", highlight=False, markup=False)
+        console.print(f"  {called(head, made.names)} sends {sent} to {members}")
     if not len(heads):
         console.print("  none: sharing does not pay, or nobody may share")
     points = list(dict.fromkeys(made.leakage))
     if len(points) > 1:
         console.print("\ndelay against leakage", style="bold")
         for point in points:
-            console.print(f"  {point.average_sharing_ratio:6.3f}  {point.delay_s:,.4g} s", highlight=False)
+            console.print(f"  {point.average_sharing_ratio:6.3f}  {point.delay_s:,.4g} s")
 
 
 def show_assumptions(console: Console, world: World) -> None:
@@ -56,15 +56,13 @@ def show_assumptions(console: Console, world: World) -> None:
     console.print(
         f"  {counted(population.num_users, 'user')}, {counted(int(population.sizes.sum()), 'sample')}, {classes}: "
         f"{', '.join(names)}",
-        highlight=False,
-        markup=False,
     )
     if world.scenario.devices.devices_file is not None:
-        console.print(f"  devices: {_columns(world.scenario.devices.devices_file)}", highlight=False, markup=False)
+        console.print(f"  devices: {_columns(world.scenario.devices.devices_file)}")
     if lines := assumptions(world):
         console.print("assumed, since nothing says it", style="bold")
         for line in lines:
-            console.print(f"  {line}", highlight=False)
+            console.print(f"  {line}")
 
 
 def _columns(path: str) -> str:
@@ -79,7 +77,7 @@ def show_changes(console: Console, difference: PlanDiff) -> None:
     """From the plan before to this one."""
     console.print("\nwhat changed", style="bold")
     for line in difference.lines():
-        console.print(f"  {line}", highlight=False, markup=False)
+        console.print(f"  {line}")
 
 
 def _figures(made: SharingPlan) -> list[str]:

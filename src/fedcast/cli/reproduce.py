@@ -62,11 +62,10 @@ def reproduce(
     data_dir: Annotated[Path | None, typer.Option(help="Folder with dataset files.")] = None,
 ) -> None:
     """Reproduce figures and tables of the paper, by ID or all of them; see --list."""
-    from rich.console import Console
-
+    from fedcast.cli.output import screen
     from fedcast.study.reproduce import Job
 
-    console = Console()
+    console = screen()
     if listed:
         console.print(_table(results))
         return
@@ -103,7 +102,7 @@ def _begin(console: Console, names: list[str], job: Job, results: Path, *, redra
     if not (redraw or drop_seeds):
         check_seeds(names, job, results)
     if job.scale == "smoke":
-        console.print(_SMOKE, highlight=False, soft_wrap=True)
+        console.print(_SMOKE, soft_wrap=True)
     elif not redraw:
         _say_what_is_ahead(console, names, job)
     if job.workers > 1 and not redraw:
@@ -121,7 +120,7 @@ def _say_what_is_ahead(console: Console, names: list[str], job: Job) -> None:
         rounds = sum(run.training.rounds for run in runs)
         work = f"{counted(len(runs), 'run')}, {counted(rounds, 'round')}"
         ahead = f"{work} on this CPU, which may take hours or days"
-        console.print(f"ahead: {ahead}; --pack FOLDER takes them to a GPU elsewhere", highlight=False, soft_wrap=True)
+        console.print(f"ahead: {ahead}; --pack FOLDER takes them to a GPU elsewhere", soft_wrap=True)
 
 
 def _carry_out(
@@ -133,11 +132,11 @@ def _carry_out(
     result = load_result(name, job.scale, results) if redraw else _with_bar(name, job, results, drop_seeds=drop_seeds)
     picture = draw_result(name, result, out, kind, scale=job.scale)
     stored = result_path(name, job.scale, results)
-    console.print(f"{name}: {picture}, {stored}", style="bold", highlight=False, soft_wrap=True)
+    console.print(f"{name}: {picture}, {stored}", style="bold", soft_wrap=True)
     mark, style = job.sized(smoke=("(says nothing) ", "dim"), full=("", ""))
     for verdict in result.verdicts:
         line = f"  {mark}{WORDS[verdict.holds]}: {verdict.claim}; {verdict.evidence}"
-        console.print(line, style=style, highlight=False, markup=False)
+        console.print(line, style=style)
 
 
 def _with_bar(name: str, job: Job, results: Path, *, drop_seeds: bool) -> Result:
@@ -171,7 +170,7 @@ def _pack(console: Console, names: list[str], job: Job, folder: Path) -> None:
 
     runs = pack_for(names, job, folder)
     console.print(f"{len(runs)} runs packed in {folder}; there, with PyTorch, NumPy and this source tree:")
-    console.print(f"  PYTHONPATH=src python -m fedcast.training.packed {folder} OUT", highlight=False, soft_wrap=True)
+    console.print(f"  PYTHONPATH=src python -m fedcast.training.packed {folder} OUT", soft_wrap=True)
     console.print("then bring OUT back, and repeat this command with --unpack OUT in the place of --pack")
 
 
@@ -189,7 +188,7 @@ def _write_pages(console: Console, results: Path, docs: Path) -> None:
             f"{results / 'full'}: no stored result to write of; `fedcast reproduce ID --scale full` makes one"
         )
     for path in write_pages(results, docs):
-        console.print(str(path), highlight=False, soft_wrap=True)
+        console.print(str(path), soft_wrap=True)
 
 
 def _names(ids: list[str], *, optional: bool) -> list[str]:

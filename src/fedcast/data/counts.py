@@ -25,8 +25,7 @@ def read_counts(path: str | Path) -> Population:
     - long: columns ``user``, ``class``, ``count``, one row for each user and class; a class that a user does not list
       is 0.
 
-    Users are 0 … K − 1 without gaps, or names: if the first is no whole number, all are names, in the order of the
-    file.
+    Users are 0 … K − 1 without gaps, or names, none of which is a number, in the order of the file.
     """
     names = column_names(path)
     people = _long(path) if {"class", "count"} <= set(names) else _wide(path, names)
@@ -51,8 +50,7 @@ def _wide(path: str | Path, names: list[str]) -> Population:
 def _long(path: str | Path) -> Population:
     own = [Column("user", "int", minimum=0)]
     table = read_with_users(path, own, [Column("class", "text"), _counts("count")], own_users=True)
-    if table.names is None:
-        _refuse_gaps(table)
+    _refuse_gaps(table)
     users, amounts = np.asarray(table["user"]), np.asarray(table["count"])
     classes, labels = np.unique(np.asarray(table["class"]).astype(str), return_inverse=True)
     cells = users * len(classes) + labels
@@ -80,5 +78,5 @@ def _refuse_gaps(table: Table) -> None:
         raise DataError(f"{table.path}: no row for user 0; users are counted from 0: subtract 1 from every id")
     first = np.setdiff1d(np.arange(min(len(users) + _NAMED, last)), users)[:_NAMED]
     named = ", ".join(str(user) for user in first) + (f" … ({absent:,} in all)" if absent > len(first) else "")
-    way_out = "number users from 0 without gaps, and give one without data a row with a count of 0"
+    way_out = "number users from 0 without gaps, one without data with a count of 0, or give them names: n7, say"
     raise table.fail(int(np.argmax(table["user"])), f"user {last}, but there is no row for {named}; {way_out}", "user")

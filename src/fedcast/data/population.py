@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fedcast.data.assignment import Assignment, Ints, class_counts, deal
 from fedcast.data.catalogue import SYNTHETIC, load_dataset
@@ -39,6 +40,10 @@ class Population:
     assignment: Assignment | None = None
     names: Names | None = None
 
+    def __post_init__(self) -> None:
+        if self.names is not None:
+            object.__setattr__(self, "names", _checked_names(self.names, len(self.counts)))
+
     @property
     def num_users(self) -> int:
         """Users K."""
@@ -49,6 +54,17 @@ class Population:
         """Samples of each user, int64[K]."""
         sizes: Ints = self.counts.sum(axis=1)
         return sizes
+
+
+def _checked_names(names: ArrayLike, num_users: int) -> Names:
+    checked = np.asarray(names, dtype=np.str_)
+    if checked.shape != (num_users,):
+        raise DataError(f"names: shape {checked.shape}, expected one name for each of {num_users} users")
+    different, first, times = np.unique(checked, return_index=True, return_counts=True)
+    if (times > 1).any():
+        twice = different[times > 1][np.argmin(first[times > 1])]
+        raise DataError(f"names: two users are called {str(twice)!r}")
+    return checked
 
 
 def make_population(data: Data, seed: int = 0, data_dir: str | Path | None = None) -> Population:

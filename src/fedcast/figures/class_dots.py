@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _MAX_USERS = 100
 _MAX_CLASSES = 30
 _LARGEST_EMD = 2.0
-_SHORT = 9
+_SHORT, _LONG = 9, 16
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def _draw_emd(axes: Axes, dots: ClassDots) -> None:
     axes.set_ylim(0, _LARGEST_EMD)
     axes.set_ylabel("D_EMD", color=INK)
     step = max(1, columns // 10)
-    labels = [_visible(label) for label in dots.labels[::step]]
+    labels = [_visible(_shortened(label)) for label in dots.labels[::step]]
     long = max(map(len, labels)) > _SHORT
     axes.set_xticks(range(0, columns, step), labels, rotation=30 if long else 0, ha="right" if long else "center")
     axes.set_xlim(-1, columns)
@@ -145,6 +145,10 @@ def _clean(axes: Axes) -> None:
         axes.spines[side].set_visible(False)
     axes.spines["bottom"].set_color(GRID)
     axes.tick_params(colors=MUTED, labelsize=8, length=0)
+
+
+def _shortened(label: str) -> str:
+    return label if len(label) <= _LONG else label[: _LONG - 1] + "…"
 
 
 def _visible(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,7 +38,9 @@ def save_figure(figure: Figure, path: str | Path, dpi: int = 160) -> Path:
     from matplotlib import rc_context
 
     suffix = path.suffix.lower()
-    with written_aside(path) as aside, rc_context({"svg.hashsalt": "fedcast"}):
+    with written_aside(path) as aside, rc_context({"svg.hashsalt": "fedcast"}), warnings.catch_warnings():
+        # A name in a script that the font lacks shows as boxes; a warning for each of its letters helps nobody.
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")
         figure.savefig(
             aside,
             format=suffix[1:],

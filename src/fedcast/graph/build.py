@@ -118,7 +118,7 @@ def _pairs_by_tree(network: Network, radius_m: float) -> Iterator[tuple[Pairs, i
     squared = dx * dx + dy * dy
     near = squared <= radius_m * radius_m
     first, second = first[near], second[near]
-    draws = pair_uniform(network.seed, PURPOSE, first, second)
+    draws = pair_uniform(network.seed, PURPOSE, network.layout.words[first], network.layout.words[second])
     yield Pairs(first, second, squared[near], draws), network.num_users
 
 
@@ -154,8 +154,9 @@ def _ordered(network: Network, radius_m: float) -> tuple[Users, int]:
     strips = np.concatenate([[0], np.cumsum(np.bincount(strip))])
     x, y = np.ascontiguousarray(positions[order].T)
     ids = order.astype(np.uint64)
-    halves = kernels.half_hashes(ids, stream_key(network.seed, PURPOSE))
-    users = kernels.Users(x, y, column[order].astype(np.int32), ids, halves, network.communities(order), strips)
+    words = ids if network.layout.names is None else network.layout.words[order]
+    halves = kernels.half_hashes(words, stream_key(network.seed, PURPOSE))
+    users = kernels.Users(x, y, column[order].astype(np.int32), ids, words, halves, network.communities(order), strips)
     return users, int(radius_m / width_m) + 1
 
 

@@ -40,6 +40,7 @@ class Users(NamedTuple):
         y_m: float64[K].
         columns: int32[K].
         ids: uint64[K], the users as they are known outside.
+        words: uint64[K], what their draws are a function of; mostly their ids.
         halves: uint64[K], their `half_hashes`.
         communities: int64[K].
         strips: int64[S + 1], where each strip begins.
@@ -49,6 +50,7 @@ class Users(NamedTuple):
     y_m: Floats
     columns: Ids
     ids: Words
+    words: Words
     halves: Words
     communities: Ints
     strips: Ints
@@ -93,11 +95,11 @@ def _mix(word: np.uint64) -> np.uint64:
 
 
 @njit
-def half_hashes(ids: Words, key: np.uint64) -> Words:
-    """What `pair_uniform` makes of the smaller id of a pair before it adds the larger; uint64[K]."""
-    halves = np.empty_like(ids)
-    for place in range(len(ids)):
-        halves[place] = _mix(_mix(ids[place]) ^ key)
+def half_hashes(words: Words, key: np.uint64) -> Words:
+    """What `pair_uniform` makes of the smaller word of a pair before it adds the larger; uint64[K]."""
+    halves = np.empty_like(words)
+    for place in range(len(words)):
+        halves[place] = _mix(_mix(words[place]) ^ key)
     return halves
 
 
@@ -151,16 +153,17 @@ def _keep(
     Two loops without branches, the first of which becomes vector instructions: cheaper than to branch on a distance
     that no predictor can guess. Slices, since indices that might be negative would prevent that.
     """
-    x, y, own_id, own_half = users.x_m[user], users.y_m[user], users.ids[user], users.halves[user]
-    xs, ys, ids, halves = users.x_m[start:end], users.y_m[start:end], users.ids[start:end], users.halves[start:end]
+    x, y, own_word, own_half = users.x_m[user], users.y_m[user], users.words[user], users.halves[user]
+    xs, ys, words, halves = users.x_m[start:end], users.y_m[start:end], users.words[start:end], users.halves[start:end]
+    own_id, ids = users.ids[user], users.ids[start:end]
     own_community, communities = users.communities[user], users.communities[start:end]
     largest = limits.radius_m * limits.radius_m
     for place in range(end - start):
         dx, dy = xs[place] - x, ys[place] - y
         squared[place] = dx * dx + dy * dy
-        smaller = own_id < ids[place]
-        half, larger_id = (own_half, ids[place]) if smaller else (halves[place], own_id)
-        draw = np.float64(_mix(half + larger_id) >> _TO_53_BITS) * _TO_UNIT
+        smaller = own_word < words[place]
+        half, larger = (own_half, words[place]) if smaller else (halves[place], own_word)
+        draw = np.float64(_mix(half + larger) >> _TO_53_BITS) * _TO_UNIT
         least = limits.inside if communities[place] == own_community else limits.across
         draws[place] = draw if (squared[place] <= largest) & (draw >= least) else _NOT_KEPT
     for place in range(end - start):

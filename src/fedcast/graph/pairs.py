@@ -50,15 +50,15 @@ class Network:
         """Rate of the radio link of each pair of users, bit/s, float64[N]."""
         from fedcast.wireless.sidelink import pair_rate_bps
 
-        positions = self.layout.positions_m
+        positions, words = self.layout.positions_m, self.layout.words
         distance_m = np.hypot(*(positions[second] - positions[first]).T)
-        return pair_rate_bps(distance_m, first, second, self.sidelink, self.geometry, self.seed)
+        return pair_rate_bps(distance_m, words[first], words[second], self.sidelink, self.geometry, self.seed)
 
     def communities(self, users: NDArray[np.int64]) -> NDArray[np.int64]:
         """The community of each of these users, int64[N]; one for all where trust knows none."""
         if self.trust.generator != "community":
             return np.zeros(len(users), dtype=np.int64)
-        return closeness_laws.communities_of(users, self.trust, self.seed)
+        return closeness_laws.communities_of(self.layout.words[users], self.trust, self.seed)
 
 
 class Pairs(NamedTuple):
@@ -94,14 +94,14 @@ def exact_laws(network: Network) -> Laws:
     from fedcast.wireless.sidelink import drawn_for_each_pair, pair_rate_bps, rate_bps
 
     sidelink, geometry, trust = network.sidelink, network.geometry, network.trust
-    communities = network.communities(np.arange(network.num_users))
+    communities, words = network.communities(np.arange(network.num_users)), network.layout.words
 
     def rate_of_length(pairs: Pairs) -> Floats:
         return rate_bps(np.sqrt(pairs.squared_m2), sidelink, geometry)
 
     def rate_of_pair(pairs: Pairs) -> Floats:
         distance_m = np.sqrt(pairs.squared_m2)
-        return pair_rate_bps(distance_m, pairs.first, pairs.second, sidelink, geometry, network.seed)
+        return pair_rate_bps(distance_m, words[pairs.first], words[pairs.second], sidelink, geometry, network.seed)
 
     def closeness(pairs: Pairs) -> Floats:
         together = communities[pairs.first] == communities[pairs.second] if trust.generator == "community" else True

@@ -93,7 +93,7 @@ def diff_plans(old: SharingPlan, new: SharingPlan) -> PlanDiff:
     """
     one = numbering(old, new.num_users, new.names)
     head_of, shared = renumbered(old, one)
-    old_heads = np.sort(one.places[old.heads])
+    old_heads = one.places[old.heads]
     stay = np.intersect1d(one.places, np.arange(new.num_users))
     heads = np.intersect1d(old_heads, new.heads)
     return PlanDiff(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -68,8 +69,9 @@ class PlanDocument(_Part):
     @model_validator(mode="after")
     def _one_entry_per_user(self) -> PlanDocument:
         users = len(self.head_of)
-        if self.names is not None and len(set(self.names)) < len(self.names):
-            raise ValueError("names: two users have the same one")
+        named = Counter(self.names or [])
+        if strange := [name for name, times in named.items() if times > 1 or not name.strip()]:
+            raise ValueError(f"names: {strange[0]!r} is blank, or two users have it")
         for name in ("shared", "frequency_hz", "energy_j", *(["names"] if self.names is not None else [])):
             if len(getattr(self, name)) != users:
                 raise ValueError(f"{name} has {len(getattr(self, name))} entries, head_of has {users}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -68,7 +69,7 @@ def parse(column: Column, texts: list[str]) -> tuple[Values, Fault | None]:
     except ValueError:
         row = next(row for row, text in enumerate(texts) if not _is_value(column.kind, text))
         values = _values(column.kind, texts[:row])
-        fault = Fault(row, column.name, _not_of_kind(column.kind, texts[row]))
+        fault = Fault(row, column.name, _not_of_kind(column, texts[row]))
     if refused := first_refused(column, values):
         fault = Fault(refused[0], column.name, f"{texts[refused[0]]!r} {refused[1]}")
     return values, fault
@@ -76,7 +77,7 @@ def parse(column: Column, texts: list[str]) -> tuple[Values, Fault | None]:
 
 def _values(kind: Kind, texts: list[str]) -> Values:
     if kind == "text":
-        stripped = [text.strip() for text in texts]
+        stripped = [unicodedata.normalize("NFC", text.strip()) for text in texts]
         if not all(stripped):
             raise ValueError
         return np.array(stripped, dtype=np.str_)
@@ -92,9 +93,13 @@ def _values(kind: Kind, texts: list[str]) -> Values:
         return np.fromiter(map(_whole, texts), np.int64, len(texts))
 
 
-def is_whole(text: str) -> bool:
-    """Whether a text is a whole number."""
-    return _is_value("int", text)
+def is_number(text: str) -> bool:
+    """Whether a text reads as a number, one that tables take or not: nan, 1_000."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_value(kind: Kind, text: str) -> bool:
@@ -126,12 +131,12 @@ def _truth(text: str) -> bool:
         raise ValueError from None
 
 
-def _not_of_kind(kind: Kind, text: str) -> str:
+def _not_of_kind(column: Column, text: str) -> str:
     if not text.strip():
-        return f"is blank, expected {EXPECTED[kind]}"
-    if kind == "int" and _is_value("float", text) and float(text).is_integer():
+        return f"is blank, expected {EXPECTED[column.kind]}"
+    if column.kind == "int" and _is_value("float", text) and float(text).is_integer():
         return f"{text!r} is too large"
-    return f"{text!r} is not {EXPECTED[kind]}"
+    return f"{text!r} is not {EXPECTED[column.kind]}" + ("" if is_number(text) else column.otherwise)
 
 
 def first_refused(column: Column, values: Values) -> tuple[int, str] | None:

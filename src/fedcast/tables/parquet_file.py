@@ -74,7 +74,9 @@ def _values(path: Path, column: Column, chunks: pyarrow.ChunkedArray) -> tuple[V
     if holds == column.kind == "bool":
         return chunks.to_numpy(), None
     if holds not in ("int", "float") or column.kind not in ("int", "float"):
-        raise DataError(f"{path}, column {column.name}: holds {chunks.type}, expected {EXPECTED[column.kind]}")
+        raise DataError(
+            f"{path}, column {column.name}: holds {chunks.type}, expected {EXPECTED[column.kind]}{column.otherwise}"
+        )
     values = chunks.to_numpy() if holds == "int" else chunks.cast("float64").to_numpy()
     if refused := first_refused(column, values):
         return values, Fault(refused[0], column.name, f"{values[refused[0]]} {refused[1]}")
@@ -86,7 +88,7 @@ def _holds(kind: pyarrow.DataType) -> str:
 
     if types.is_dictionary(kind):
         return _holds(kind.value_type)
-    if types.is_string(kind) or types.is_large_string(kind):
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
         return "text"
     if types.is_boolean(kind):
         return "bool"

@@ -12,7 +12,7 @@ import numpy as np
 
 from fedcast.errors import DataError
 from fedcast.tables import csv_file, parquet_file
-from fedcast.tables.checks import is_whole
+from fedcast.tables.checks import is_number
 from fedcast.tables.table import Column, Ints, Reader, Table
 from fedcast.wording import Names
 
@@ -20,6 +20,9 @@ Result = TypeVar("Result")
 
 # Names said in a message, and looked through for one that a person may have meant.
 _NAMED, _COMPARED = 3, 10_000
+
+_EITHER = "; number all users from 0, or give all of them names that are no numbers: n7, say"
+_NAMED_BY_COUNTS = "; users have names only if the table of label counts names them"
 
 
 def read_table(path: str | Path, columns: Sequence[Column], *, may_be_empty: bool = False) -> Table:
@@ -69,8 +72,8 @@ def read_with_users(
         users: columns that hold users, whole numbers where users have no names.
         columns: the other columns.
         names: of all users, if they have names.
-        own_users: the file itself says who the users are: if the first one is no whole number, these are names, in the
-            order of the file.
+        own_users: the file itself says who the users are: if the first one is no number, all have names, in the order
+            of the file.
         may_be_empty: as in `read_table`.
 
     Example:
@@ -82,16 +85,14 @@ def read_with_users(
         ([0], 'user lobby')
     """
     named = names is not None or (own_users and _has_names(Path(path), users[0].name))
-    if not named:
-        try:
-            return read_table(path, [*users, *columns], may_be_empty=may_be_empty)
-        except DataError as error:
-            if _has_names(Path(path), users[0].name):
-                raise DataError(f"{error}; users have names only if the table of label counts names them") from None
-            raise
-    users = [Column(column.name, "text") for column in users]
+    if named:
+        users = [Column(column.name, "text", otherwise="; users have names") for column in users]
+    else:
+        users = [replace(column, otherwise=_EITHER if own_users else _NAMED_BY_COUNTS) for column in users]
     table = read_table(path, [*users, *columns], may_be_empty=may_be_empty)
-    everyone = _distinct(table[users[0].name]) if names is None else names
+    if not named:
+        return table
+    everyone = _own_names(table, users[0].name) if names is None else names
     return _numbered(table, [column.name for column in users], everyone)
 
 
@@ -124,24 +125,32 @@ def read_user_table(
 
 def _has_names(path: Path, column: str) -> bool:
     first = _by_kind(path, lambda kind: kind.first(path, column))
-    return first is not None and bool(first.strip()) and not is_whole(first)
+    return first is not None and bool(first.strip()) and not is_number(first)
 
 
-def _distinct(values: Names) -> Names:
-    """In order of appearance."""
-    _, rows = np.unique(values, return_index=True)
-    return values[np.sort(rows)]
+def _own_names(table: Table, column: str) -> Names:
+    """The different names of a column, in order of appearance."""
+    _, rows = np.unique(table[column], return_index=True)
+    rows.sort()
+    names: Names = table[column][rows]
+    for row, name in zip(rows, names.tolist(), strict=True):
+        if is_number(name):
+            raise table.fail(int(row), f"{name!r} is a number, and {str(names[0])!r} is none{_EITHER}", column)
+        if not name or not name.isprintable():
+            raise table.fail(int(row), f"{name!r} holds what cannot be printed; rename the user", column)
+    return names
 
 
 def _numbered(table: Table, columns: Sequence[str], names: Names) -> Table:
     """The table with places among names instead of names."""
     order = np.argsort(names, kind="stable")
-    found = {}
+    found, strange = {}, []
     for column in columns:
-        places = order[np.minimum(np.searchsorted(names, table[column], sorter=order), len(names) - 1)]
-        if len(strange := np.flatnonzero(names[places] != table[column])):
-            raise table.fail(int(strange[0]), _no_such_name(str(table[column][strange[0]]), names), column)
-        found[column] = places
+        found[column] = order[np.minimum(np.searchsorted(names, table[column], sorter=order), len(names) - 1)]
+        strange += [(int(row), column) for row in np.flatnonzero(names[found[column]] != table[column])[:1]]
+    if strange:
+        row, column = min(strange)
+        raise table.fail(row, _no_such_name(str(table[column][row]), names), column)
     return replace(table, columns={**table.columns, **found}, names=names)
 
 

@@ -29,6 +29,7 @@ class Column:
         minimum: smallest value accepted.
         maximum: largest value accepted.
         above: values must be greater than this.
+        otherwise: what to say about a value that is of another kind altogether.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Column:
     minimum: float | None = None
     maximum: float | None = None
     above: float | None = None
+    otherwise: str = ""
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fedcast.errors import DataError
-from fedcast.random import user_uniform
+from fedcast.random import U64, name_words, user_uniform
 from fedcast.scenario.sections import Geometry
 from fedcast.tables import Column, read_user_table
 from fedcast.wireless.units import Floats, Ints
@@ -41,6 +42,11 @@ class Layout:
         """Users K."""
         return len(self.positions_m)
 
+    @cached_property
+    def words(self) -> U64:
+        """What draws of a user are a function of, uint64[K]: its name, or without names its id."""
+        return drawn_by(self.num_users, self.names)
+
     def cell_distance_m(self) -> Floats:
         """Distance on the ground of each user from its base station, float64[K]."""
         offsets = self.positions_m - self.base_stations_m[self.cell_of]
@@ -52,7 +58,7 @@ def place_users(num_users: int, geometry: Geometry, seed: int, names: Names | No
     r"""Users drawn uniformly in a disc, or as `positions_file` says, and the base stations that serve them.
 
     The disc has the radius R of a cell, or :math:`R \sqrt{K / \text{users\_per\_cell}}` where the layout keeps the
-    density. A user's place in the unit disc is a function of (seed, user) alone.
+    density. A user's place in the unit disc is a function of (seed, user) alone, a user being its name if it has one.
 
     Args:
         num_users: users K.
@@ -68,12 +74,17 @@ def place_users(num_users: int, geometry: Geometry, seed: int, names: Names | No
     if geometry.positions_file is not None:
         given = read_positions(geometry.positions_file, num_users, names)
         return replace(layout_from_positions(given, geometry), names=names)
-    users = np.arange(num_users)
+    users = drawn_by(num_users, names)
     radius = disc_radius_m(num_users, geometry)
     from_centre = radius * np.sqrt(user_uniform(seed, "place radius", users))
     angle = 2 * np.pi * user_uniform(seed, "place angle", users)
     positions = np.column_stack([from_centre * np.cos(angle), from_centre * np.sin(angle)])
     return replace(_served(positions, np.zeros(2), radius, geometry), names=names)
+
+
+def drawn_by(num_users: int, names: Names | None) -> U64:
+    """What draws of each user are a function of, uint64[K]."""
+    return np.arange(num_users, dtype=np.uint64) if names is None else name_words(names.tolist())
 
 
 def disc_radius_m(num_users: int, geometry: Geometry) -> float:
@@ -150,5 +161,6 @@ def _hexagonal_grid(radius_m: float, cell_radius_m: float) -> Floats:
 
 def read_positions(path: str, num_users: int, names: Names | None = None) -> Floats:
     """Places from a table with columns user, x_m and y_m, one row for each user; float64[K, 2]."""
-    table = read_user_table(path, [Column("x_m", "float"), Column("y_m", "float")], num_users, names)
+    coordinates = [Column(name, "float", minimum=-_FURTHEST_M, maximum=_FURTHEST_M) for name in ("x_m", "y_m")]
+    table = read_user_table(path, coordinates, num_users, names)
     return np.column_stack([table["x_m"], table["y_m"]])

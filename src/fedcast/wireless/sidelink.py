@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedcast.errors import FedcastError
-from fedcast.random import pair_uniform
+from fedcast.random import U64, pair_uniform
 from fedcast.scenario.sections import Geometry, Sidelink
 from fedcast.wireless.fading import awgn_efficiency, ergodic_efficiency
 from fedcast.wireless.states import CERTAIN, State, link_states
@@ -142,6 +142,7 @@ def concurrent_rate_bps(
     seed: int,
     *,
     interferer_gain_db: float | None = None,
+    words: U64 | None = None,
 ) -> Floats:
     r"""Rate from each member's head while every head sends: the sum over the others replaces the noise rise.
 
@@ -161,6 +162,7 @@ def concurrent_rate_bps(
         seed: seed of the scenario, for what is drawn.
         interferer_gain_db: gain of both arrays towards each other when they do not aim at each other; None: the full
             `tx_gain_db` + `rx_gain_db`, the worst case.
+        words: uint64[K], what draws of each user are a function of; None: its id.
 
     Returns:
         float64[N], bit/s.
@@ -176,6 +178,7 @@ def concurrent_rate_bps(
     senders = np.unique(own)
     if (both := np.intersect1d(receivers, senders)).size:
         raise FedcastError(f"user {both[0]} is a head and a member: it cannot send and receive at once")
+    drawn_by = np.arange(len(positions_m), dtype=np.uint64) if words is None else words
     gain_db = _wanted_gain_db(sidelink, margin=False) if interferer_gain_db is None else interferer_gain_db
     thermal_w = _noise_w(sidelink.model_copy(update={"noise_rise_db": 0.0}))
     rates = np.empty(len(receivers))
@@ -183,10 +186,10 @@ def concurrent_rate_bps(
     for start in range(0, len(receivers), step):
         block = slice(start, start + step)
         here, head = receivers[block], own[block]
-        others, shadow = _pair_links(positions_m, here[:, None], senders[None, :], sidelink, geometry, seed)
+        others, shadow = _pair_links(positions_m, here[:, None], senders[None, :], drawn_by, sidelink, geometry, seed)
         received_w = np.broadcast_to(_mean_received_w(others, sidelink, gain_db, shadow), (len(here), len(senders)))
         interference_w = np.where(senders[None, :] == head[:, None], 0.0, received_w).sum(axis=1)
-        states, shadow = _pair_links(positions_m, here, head, sidelink, geometry, seed)
+        states, shadow = _pair_links(positions_m, here, head, drawn_by, sidelink, geometry, seed)
         rates[block] = _efficiency(states, sidelink, thermal_w + interference_w, shadow)
     return sidelink.bandwidth_hz * rates
 
@@ -273,11 +276,17 @@ def _chance_of_rate(states: Sequence[State], sidelink: Sidelink) -> Floats:
 
 
 def _pair_links(
-    positions_m: Floats, first: Ints, second: Ints, sidelink: Sidelink, geometry: Geometry, seed: int
+    positions_m: Floats,
+    first: Ints,
+    second: Ints,
+    drawn_by: U64,
+    sidelink: Sidelink,
+    geometry: Geometry,
+    seed: int,
 ) -> tuple[list[State], Floats | None]:
     offsets = positions_m[first] - positions_m[second]
     distance = np.hypot(offsets[..., 0], offsets[..., 1])
-    return _pair_states(distance, first, second, sidelink, geometry, seed)
+    return _pair_states(distance, drawn_by[first], drawn_by[second], sidelink, geometry, seed)
 
 
 def _pair_states(
