@@ -104,6 +104,21 @@ def test_users_in_another_order_change_nothing(folder):
     assert same == [was[str(name)] for name in after.names]
 
 
+def test_drawn_networks_are_those_of_the_names(tmp_path):
+    """Only counts are given: places, links and trust are drawn, and rows in another order change nothing."""
+    rng = np.random.default_rng(3)
+    rows = {f"dev-{user}": rng.integers(0, 40, 3).tolist() for user in range(40)}
+    plans = []
+    for names in (list(rows), list(rows)[::-1]):
+        path = tmp_path / "counts.csv"
+        path.write_text("user,a,b,c\n" + "".join(f"{name},{','.join(map(str, rows[name]))}\n" for name in names))
+        scenario = load_scenario(overrides=["data.dataset=synthetic", "data.num_users=40"])
+        plans.append(make_plan(scenario, world=make_world(scenario, population=read_counts(path)), with_curve=False))
+    assert diff_plans(*plans).same
+    assert len(plans[0].heads)
+    assert plans[1].delay.total_s == pytest.approx(plans[0].delay.total_s)
+
+
 def test_names_and_ids_are_not_compared(folder):
     by_id = planned(write_tables(folder("ids"), int))
     tables = write_tables(folder("names"), NAMES.__getitem__)

@@ -110,5 +110,5 @@ def diff_plans(old: SharingPlan, new: SharingPlan) -> PlanDiff:
 
 
 def _change(name: str, before: float, after: float, unit: str) -> str:
-    percent = f" ({100 * (after / before - 1):+.1f} %)" if before else ""
+    percent = f" ({100 * (after / before - 1):+z.1f} %)" if before else ""
     return f"{name}: {before:,.4g} → {after:,.4g} {unit}".rstrip() + percent
