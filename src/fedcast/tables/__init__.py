@@ -6,8 +6,9 @@ column whose name is nearly that of an absent one is refused: it would otherwise
 
 from __future__ import annotations
 
-from fedcast.tables.reading import column_names, read_table, read_user_table, read_with_users
+from fedcast.tables.reading import column_names, read_table
 from fedcast.tables.table import Column, Table
+from fedcast.tables.users import read_user_table, read_with_users
 from fedcast.tables.writing import save_table
 
 __all__ = [
