@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fedcast.clustering import Clustering, cluster
 from fedcast.data import Population
 from fedcast.scenario import changed, load_scenario
 from fedcast.wireless.geometry import place_users
-from fedcast.world import make_world, network_of
+from fedcast.world import link_rates_bps, make_world, network_of
 
 
 def test_draws_follow_names():
@@ -31,6 +32,30 @@ def test_draws_follow_names():
     staying = set(names[order[:200]].tolist())
     assert links[2] == {pair: link for pair, link in links[0].items() if pair <= staying}
     assert len(links[2]) > 100
+
+
+def test_rates_of_heads_that_send_at_once_follow_names():
+    """The same clusters, told by name, in a world whose users stand in another order."""
+    names = np.array([f"dev-{k}" for k in range(60)])
+    order = np.random.default_rng(1).permutation(60)
+    scenario = load_scenario(
+        overrides=[
+            "data.dataset=synthetic",
+            "data.num_users=60",
+            "sidelink.shadowing=drawn",
+            "sidelink.interference=concurrent",
+        ]
+    )
+    counts = np.tile([9, 1], (60, 1))
+    one, other = (
+        make_world(scenario, population=Population(counts, ("a", "b"), names=some)) for some in (names, names[order])
+    )
+    clustering = cluster(one.problem())
+    place = np.argsort(order)
+    head_of = clustering.head_of[order]
+    same = Clustering(other.problem(), np.where(head_of >= 0, place[head_of], -1))
+    assert len(clustering.members) > 10
+    np.testing.assert_allclose(link_rates_bps(other, same), link_rates_bps(one, clustering)[order], rtol=1e-12)
 
 
 @pytest.mark.parametrize("num_users", [600, 6_000])

@@ -114,14 +114,14 @@ def _table(rows: list[Comparison]) -> Table:
 
 def _print_explanation(console: Console, clustering: Clustering, names: Names | None) -> None:
     from fedcast.clustering import explain
-    from fedcast.wording import called
+    from fedcast.wording import called, counted
 
     explanation = explain(clustering)
     heads = explanation.heads
     if heads:
         console.print(f"\nheads of {clustering.rule}: {heads[0].why}", style="bold")
     for row in heads[:_LISTED]:
-        sent = f"{row.shared:.0f} sample{'' if row.shared == 1 else 's'}"
+        sent = counted(round(row.shared), "sample")
         console.print(
             f"  {called(row.head, names)}: EMD {row.emd:.3f} (rank {row.emd_rank}), reaches {row.reaches}, "
             f"leads {row.members}, sends {sent}; its members' EMD {row.mean_emd_before:.3f} → {row.mean_emd_after:.3f}",

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedcast.figures.output import BLUE, GRID, INK, MUTED, ORANGE
-from fedcast.wording import counted
+from fedcast.wording import Names, counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 _MAX_USERS = 100
 _MAX_CLASSES = 30
 _LARGEST_EMD = 2.0
-_SHORT, _LONG = 9, 16
+# Characters of a user's label: up to which it stands upright, and beyond which it is cut.
+_UPRIGHT_LENGTH, _LONGEST_LABEL = 9, 16
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def class_dots(
     emd: ArrayLike,
     class_names: tuple[str, ...],
     max_users: int = _MAX_USERS,
-    names: NDArray[np.str_] | None = None,
+    names: Names | None = None,
 ) -> ClassDots:
     """Choose what to show: users evenly spread over the ids, and the classes most held, as far as there is room.
 
@@ -131,7 +132,7 @@ def _draw_emd(axes: Axes, dots: ClassDots) -> None:
     axes.set_ylabel("D_EMD", color=INK)
     step = max(1, columns // 10)
     labels = [_visible(_shortened(label)) for label in dots.labels[::step]]
-    long = max(map(len, labels)) > _SHORT
+    long = max(map(len, labels)) > _UPRIGHT_LENGTH
     axes.set_xticks(range(0, columns, step), labels, rotation=30 if long else 0, ha="right" if long else "center")
     axes.set_xlim(-1, columns)
     axes.set_xlabel("user", color=INK)
@@ -148,7 +149,7 @@ def _clean(axes: Axes) -> None:
 
 
 def _shortened(label: str) -> str:
-    return label if len(label) <= _LONG else label[: _LONG - 1] + "…"
+    return label if len(label) <= _LONGEST_LABEL else label[: _LONGEST_LABEL - 1] + "…"
 
 
 def _visible(name: str) -> str:
