@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -144,5 +146,11 @@ def test_a_list_of_closeness_alone_leaves_rates_to_the_radio(tmp_path):
 
 def test_clusters_across_the_graph_have_no_delay():
     here = world("clustering.rule=random", "clustering.respect_graph=false")
-    with pytest.raises(FedcastError, match="no link joins them, so the delay of sharing is not known"):
+    with pytest.raises(
+        FedcastError, match=r"user \d+ is led by user \d+, but no link joins them, so the delay of shar"
+    ):
         multicasts(here, cluster(here.problem()))
+    people = replace(here.population, names=[f"dev-{user}" for user in range(40)])
+    named = replace(here, population=people)
+    with pytest.raises(FedcastError, match=r"user dev-\d+ is led by user dev-\d+, but"):
+        multicasts(named, cluster(named.problem()))

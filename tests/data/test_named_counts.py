@@ -32,6 +32,7 @@ EITHER = "; number all users from 0, or give all of them names that are no numbe
         (["7f", "08"], f"line 3, column user: '08' is a number, and '7f' is none{EITHER}"),
         (["O", "1"], f"line 3, column user: '1' is a number, and 'O' is none{EITHER}"),
         (["0", "1O"], f"line 3, column user: '1O' is not a whole number{EITHER}"),
+        (["", "gate"], "line 2, column user: is blank, expected a whole number"),
         (["nan", "1"], "line 2, column user: 'nan' is not a whole number"),
         (["0.5", "1"], "line 2, column user: '0.5' is not a whole number"),
         (["a", '"b\nc"'], "line 4, column user: 'b\\nc' holds what cannot be printed; rename the user"),

@@ -12,7 +12,7 @@ from tests.federation import NAMES, USERS, write_tables
 
 from fedcast.data.counts import read_counts
 from fedcast.errors import DataError, FedcastError
-from fedcast.plan import diff_plans, make_plan, plan_from_json, plan_to_json
+from fedcast.plan import diff_plans, make, make_plan, plan_from_json, plan_to_json
 from fedcast.scenario import load_scenario
 from fedcast.tables import save_table
 from fedcast.world import make_world
@@ -89,6 +89,24 @@ def test_who_joins_and_leaves_is_known_by_name(folder):
     both = volumes[before].keys() & volumes[after].keys()
     assert set(change.users(change.volumes)) == {h for h in both if volumes[before][h] != volumes[after][h]}
     assert any(name in change.lines()[0] for name in (NAMES[10], NAMES[11]))
+
+
+def test_planning_starts_from_the_volumes_of_the_plan_before(folder, monkeypatch):
+    before = planned(write_tables(folder("before"), NAMES.__getitem__))
+    starts, settle = [], make._Planner.settle
+
+    def watched(planner, ratios, carried):
+        starts.append(dict(zip(NAMES[::-1], ratios, strict=True)))
+        return settle(planner, ratios, carried)
+
+    monkeypatch.setattr(make._Planner, "settle", watched)
+    tables = write_tables(folder("now"), NAMES.__getitem__, users=range(USERS - 1, -1, -1))
+    planned(tables, previous=before)
+    sizes = dict(zip(NAMES, read_counts(tables["counts"]).sizes[::-1], strict=True))
+    assert len(before.heads)
+    for head in before.heads:
+        name = NAMES[head]
+        assert starts[0][name] == before.shared[head] / sizes[name]
 
 
 def test_users_in_another_order_change_nothing(folder):
