@@ -35,10 +35,10 @@ clean:
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.run: pyproject.toml constraints.txt | $(BIN)/python
-	$(INSTALL) --editable .
+$(VENV)/.run: pyproject.toml paper/pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) --editable . --editable paper
 	touch $@
 
-$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
-	$(INSTALL) --editable ".[dev]"
+$(VENV)/.dev: pyproject.toml paper/pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) --editable ".[dev]" --editable paper
 	touch $@ $(VENV)/.run

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fedcast.data import describe, make_population, populate
 from fedcast.data.files import data_folders, find_source
 from fedcast.data.mnist import SOURCES
-from fedcast.heterogeneity import average_emd, skew_of
+from fedcast.data.skew import average_emd, skew_of
 from fedcast.scenario import Data
 from harness import Figure, peak_extra_mib, run, seconds
 

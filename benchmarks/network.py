@@ -10,11 +10,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fedcast.graph import Graph, build_graph
+from fedcast.network import Graph, build_graph
+from fedcast.network.geometry import Layout, place_users
+from fedcast.network.sidelink import rate_bps
+from fedcast.network.trust import closeness
 from fedcast.scenario import Geometry, Sidelink, Trust
-from fedcast.trust import closeness
-from fedcast.wireless.geometry import Layout, place_users
-from fedcast.wireless.sidelink import rate_bps
 from harness import Figure, peak_extra_mib, run, seconds
 
 SEED = 0

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedcast.tables import save_table
+from fedcast.io import save_table
 
 USERS = 12
 NAMES = [f"node-{letter}" for letter in "kbxqwzaplmtc"]

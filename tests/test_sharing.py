@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 
 from fedcast.clustering import cluster, make_problem
 from fedcast.data import dataset_from_arrays, populate
+from fedcast.data.skew import skew_of
 from fedcast.errors import FedcastError
-from fedcast.graph import graph_from_edges
-from fedcast.heterogeneity import skew_of
+from fedcast.network import graph_from_edges
 from fedcast.scenario import Clustering, Data
 from fedcast.sharing import SERVER, share_samples, whole_water_fill
 

@@ -9,13 +9,15 @@ from importlinter import Contract, ContractCheck, fields, output
 
 
 class RoomsContract(Contract):
-    """Each line reads ``room <- imports``; ``*`` means any room. Modules outside every room are a fault."""
+    """Each line reads ``room <- imports``; ``*`` means any room, and `open_rooms` may be imported by all."""
 
     rooms = fields.ListField(subfield=fields.StringField())
+    open_rooms = fields.StringField()
 
     def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:  # noqa: ARG002
         """Compare every direct import inside the package with the table."""
         table = dict(_row(line) for line in self.rooms)  # type: ignore[attr-defined]
+        everywhere = {name.strip() for name in self.open_rooms.split(",")}  # type: ignore[attr-defined]
         faults = []
         for module in sorted(graph.modules):
             importer = _room(module)
@@ -27,7 +29,7 @@ class RoomsContract(Contract):
             allowed = table[importer]
             for imported in sorted(graph.find_modules_directly_imported_by(module)):
                 room = _room(imported)
-                if room is None or room == importer or room in allowed or "*" in allowed:
+                if room is None or room == importer or room in allowed | everywhere or "*" in allowed:
                     continue
                 faults.append(f"{module} imports {imported}, but {importer} may not import {room}")
         return ContractCheck(kept=not faults, metadata={"faults": faults})

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fedcast.data import Dataset, Population, dataset_from_arrays, describe, load_dataset, make_population, populate
     from fedcast.data.counts import read_counts
+    from fedcast.data.skew import Skew, average_emd, share, skew_of
     from fedcast.errors import FedcastError
-    from fedcast.heterogeneity import Skew, average_emd, share, skew_of
     from fedcast.plan import SharingPlan, load_plan, make_plan, save_plan
+    from fedcast.plan.world import World, make_world
     from fedcast.report import write_report
+    from fedcast.runs.comparison import compare
+    from fedcast.runs.prepare import train_scenario
+    from fedcast.runs.store import do_run, load_run, load_runs
+    from fedcast.runs.sweep import grid, sweep
     from fedcast.scenario import Scenario, changed, load_scenario, preset, to_toml
-    from fedcast.study.compare import compare
-    from fedcast.study.run import train_scenario
-    from fedcast.study.store import do_run, load_run, load_runs
-    from fedcast.study.sweep import grid, sweep
-    from fedcast.world import World, make_world
 
 __version__ = "0.1.0"
 
@@ -34,10 +34,10 @@ _HOME_OF = {
     "populate": "data",
     "read_counts": "data.counts",
     "FedcastError": "errors",
-    "Skew": "heterogeneity",
-    "average_emd": "heterogeneity",
-    "share": "heterogeneity",
-    "skew_of": "heterogeneity",
+    "Skew": "data.skew",
+    "average_emd": "data.skew",
+    "share": "data.skew",
+    "skew_of": "data.skew",
     "SharingPlan": "plan",
     "load_plan": "plan",
     "make_plan": "plan",
@@ -48,15 +48,15 @@ _HOME_OF = {
     "load_scenario": "scenario",
     "preset": "scenario",
     "to_toml": "scenario",
-    "compare": "study.compare",
-    "train_scenario": "study.run",
-    "do_run": "study.store",
-    "load_run": "study.store",
-    "load_runs": "study.store",
-    "grid": "study.sweep",
-    "sweep": "study.sweep",
-    "World": "world",
-    "make_world": "world",
+    "compare": "runs.comparison",
+    "train_scenario": "runs.prepare",
+    "do_run": "runs.store",
+    "load_run": "runs.store",
+    "load_runs": "runs.store",
+    "grid": "runs.sweep",
+    "sweep": "runs.sweep",
+    "World": "plan.world",
+    "make_world": "plan.world",
 }
 
 __all__ = [

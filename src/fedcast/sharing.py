@@ -13,10 +13,9 @@ from fedcast.clustering.composition import water_fill
 from fedcast.data.assignment import Assignment, assignment_from_owners
 from fedcast.data.population import Population
 from fedcast.errors import FedcastError
+from fedcast.io import save_table
 from fedcast.random import generator
-from fedcast.tables import save_table
-
-Ints = NDArray[np.int64]
+from fedcast.typing import Ints
 
 SERVER = -1
 

@@ -20,8 +20,8 @@ import numpy as np
 from fedcast.clustering import Clustering
 from fedcast.plan import make_plan
 from fedcast.plan.make import _Planner
+from fedcast.plan.world import World, make_world
 from fedcast.scenario import Scenario, load_scenario
-from fedcast.world import World, make_world
 
 RULES = ("daca", "gain", "blend", "scc", "cec")
 

@@ -17,12 +17,12 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import least_squares
 
-from fedcast.allocation import RoundsFit, save_fit
-from fedcast.allocation.fitting import nmse
-from fedcast.allocation.forms import FORMS, FormName
-from fedcast.study.rounds import RoundsRun, fit_runs, save_runs
+from fedcast.rounds import RoundsFit, save_fit
+from fedcast.rounds.fitting import nmse
+from fedcast.rounds.forms import FORMS, FormName
+from fedcast.runs.rounds_study import RoundsRun, fit_runs, save_runs
 
-FITS = Path(__file__).parents[2] / "src" / "fedcast" / "allocation" / "fits"
+FITS = Path(__file__).parents[2] / "src" / "fedcast" / "rounds" / "fits"
 
 
 def read(folder: Path, target: float) -> list[RoundsRun]:

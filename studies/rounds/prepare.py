@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 
 from fedcast.clustering import cluster
-from fedcast.heterogeneity import average_emd, average_js, average_kl, mixture_shift
+from fedcast.data.skew import average_emd, average_js, average_kl, mixture_shift
+from fedcast.plan.world import make_world
 from fedcast.scenario import load_scenario
 from fedcast.sharing import share_samples
-from fedcast.world import make_world
 
 # (share of one-class users, rule, composition, sharing ratio, seeds, rounds)
 GRID = (

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedcast.allocation import METHODS, allocate, evaluate, fit_rounds
+from fedcast.allocation import METHODS, allocate, evaluate
 from fedcast.allocation.delays import least_skew
 from fedcast.allocation.oracle import oracle
 from fedcast.allocation.result import make_result
@@ -18,8 +18,9 @@ from fedcast.allocation.tables import cheapest_volumes, cluster_table
 from fedcast.clustering import Clustering, cluster
 from fedcast.clustering.worlds import disc_problem, path_problem, table_problem
 from fedcast.cost import round_cost
+from fedcast.data.skew import average_emd, average_js, average_kl
 from fedcast.errors import FedcastError
-from fedcast.heterogeneity import average_emd, average_js, average_kl
+from fedcast.rounds import fit_rounds
 from fedcast.scenario import Allocation
 from tests.allocation.worlds import BITS_PER_SAMPLE, REGIMES, fleet_at, random_world
 

@@ -18,8 +18,8 @@ from fedcast.allocation.schedules import Power, ssca_schedule
 from fedcast.allocation.surrogate import Surrogate
 from fedcast.clustering.composition import water_fill
 from fedcast.cost import best_frequency_hz, compute_energy_j, compute_s, round_cost
+from fedcast.data.skew import average_emd, average_js, average_kl, js_divergence, mixture_shift, share
 from fedcast.errors import FedcastError
-from fedcast.heterogeneity import average_emd, average_js, average_kl, js_divergence, mixture_shift, share
 from fedcast.scenario import Allocation
 from tests.allocation.worlds import random_world
 

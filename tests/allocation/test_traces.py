@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedcast.allocation import METHODS, load_fit
+from fedcast.allocation import METHODS
+from fedcast.rounds import load_fit
 from fedcast.scenario import Allocation
 from tests.allocation.worlds import REGIMES, random_world
 

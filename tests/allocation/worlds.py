@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from fedcast.allocation import AllocationProblem, RoundsModel, load_fit, make_allocation_problem
+from fedcast.allocation import AllocationProblem, make_allocation_problem
 from fedcast.clustering import Clustering, cluster
 from fedcast.clustering.worlds import disc_problem
 from fedcast.cost import Fleet, fleet_of
+from fedcast.network.geometry import layout_from_positions
 from fedcast.random import generator
+from fedcast.rounds import RoundsModel, load_fit
 from fedcast.scenario import Allocation, Scenario
-from fedcast.wireless.geometry import layout_from_positions
 
 # Energy budget in joules and energy coefficient: energy decides the frequencies, both do, the highest frequency does.
 REGIMES = {"energy": (0.005, 4e-26), "mixed": (0.05, 4e-27), "frequency": (0.5, 4e-28)}

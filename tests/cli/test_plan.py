@@ -91,7 +91,7 @@ def test_the_table_says_what_the_plan_says(fedcast, tables, tmp_path):
     ],
 )
 def test_places_are_refused_before_any_work(fedcast, tables, tmp_path, monkeypatch, words, message):
-    monkeypatch.setattr("fedcast.world.make_world", lambda *_: pytest.fail("work was started"))
+    monkeypatch.setattr("fedcast.plan.world.make_world", lambda *_: pytest.fail("work was started"))
     (tmp_path / "scenario.toml").write_text("seed = 1\n")
     code, _, err = fedcast("plan", "scenario.toml", *tables, *words)
     assert code == 2
@@ -127,7 +127,7 @@ def test_an_interrupted_plan_promises_nothing(tmp_path):
     words = ["plan", "--set", "data.dataset=synthetic", "--set", "data.num_users=3000"]
     # What starts the tests may have told its children to ignore Ctrl-C.
     code = "import signal, sys, time; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-    code += "import fedcast.cli.app as a, fedcast.world as w\n"
+    code += "import fedcast.cli.app as a, fedcast.plan.world as w\n"
     code += "w.make_world = lambda *_: (print('here', flush=True), time.sleep(60))\n"
     code += "sys.exit(a.run(sys.argv[1:]))"
     process = subprocess.Popen(

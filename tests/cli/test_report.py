@@ -6,7 +6,7 @@ import pytest
 
 from fedcast import load_scenario
 from fedcast.cli.app import run
-from fedcast.study.store import do_run
+from fedcast.runs.store import do_run
 
 
 @pytest.fixture(scope="module")

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from fedcast._fast.blend import improve, open_head, value_of
 from fedcast.clustering import Clustering, Problem, blend_objective, cluster
 from fedcast.clustering.blend import _state, _world
 from fedcast.clustering.costs import cost_drops
 from fedcast.clustering.greedy import greedy_heads
 from fedcast.clustering.rules import settled
-from fedcast.clustering.search import improve, open_head, value_of
 from fedcast.clustering.worlds import disc_problem, table_problem
 from tests.clustering.naive import averages_of, every_clustering, neighbours_of, problems, sums_of
 

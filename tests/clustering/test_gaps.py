@@ -16,7 +16,7 @@ import pytest
 
 from fedcast.clustering import cluster
 from fedcast.clustering.worlds import disc_problem
-from fedcast.heterogeneity import average_emd
+from fedcast.data.skew import average_emd
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "none": {"rule": "none"},

@@ -9,8 +9,8 @@ import pytest
 
 from fedcast.clustering import Problem, cluster
 from fedcast.clustering.worlds import disc_problem
-from fedcast.graph import Graph, graph_from_edges
-from fedcast.heterogeneity import Skew, average_emd
+from fedcast.data.skew import Skew, average_emd
+from fedcast.network import Graph, graph_from_edges
 
 
 def relabelled(problem: Problem, new_id: np.ndarray) -> Problem:

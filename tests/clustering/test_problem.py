@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from fedcast.clustering import Problem, cluster, make_problem
 from fedcast.clustering.composition import balanced_mixes, water_fill
 from fedcast.clustering.worlds import path_problem
+from fedcast.data.skew import skew_of
 from fedcast.errors import FedcastError
-from fedcast.graph import graph_from_edges
-from fedcast.heterogeneity import skew_of
+from fedcast.network import graph_from_edges
 from fedcast.scenario import Clustering as ClusteringSettings
 
 PAIR = graph_from_edges([0], [1], 1e6, 0.9, 2)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from fedcast import cost
+from fedcast.network.geometry import Layout
 from fedcast.scenario import Scenario
-from fedcast.wireless.geometry import Layout
 
 
 def scenario(**sections):

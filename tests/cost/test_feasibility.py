@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from fedcast import cost
 from fedcast.cost.feasibility import rounded_up
+from fedcast.network.geometry import place_users
 from fedcast.scenario import Scenario, preset
-from fedcast.wireless.geometry import place_users
 from tests.cost.fleets import fleet_at, scenario
 
 

@@ -39,6 +39,6 @@ def test_epochs_and_cycles_multiply():
 
 def test_importing_costs_pulls_in_nothing_heavy():
     heavy = "{'scipy', 'numba', 'torch', 'pyarrow', 'matplotlib'}"
-    code = f"import sys, fedcast.cost, fedcast.wireless.sidelink; sys.exit(str({heavy} & set(sys.modules) or ''))"
+    code = f"import sys, fedcast.cost, fedcast.network.sidelink; sys.exit(str({heavy} & set(sys.modules) or ''))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stderr.strip() == ""

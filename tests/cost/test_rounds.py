@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedcast import cost
+from fedcast.cost.uplink import schedule
 from fedcast.errors import FedcastError
+from fedcast.network.geometry import place_users
 from fedcast.scenario import Scenario
-from fedcast.wireless.geometry import place_users
-from fedcast.wireless.uplink import schedule
 from tests.cost.fleets import fleet_at, scenario
 
 UPLINKS = ["parallel", "waves", "fractional"]

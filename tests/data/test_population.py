@@ -6,8 +6,8 @@ import pytest
 
 from fedcast.data import dataset_from_arrays, describe, make_population, populate, population_from
 from fedcast.data.assignment import Assignment
+from fedcast.data.skew import average_emd, skew_of
 from fedcast.errors import DataError
-from fedcast.heterogeneity import average_emd, skew_of
 from fedcast.scenario import Data
 
 

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from fedcast.errors import FedcastError
-from fedcast.figures.class_dots import class_dots, draw_class_dots
-from fedcast.figures.output import save_figure
+from fedcast.report.figures.class_dots import class_dots, draw_class_dots
+from fedcast.report.figures.output import save_figure
 
 
 def test_all_users_and_held_classes_are_shown():

@@ -7,11 +7,11 @@ import sys
 import numpy as np
 import pytest
 
-from fedcast.figures.network_map import _grid_step, _rate_text, draw_network_map, network_map
-from fedcast.figures.output import save_figure
-from fedcast.graph import build_graph, graph_from_edges
+from fedcast.network import build_graph, graph_from_edges
+from fedcast.network.geometry import Layout, place_users
+from fedcast.report.figures.network_map import _grid_step, _rate_text, draw_network_map, network_map
+from fedcast.report.figures.output import save_figure
 from fedcast.scenario import Geometry, Sidelink, Trust
-from fedcast.wireless.geometry import Layout, place_users
 
 GEOMETRY = Geometry()
 

@@ -10,16 +10,16 @@ from scipy.interpolate import interp1d
 
 from fedcast.clustering import cluster
 from fedcast.clustering.worlds import path_problem
-from fedcast.figures.class_change import class_change, draw_class_change
-from fedcast.figures.cluster_map import cluster_map, map_of_users
-from fedcast.figures.delay_split import PARTS, delay_split, draw_delay_split
-from fedcast.figures.emd_change import draw_emd_change, emd_change
-from fedcast.figures.leakage import draw_leakage, leakage_curve
-from fedcast.figures.learning import curve, draw_curves
-from fedcast.figures.output import save_figure
-from fedcast.figures.user_energy import draw_user_energy, user_energy
+from fedcast.network.geometry import layout_from_positions
+from fedcast.report.figures.class_change import class_change, draw_class_change
+from fedcast.report.figures.cluster_map import cluster_map, map_of_users
+from fedcast.report.figures.delay_split import PARTS, delay_split, draw_delay_split
+from fedcast.report.figures.emd_change import draw_emd_change, emd_change
+from fedcast.report.figures.leakage import draw_leakage, leakage_curve
+from fedcast.report.figures.learning import curve, draw_curves
+from fedcast.report.figures.output import save_figure
+from fedcast.report.figures.user_energy import draw_user_energy, user_energy
 from fedcast.scenario import Geometry
-from fedcast.wireless.geometry import layout_from_positions
 
 
 def test_a_single_seed_is_drawn_as_it_is():

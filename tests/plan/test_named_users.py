@@ -12,10 +12,10 @@ from tests.federation import NAMES, USERS, write_tables
 
 from fedcast.data.counts import read_counts
 from fedcast.errors import DataError, FedcastError
+from fedcast.io import save_table
 from fedcast.plan import diff_plans, make, make_plan, plan_from_json, plan_to_json
+from fedcast.plan.world import make_world
 from fedcast.scenario import load_scenario
-from fedcast.tables import save_table
-from fedcast.world import make_world
 
 
 def planned(tables: dict[str, Path], previous=None):

@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 from scipy.stats import entropy
 
-from fedcast.allocation import RoundsFit, allocate, fit_rounds, load_rounds, save_fit
+from fedcast.allocation import allocate
 from fedcast.clustering import cluster
 from fedcast.cost import round_cost
 from fedcast.data.counts import read_counts
+from fedcast.data.skew import average_emd, share, skew_of
 from fedcast.errors import DataError, FedcastError
-from fedcast.heterogeneity import average_emd, share, skew_of
 from fedcast.plan import diff_plans, load_plan, make, make_plan, plan_from_json, plan_schema, plan_to_json, save_plan
+from fedcast.plan.world import make_world
+from fedcast.rounds import RoundsFit, fit_rounds, load_rounds, save_fit
 from fedcast.scenario import load_scenario
-from fedcast.world import make_world
 
 
 def scenario(*overrides):

@@ -8,8 +8,8 @@ import pytest
 from fedcast.data import Population
 from fedcast.errors import FedcastError
 from fedcast.plan import clustering_of, make_plan
+from fedcast.plan.world import make_world, task_cost
 from fedcast.scenario import changed, load_scenario
-from fedcast.world import make_world, task_cost
 
 COUNTS = np.array([[40, 40, 40], [90, 0, 0], [0, 80, 0], [0, 0, 70], [0, 0, 0]])
 MODEL_BITS = 21_840 * 32

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fedcast.report import write_report
-from fedcast.study.compare import compare
+from fedcast.runs.comparison import compare
 from tests.report.conftest import made_run
 
 pytest.importorskip("selenium")

@@ -22,9 +22,9 @@ from fedcast.report.sections.headline import evidence, headline
 from fedcast.report.sections.reproduce import commands
 from fedcast.report.sections.scenario import differences
 from fedcast.report.shown import AXES, MEASURES, curves, leakage_curves, time_split
+from fedcast.runs.comparison import compare
+from fedcast.runs.store import load_runs, run_folder
 from fedcast.scenario import to_toml
-from fedcast.study.compare import compare
-from fedcast.study.store import load_runs, run_folder
 from tests.report.conftest import made_run
 
 FAST, SLOW, NEVER = [0.1, 0.6, 0.7], [0.1, 0.3, 0.6], [0.1, 0.2, 0.3]
@@ -176,7 +176,7 @@ def test_the_same_runs_give_the_same_bytes_in_another_process_and_folder(real_ru
         shutil.copytree(run.folder, tmp_path / "elsewhere" / run.folder.name)
     code = (
         "import sys; from pathlib import Path; from fedcast.report import write_report; "
-        "from fedcast.study.store import load_runs; write_report(load_runs([Path(sys.argv[1])]), sys.argv[2])"
+        "from fedcast.runs.store import load_runs; write_report(load_runs([Path(sys.argv[1])]), sys.argv[2])"
     )
     call = [sys.executable, "-c", code, str(tmp_path / "elsewhere"), str(tmp_path / "there.html")]
     subprocess.run(call, check=True, env={"PYTHONHASHSEED": "7"})

@@ -21,7 +21,7 @@ from fedcast.report.svg import (
     ticks,
     upper_end,
 )
-from fedcast.study.compare import Interval
+from fedcast.runs.comparison import Interval
 
 TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1)
 

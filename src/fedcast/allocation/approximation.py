@@ -15,9 +15,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from fedcast.allocation.problem import AllocationProblem, Point
-from fedcast.allocation.rounds import BetaSet
 from fedcast.allocation.surrogate import Surrogate, tangent
-from fedcast.heterogeneity import Floats
+from fedcast.rounds.model import BetaSet
+from fedcast.typing import Floats
 
 
 class Excess(NamedTuple):

@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedcast.allocation.tables import Table
-from fedcast.heterogeneity import Floats, Ints
+from fedcast.typing import Floats, Ints
 
 PARTS = 256
 _DINKELBACH = 8

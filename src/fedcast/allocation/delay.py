@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcast.cost import Fleet, fastest_compute_s, round_cost
-from fedcast.heterogeneity import Floats, Ints
+from fedcast.typing import Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)

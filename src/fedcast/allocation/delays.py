@@ -8,7 +8,7 @@ import numpy as np
 
 from fedcast.allocation.problem import AllocationProblem
 from fedcast.allocation.tables import Table
-from fedcast.heterogeneity import Floats
+from fedcast.typing import Floats
 
 # Refinement looks at so many cells of the grid on each side of the best one.
 CELLS = 2

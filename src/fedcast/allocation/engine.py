@@ -25,11 +25,11 @@ import numpy as np
 from fedcast.allocation.approximation import Approximation, Excess, Structured, bends, chord
 from fedcast.allocation.minimise import minimise
 from fedcast.allocation.problem import AllocationProblem, Point
-from fedcast.allocation.rounds import BetaSet
 from fedcast.allocation.schedules import Schedule
 from fedcast.allocation.surrogate import Surrogate
-from fedcast.heterogeneity import Floats
 from fedcast.random import generator
+from fedcast.rounds.model import BetaSet
+from fedcast.typing import Floats
 
 # Curvature as a share of the objective, at the start and at least.
 _FIRST_CURVATURE = 1e-3

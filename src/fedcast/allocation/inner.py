@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedcast.heterogeneity import Floats
+from fedcast.typing import Floats
 
 # From this many clusters the compiled loop is used, which first has to be compiled or read from the cache. Every head
 # has a member, so there are 5,000 users then.
@@ -79,8 +79,8 @@ def minimise_sorted(weight: float, rate: Floats, linear: Floats, curvature: Floa
 
 def minimise_compiled(weight: float, rate: Floats, linear: Floats, curvature: Floats, upper: Floats) -> BoxMinimum:
     """The same without a sort, compiled by numba on first use and kept on disk."""
-    from fedcast.allocation.kernels import box_minimum
-    from fedcast.clustering.kernels import compiled
+    from fedcast._fast.allocation import box_minimum
+    from fedcast._fast.kernels import compiled
 
     free, x = np.empty(len(rate)), np.empty(len(rate))
     time = compiled(box_minimum)(float(weight), rate, linear, curvature, upper, free, x)

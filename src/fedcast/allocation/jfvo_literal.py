@@ -13,11 +13,11 @@ import numpy as np
 from fedcast.allocation.approximation import Excess, kinks, rounds_and_gradient
 from fedcast.allocation.engine import Found, Step, one_at_a_time, search
 from fedcast.allocation.problem import AllocationProblem, Point
-from fedcast.allocation.rounds import BetaSet
 from fedcast.allocation.schedules import ssca_schedule
 from fedcast.allocation.surrogate import Surrogate, tangent
 from fedcast.cost import best_frequency_hz
-from fedcast.heterogeneity import Floats
+from fedcast.rounds.model import BetaSet
+from fedcast.typing import Floats
 
 # The paper does not say how many outer iterations it makes; its figure shows six.
 OUTER = 6

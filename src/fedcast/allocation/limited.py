@@ -18,7 +18,7 @@ from fedcast.allocation.engine import Found, Step, better_of
 from fedcast.allocation.problem import AllocationProblem
 from fedcast.allocation.saa import closed_in_on
 from fedcast.allocation.tables import Table
-from fedcast.heterogeneity import Floats
+from fedcast.typing import Floats
 
 COARSE = 48
 FINE = 17

@@ -14,12 +14,12 @@ from fedcast.allocation.jfvo_literal import jfvo_literal
 from fedcast.allocation.oracle import oracle
 from fedcast.allocation.problem import AllocationProblem, make_allocation_problem
 from fedcast.allocation.result import AllocationResult, make_result
-from fedcast.allocation.rounds import RoundsModel
 from fedcast.allocation.saa import saa
 from fedcast.allocation.smm import smm
 from fedcast.clustering import Clustering
 from fedcast.cost import Fleet
 from fedcast.errors import FedcastError
+from fedcast.rounds.model import RoundsModel
 from fedcast.scenario import Allocation
 
 
@@ -81,7 +81,7 @@ def allocate(
         >>> from fedcast.clustering import cluster, worlds
         >>> from fedcast.cost import fleet_of
         >>> from fedcast.scenario import Rounds, Scenario
-        >>> from fedcast.wireless.geometry import layout_from_positions
+        >>> from fedcast.network.geometry import layout_from_positions
         >>> clustering = cluster(worlds.path_problem([[90, 10], [50, 50], [10, 90]], rule="gain"))
         >>> layout = layout_from_positions([[600.0, 600.0]] * 3, Scenario().geometry)
         >>> result = allocate(clustering, fleet_of(Scenario(), layout), load_rounds(Rounds()), bits_per_sample=256)

@@ -16,7 +16,7 @@ import numpy as np
 from fedcast.allocation.delay import RoundDelay
 from fedcast.allocation.inner import minimise_on_box, upper_prices
 from fedcast.allocation.surrogate import Surrogate
-from fedcast.heterogeneity import Floats
+from fedcast.typing import Floats
 
 _RELATIVE = 1e-10
 _MAX_STEPS = 100

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedcast.heterogeneity import Floats
+from fedcast.typing import Floats
 
 
 @dataclass(frozen=True, eq=False)

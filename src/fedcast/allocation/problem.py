@@ -19,14 +19,15 @@ from fedcast.allocation.averages import MEASURES, Averages, Skewness
 from fedcast.allocation.delay import round_delay
 from fedcast.allocation.minimise import Feasible
 from fedcast.allocation.offers import Offer, OwnOffer, balanced_offer
-from fedcast.allocation.rounds import BetaSet, RoundsModel
 from fedcast.allocation.taking_part import who_trains, without_others
 from fedcast.clustering import Clustering
 from fedcast.cost import Fleet
+from fedcast.data.skew import Skew, Weighting, average_emd, average_js, average_kl
 from fedcast.errors import FedcastError
-from fedcast.heterogeneity import Floats, Ints, Skew, Weighting, average_emd, average_js, average_kl
+from fedcast.formatting import called
+from fedcast.rounds.model import BetaSet, RoundsModel
 from fedcast.scenario import Allocation
-from fedcast.wording import Names, called
+from fedcast.typing import Floats, Ints, Names
 
 
 class Point(NamedTuple):
@@ -231,6 +232,6 @@ def part_of(skew: Skew, users: NDArray[np.bool_]) -> Skew:
 
 
 def skew_of_users(before: Skew, after: Skew, model: RoundsModel, weighting: Weighting) -> float:
-    """The average that a rounds model is a function of, by `fedcast.heterogeneity`."""
+    """The average that a rounds model is a function of, by `fedcast.data.skew`."""
     average = {"emd": average_emd, "js": average_js, "kl": average_kl}[model.measure]
     return average(before, after, weighting)

@@ -14,16 +14,17 @@ from numpy.typing import NDArray
 
 from fedcast.allocation.engine import Found, Step
 from fedcast.allocation.problem import AllocationProblem, part_of, skew_of_users
-from fedcast.allocation.rounds import BetaSet
 from fedcast.clustering import Clustering
 from fedcast.clustering.problem import ROUNDING
 from fedcast.cost import RoundCost, round_cost, sharing_cost, task_s
-from fedcast.heterogeneity import Floats, Ints, mixture_shift
+from fedcast.data.skew import mixture_shift
+from fedcast.rounds.model import BetaSet
+from fedcast.typing import Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """What given volumes cost, by `fedcast.heterogeneity` and `fedcast.cost` alone.
+    """What given volumes cost, by `fedcast.data.skew` and `fedcast.cost` alone.
 
     Attributes:
         clustering: with these volumes.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fedcast.allocation.engine import Found, search
 from fedcast.allocation.problem import AllocationProblem
 from fedcast.allocation.schedules import Schedule, always
-from fedcast.heterogeneity import Floats
+from fedcast.typing import Floats
 
 # EMD has kinks, on which a search settles in this many steps if it starts close by.
 CLOSING_STEPS = 10

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedcast.heterogeneity import Floats
+from fedcast.typing import Floats
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fedcast.allocation.problem import AllocationProblem
-from fedcast.heterogeneity import Floats, Ints
+from fedcast.typing import Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)

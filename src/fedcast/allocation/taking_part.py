@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from fedcast.clustering import Clustering
 from fedcast.cost import Feasibility, Fleet, feasibility, round_cost
 from fedcast.errors import FedcastError
-from fedcast.heterogeneity import Floats
 from fedcast.scenario import Allocation
+from fedcast.typing import Floats
 
 _NAMED = 10
 

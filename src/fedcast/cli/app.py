@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from importlib.metadata import entry_points
 from typing import Annotated
 
 import typer
@@ -20,7 +21,6 @@ from fedcast.cli.inspect import inspect
 from fedcast.cli.network import network
 from fedcast.cli.plan import plan
 from fedcast.cli.report import report
-from fedcast.cli.reproduce import reproduce
 from fedcast.cli.run import run as run_scenario
 from fedcast.cli.train import train
 from fedcast.cli.validate import validate
@@ -47,7 +47,9 @@ app.command()(cluster)
 app.command()(plan)
 app.command()(fit_rounds)
 app.command()(train)
-app.command()(reproduce)
+# Installed packages add commands of their own, as fedcast-paper adds `reproduce`.
+for _entry in sorted(entry_points(group="fedcast.commands"), key=lambda entry: entry.name):
+    app.command(_entry.name)(_entry.load())
 
 # These do runs and keep each in a folder of its own; an interruption of any other command leaves nothing to go on from.
 _KEEP_RUNS = ("run", "compare", "train", "reproduce")

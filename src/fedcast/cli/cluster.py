@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from fedcast.clustering import Clustering, Comparison
     from fedcast.scenario import Scenario
-    from fedcast.wording import Names
+    from fedcast.typing import Names
 
 _LISTED = 8
 
@@ -42,10 +42,10 @@ def cluster(
     from fedcast.cli.output import check_json, screen, write_json
     from fedcast.cli.remarks import say_doubts
     from fedcast.clustering import compare
-    from fedcast.figures.cluster_map import cluster_map, draw_cluster_map
-    from fedcast.figures.output import check_figure_path, save_figure
+    from fedcast.plan.world import make_world
+    from fedcast.report.figures.cluster_map import cluster_map, draw_cluster_map
+    from fedcast.report.figures.output import check_figure_path, save_figure
     from fedcast.scenario import named_files
-    from fedcast.world import make_world
 
     if picture is not None:
         check_figure_path(picture)
@@ -114,7 +114,7 @@ def _table(rows: list[Comparison]) -> Table:
 
 def _print_explanation(console: Console, clustering: Clustering, names: Names | None) -> None:
     from fedcast.clustering import explain
-    from fedcast.wording import called, counted
+    from fedcast.formatting import called, counted
 
     explanation = explain(clustering)
     heads = explanation.heads

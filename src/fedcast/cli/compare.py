@@ -26,7 +26,7 @@ def compare(
     log: Log = None,
 ) -> None:
     """Rules × allocations × algorithms × seeds: means, 95 % intervals, paired tests. Finished runs are reused."""
-    from fedcast.study.sweep import grid
+    from fedcast.runs.sweep import grid
 
     scenario = read_scenario(path, preset, overrides, usual="digits")
     scenarios = grid(

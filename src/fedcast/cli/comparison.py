@@ -11,9 +11,9 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from fedcast.runs.comparison import Interval, Row
+    from fedcast.runs.store import StoredRun
     from fedcast.scenario import Scenario
-    from fedcast.study.compare import Interval, Row
-    from fedcast.study.store import StoredRun
 
 Workers = Annotated[int | None, typer.Option(min=1, help="Runs at the same time; else one for each core.")]
 Log = Annotated[
@@ -44,8 +44,8 @@ def do_runs(
     """All runs, those that are done as they are, with a bar for each that is under way."""
     import os
 
-    from fedcast.study.store import is_done, load_run, run_folder
-    from fedcast.study.sweep import sweep
+    from fedcast.runs.store import is_done, load_run, run_folder
+    from fedcast.runs.sweep import sweep
 
     done = sum(is_done(run_folder(store, scenario)) for scenario in scenarios)
     if done:
@@ -75,10 +75,10 @@ def compare_and_report(
     from rich.console import Console
 
     from fedcast.cli.output import screen
+    from fedcast.io import save_table
     from fedcast.report import write_report
-    from fedcast.study.compare import compare, comparison_table
-    from fedcast.study.loggers import log_runs, log_targets
-    from fedcast.tables import save_table
+    from fedcast.runs.comparison import compare, comparison_table
+    from fedcast.runs.trackers import log_runs, log_targets
 
     trackers = log_targets(log, out)
     runs = do_runs(

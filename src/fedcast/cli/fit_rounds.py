@@ -13,7 +13,7 @@ from fedcast.cli.options import DataDir, Overrides, Preset, ScenarioFile, read_s
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from fedcast.allocation import RoundsFit
+    from fedcast.rounds import RoundsFit
 
 
 def fit_rounds(
@@ -32,11 +32,11 @@ def fit_rounds(
     runs: Annotated[Path | None, typer.Option(help="CSV of runs: read if it is there, else written.")] = None,
 ) -> None:
     """Train at several degrees of skew and fit how many rounds the target takes."""
-    from fedcast.allocation import save_fit
     from fedcast.cli.output import check_file, check_table, screen
     from fedcast.clustering.rules import find_rule
     from fedcast.errors import FedcastError
-    from fedcast.study.rounds import RoundsRun, fit_runs, load_runs, run_grid, save_runs
+    from fedcast.rounds import save_fit
+    from fedcast.runs.rounds_study import RoundsRun, fit_runs, load_runs, run_grid, save_runs
 
     scenario = read_scenario(path, preset, overrides)
     names = words("--rules", rules)

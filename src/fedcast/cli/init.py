@@ -20,8 +20,8 @@ def init(
 ) -> None:
     """Write a scenario file: every parameter with meaning, unit and range."""
     from fedcast.errors import FedcastError
+    from fedcast.io.atomic import written_aside
     from fedcast.scenario import load_scenario, to_toml
-    from fedcast.writing import written_aside
 
     text = to_toml(load_scenario(base=preset, overrides=overrides or []), preset=preset)
     if str(path) == "-":

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from fedcast.data import Population
-    from fedcast.heterogeneity import Skew
+    from fedcast.data.skew import Skew
 
 Picture = Annotated[Path | None, typer.Option(help="Draw samples per class and user: .png, .svg or .pdf.")]
 
@@ -29,9 +29,9 @@ def inspect(
     """Show how data are spread over users, and how skewed they are."""
     from fedcast.cli.output import screen
     from fedcast.data import describe, make_population
-    from fedcast.figures.class_dots import class_dots, draw_class_dots
-    from fedcast.figures.output import check_figure_path, save_figure
-    from fedcast.heterogeneity import skew_of
+    from fedcast.data.skew import skew_of
+    from fedcast.report.figures.class_dots import class_dots, draw_class_dots
+    from fedcast.report.figures.output import check_figure_path, save_figure
 
     if picture is not None:
         check_figure_path(picture)
@@ -51,7 +51,7 @@ def _summary(title: str, population: Population, skew: Skew) -> Table:
     import numpy as np
     from rich.table import Table
 
-    from fedcast.heterogeneity import average_emd, average_js, average_kl, js_divergence, kl_divergence
+    from fedcast.data.skew import average_emd, average_js, average_kl, js_divergence, kl_divergence
 
     held = (population.counts > 0).sum(axis=1)
     table = Table(

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from fedcast.cost import Feasibility
-    from fedcast.world import World
+    from fedcast.plan.world import World
 
 _LISTED = 10
 
@@ -33,9 +33,9 @@ def network(
     from fedcast.cli.output import screen
     from fedcast.cli.remarks import say_doubts
     from fedcast.cost import feasibility
-    from fedcast.figures.network_map import draw_network_map, network_map
-    from fedcast.figures.output import check_figure_path, save_figure
-    from fedcast.world import make_world
+    from fedcast.plan.world import make_world
+    from fedcast.report.figures.network_map import draw_network_map, network_map
+    from fedcast.report.figures.output import check_figure_path, save_figure
 
     if picture is not None:
         check_figure_path(picture)
@@ -58,7 +58,7 @@ def _summary(world: World) -> Table:
     import numpy as np
     from rich.table import Table
 
-    from fedcast.wording import counted
+    from fedcast.formatting import counted
 
     graph, stations = world.graph, len(world.layout.base_stations_m)
     isolated = int((graph.degrees == 0).sum())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from fedcast.errors import FedcastError
-from fedcast.writing import check_place, written_aside
+from fedcast.io.atomic import check_place, written_aside
 
 if TYPE_CHECKING:
     from rich.console import Console

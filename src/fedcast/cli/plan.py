@@ -42,8 +42,8 @@ def plan(
     from fedcast.cli.plan_shown import show_assumptions, show_changes, show_plan
     from fedcast.cli.remarks import say_doubts
     from fedcast.plan import diff_plans, load_plan, make_plan
+    from fedcast.plan.world import make_world
     from fedcast.scenario import named_files
-    from fedcast.world import make_world
 
     words = words or []
     tables = {"trust.links_file": links, "geometry.positions_file": positions, "devices.devices_file": devices}
@@ -76,8 +76,8 @@ def plan(
 def _write(made: SharingPlan, json: Path | None, table: Path | None) -> list[str]:
     """Write what was asked for; returns names."""
     from fedcast.cli.output import write_json
+    from fedcast.io import save_table
     from fedcast.plan import plan_to_json
-    from fedcast.tables import save_table
 
     if json is not None:
         write_json(json, plan_to_json(made))

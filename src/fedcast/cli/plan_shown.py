@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcast.wording import called, counted
+from fedcast.formatting import called, counted
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from fedcast.plan import PlanDiff, SharingPlan
-    from fedcast.world import World
+    from fedcast.plan.world import World
 
 _LISTED = 10
 
@@ -112,7 +112,7 @@ def _left_out(made: SharingPlan, world: World, sends: NDArray[np.bool_]) -> list
 
 def _fit(made: SharingPlan) -> str:
     """Which fit and form rounds come from, and of which data where these are others."""
-    from fedcast.allocation import load_fit
+    from fedcast.rounds import load_fit
 
     source, planned = load_fit(made.fit).dataset, made.scenario.data.dataset
     foreign = "" if source == planned else f", made on {source}: for your own data see `fedcast fit-rounds`"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from fedcast.world import World
+    from fedcast.plan.world import World
 
 # Below these a value is hardly in the unit that its name says.
 _DOUBTFUL = {"max_frequency_hz": (1e6, "Hz"), "up_rate_bps": (1e3, "bit/s"), "down_rate_bps": (1e3, "bit/s")}
@@ -47,7 +47,7 @@ def assumptions(world: World) -> list[str]:
 
 def _places_matter(world: World) -> bool:
     """Whether any rate, between users or to a base station, comes from where they stand."""
-    from fedcast.graph import gives_rates
+    from fedcast.network import gives_rates
 
     links, devices = world.scenario.trust.links_file, world.fleet.devices
     if links is None or not gives_rates(links):
@@ -78,8 +78,8 @@ def _slow_devices(world: World) -> list[str]:
 
 def _dropped_links(world: World) -> list[str]:
     """Links of a file that few users keep, threshold by threshold; the file is read again only then."""
+    from fedcast.plan.world import network_of
     from fedcast.scenario import changed
-    from fedcast.world import network_of
 
     scenario, graph = world.scenario, world.graph
     if scenario.trust.links_file is None or (graph.degrees > 0).mean() >= 0.5:

@@ -21,7 +21,7 @@ def report(
     from fedcast.errors import FedcastError
     from fedcast.report.export import USUAL_FORMATS, check_export, export_report
     from fedcast.report.write import check_report_path, write_report
-    from fedcast.study.store import load_runs
+    from fedcast.runs.store import load_runs
 
     check_report_path(out)
     if formats and export is None:

@@ -23,7 +23,7 @@ def run(
     log: Log = None,
 ) -> None:
     """The main job: plan, share, train without and with sharing, compare, and write an HTML report."""
-    from fedcast.study.sweep import grid
+    from fedcast.runs.sweep import grid
 
     scenario = read_scenario(path, preset, overrides, usual="digits")
     scenarios = grid(scenario, words("--rules", rules), seeds=range(scenario.seed, scenario.seed + seeds))

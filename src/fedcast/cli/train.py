@@ -30,7 +30,7 @@ def train(
     """Train once: plan, share, then federated learning. Ctrl-C stops after a checkpoint."""
     from rich.console import Console
 
-    from fedcast.study.store import do_run, forget_run, is_done, load_run, run_folder
+    from fedcast.runs.store import do_run, forget_run, is_done, load_run, run_folder
 
     scenario = read_scenario(path, preset, overrides, usual="digits")
     if not resume:

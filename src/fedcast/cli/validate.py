@@ -12,7 +12,7 @@ from fedcast.cli.options import Counts, Overrides, Preset, ScenarioFile, read_pe
 
 if TYPE_CHECKING:
     from fedcast.scenario import Devices, Scenario
-    from fedcast.wording import Names
+    from fedcast.typing import Names
 
 
 def validate(
@@ -44,12 +44,12 @@ def _file_faults(scenario: Scenario, names: Names | None) -> list[str]:
 
 def _readers(scenario: Scenario, names: Names | None) -> list[Callable[[], object]]:
     """What knows the names of rule, method, model and fit, and reads each table; missing ones are said elsewhere."""
-    from fedcast.allocation import load_rounds
     from fedcast.allocation.methods import find_method
     from fedcast.clustering.rules import find_rule
     from fedcast.cost import model_bits
-    from fedcast.wireless.geometry import place_users
-    from fedcast.world import network_of
+    from fedcast.network.geometry import place_users
+    from fedcast.plan.world import network_of
+    from fedcast.rounds import load_rounds
 
     users, geometry, seed = scenario.data.num_users, scenario.geometry, scenario.seed
     anywhere = geometry.model_copy(update={"positions_file": None})

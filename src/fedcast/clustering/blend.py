@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from fedcast._fast.blend import CHANGES_PER_KICK, Kicks, State, World, search
+from fedcast._fast.kernels import run
 from fedcast.clustering.costs import cost_drops, costs_alone
 from fedcast.clustering.daca import daca
 from fedcast.clustering.greedy import greedy_heads
-from fedcast.clustering.kernels import run
 from fedcast.clustering.problem import Problem
 from fedcast.clustering.result import Clustering
-from fedcast.clustering.search import CHANGES_PER_KICK, Kicks, State, World, search
-from fedcast.heterogeneity import Floats, Ints, average_js, mixture_shift
+from fedcast.data.skew import average_js, mixture_shift
 from fedcast.random import generator
+from fedcast.typing import Floats, Ints
 
 STEPS_PER_CANDIDATE = 4
 SWEEPS = 2

@@ -12,7 +12,7 @@ import numpy as np
 from fedcast.clustering.problem import Problem
 from fedcast.clustering.result import Clustering
 from fedcast.clustering.rules import RULES, cluster, find_rule, settled
-from fedcast.heterogeneity import average_emd, average_js, mixture_shift
+from fedcast.data.skew import average_emd, average_js, mixture_shift
 
 
 @dataclass(frozen=True)

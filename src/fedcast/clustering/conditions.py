@@ -15,7 +15,7 @@ import numpy as np
 from fedcast.clustering.costs import emd_if_led
 from fedcast.clustering.order import TIE, best_of_each
 from fedcast.clustering.result import Clustering
-from fedcast.heterogeneity import Floats, Ints
+from fedcast.typing import Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,11 +13,11 @@ from typing import Literal
 
 import numpy as np
 
-from fedcast.clustering import kernels
-from fedcast.clustering.order import Ids
+from fedcast._fast import kernels
 from fedcast.clustering.problem import Problem
-from fedcast.graph import Graph
-from fedcast.heterogeneity import Floats, Ints, emd, js_divergence
+from fedcast.data.skew import emd, js_divergence
+from fedcast.network import Graph
+from fedcast.typing import Floats, Ids, Ints
 
 Measure = Literal["emd", "js"]
 

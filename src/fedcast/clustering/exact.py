@@ -18,10 +18,11 @@ import numpy as np
 
 from fedcast.clustering.costs import cost_drops
 from fedcast.clustering.greedy import average_after, greedy_heads
-from fedcast.clustering.order import Bools, best_of_each
+from fedcast.clustering.order import best_of_each
 from fedcast.clustering.problem import Problem
 from fedcast.clustering.result import Clustering, Proof
-from fedcast.heterogeneity import Floats, Ints, average_emd
+from fedcast.data.skew import average_emd
+from fedcast.typing import Bools, Floats, Ints
 
 # Objectives are scaled so that the largest gain is this: HiGHS stops at an absolute gap of 1e-6.
 LARGEST_GAIN = 1e3

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from fedcast._fast.kernels import run
 from fedcast.clustering.costs import Measure
-from fedcast.clustering.kernels import run
-from fedcast.clustering.order import Ids
 from fedcast.clustering.problem import Problem
-from fedcast.heterogeneity import Floats, Ints, average_emd, average_js, share
+from fedcast.data.skew import average_emd, average_js, share
+from fedcast.typing import Floats, Ids, Ints
 
 TICKS = 1e12
 MAX_PASSES = 6

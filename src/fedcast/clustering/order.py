@@ -5,11 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcast.graph import Graph
-from fedcast.heterogeneity import Floats, Ints
-
-Bools = NDArray[np.bool_]
-Ids = NDArray[np.int32] | NDArray[np.int64]
+from fedcast.network import Graph
+from fedcast.typing import Bools, Floats, Ints
 
 TIE = 1e-12
 

@@ -8,8 +8,8 @@ from fedcast.clustering.order import best_of_each, links_to
 from fedcast.clustering.problem import Problem
 from fedcast.clustering.result import Clustering
 from fedcast.errors import FedcastError
-from fedcast.heterogeneity import Ints
 from fedcast.random import pair_uniform, user_uniform
+from fedcast.typing import Ints
 
 
 def random(problem: Problem) -> Clustering:

@@ -8,12 +8,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcast.clustering.kernels import run
+from fedcast._fast.kernels import run
 from fedcast.clustering.order import links_to
 from fedcast.clustering.problem import Problem
+from fedcast.data.skew import Skew, share
 from fedcast.errors import FedcastError
-from fedcast.graph import Graph
-from fedcast.heterogeneity import Floats, Ints, Skew, share
+from fedcast.network import Graph
+from fedcast.typing import Floats, Ints
 
 SUM_TOLERANCE = 1e-6
 
@@ -72,7 +73,7 @@ class Clustering:
 
     Example:
         >>> from fedcast.clustering import make_problem
-        >>> from fedcast.heterogeneity import skew_of
+        >>> from fedcast.data.skew import skew_of
         >>> link = Graph(np.array([0, 1, 2]), np.array([1, 0], np.int32), np.full(2, 1e6, "f4"), np.ones(2, "f4"))
         >>> clustering = Clustering(make_problem(skew_of([[4, 0], [2, 2]]), link), np.array([1, -1]))
         >>> clustering.heads.tolist(), clustering.members_of(1).tolist(), clustering.worst_rates_bps.tolist()

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcast.clustering.kernels import run
-from fedcast.clustering.order import Bools, Ids, best_of_each, links_to
+from fedcast._fast.kernels import run
+from fedcast.clustering.order import best_of_each, links_to
 from fedcast.clustering.problem import Problem
-from fedcast.heterogeneity import Ints
+from fedcast.typing import Bools, Ids, Ints
 
 
 def cover(problem: Problem, order: Ints, *, covers_new: bool = False) -> tuple[Bools, Ids]:

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedcast.clustering.problem import Problem, make_problem
-from fedcast.graph import graph_from_edges
-from fedcast.heterogeneity import Floats, skew_of
+from fedcast.data.skew import skew_of
+from fedcast.network import graph_from_edges
 from fedcast.random import generator, pair_uniform
 from fedcast.scenario import Clustering as ClusteringSettings
+from fedcast.typing import Floats
 
 DataKind = Literal["paper", "mixed", "dirichlet"]
 

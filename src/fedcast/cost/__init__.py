@@ -12,8 +12,8 @@ from fedcast.cost.computing import best_frequency_hz, compute_energy_j, compute_
 from fedcast.cost.devices import DeviceTable, device_columns, device_table
 from fedcast.cost.feasibility import Feasibility, feasibility
 from fedcast.cost.fleet import Fleet, fleet_of, model_bits, model_name
-from fedcast.cost.rounds import RoundCost, round_cost, task_s
-from fedcast.wireless.multicast import SharingCost, sharing_cost
+from fedcast.cost.multicast import SharingCost, sharing_cost
+from fedcast.cost.round import RoundCost, round_cost, task_s
 
 __all__ = [
     "DeviceTable",

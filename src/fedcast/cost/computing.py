@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedcast.wireless.units import Floats
+from fedcast.typing import Floats
 
 
 def compute_s(cycles: ArrayLike, frequency_hz: ArrayLike) -> Floats:

@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedcast.errors import DataError
+from fedcast.io import Column, column_names, read_user_table
 from fedcast.scenario.sections import Devices
-from fedcast.tables import Column, column_names, read_user_table
-from fedcast.wireless.units import Floats
-from fedcast.wording import Names
+from fedcast.typing import Floats, Names
 
 _FULL_CONSENT = 1.0
 

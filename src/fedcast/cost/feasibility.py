@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedcast.cost.computing import compute_energy_j
 from fedcast.cost.fleet import Fleet
-from fedcast.wireless.units import Floats, Ints
-from fedcast.wording import Names, called
+from fedcast.formatting import called
+from fedcast.typing import Floats, Ints, Names
 
 _DIGITS = 3
 
@@ -82,7 +82,7 @@ def feasibility(fleet: Fleet, samples: ArrayLike) -> Feasibility:
     Example:
         >>> from fedcast.cost import fleet_of
         >>> from fedcast.scenario import Scenario
-        >>> from fedcast.wireless.geometry import layout_from_positions
+        >>> from fedcast.network.geometry import layout_from_positions
         >>> scenario = Scenario.model_validate({"training": {"model": "cnn"}, "devices": {"energy_budget_j": 0.005}})
         >>> layout = layout_from_positions([[0.0, 0.0], [900.0, 0.0]], scenario.geometry)
         >>> feasibility(fleet_of(scenario, layout), [600, 600]).explain(1)

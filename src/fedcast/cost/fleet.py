@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedcast.cost.devices import DeviceTable, device_table
+from fedcast.cost.uplink import initial_upload_s
 from fedcast.errors import ScenarioError
+from fedcast.network.cellular import CellularLinks, cellular_links
+from fedcast.network.geometry import Layout
 from fedcast.scenario.sections import MODEL_OF_DATASET, USUAL_MODEL, WEIGHTS_OF_MODEL, Cellular, Scenario
-from fedcast.wireless.cellular import CellularLinks, cellular_links
-from fedcast.wireless.geometry import Layout
-from fedcast.wireless.units import Floats
-from fedcast.wireless.uplink import initial_upload_s
+from fedcast.typing import Floats
 
 
 def model_name(scenario: Scenario) -> str:
@@ -94,7 +94,7 @@ def fleet_of(scenario: Scenario, layout: Layout) -> Fleet:
     """The fleet of a scenario, with users where the layout puts them.
 
     Example:
-        >>> from fedcast.wireless.geometry import place_users
+        >>> from fedcast.network.geometry import place_users
         >>> scenario = Scenario()
         >>> fleet = fleet_of(scenario, place_users(100, scenario.geometry, seed=0))
         >>> bool((fleet.energy_left_j > 0).all())

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcast.errors import DataError
-
-Ints = NDArray[np.int64]
+from fedcast.typing import Ints
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedcast.data.population import Population
 from fedcast.errors import DataError
-from fedcast.tables import Column, Table, column_names, read_user_table, read_with_users
+from fedcast.io import Column, Table, column_names, read_user_table, read_with_users
 
 # More than any device holds, and few enough that sums over users and classes stay exact.
 _MOST_SAMPLES = 1e12

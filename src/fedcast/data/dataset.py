@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from fedcast.errors import DataError
 from fedcast.random import generator
-
-Ints = NDArray[np.int64]
+from fedcast.typing import Ints
 
 _HELD_OUT_SHARE = 0.2
 _USUAL_CHANNELS = (1, 3, 4)

@@ -15,17 +15,16 @@ from fedcast.data.assignment import Assignment
 from fedcast.data.dataset import Dataset, scaled
 from fedcast.data.population import Population
 from fedcast.errors import DataError
+from fedcast.typing import Floats
 
 if TYPE_CHECKING:
     from fedcast.scenario import Data
-
-Floats = NDArray[np.float64]
 
 
 def describe(population: Population, data: Data, seed: int = 0) -> Floats:
     """Descriptor of each user times its size, float64[K, B]; row sums are the sizes.
 
-    The table has the form that `fedcast.heterogeneity.skew_of` takes: for classes it is the table of counts.
+    The table has the form that `fedcast.data.skew.skew_of` takes: for classes it is the table of counts.
 
     Example:
         >>> from fedcast.data import make_population

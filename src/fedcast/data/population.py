@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedcast.data.assignment import Assignment, Ints, class_counts, deal
+from fedcast.data.assignment import Assignment, class_counts, deal
 from fedcast.data.catalogue import SYNTHETIC, load_dataset
 from fedcast.data.dataset import Dataset
 from fedcast.data.partitions import PARTITIONS, Partition
 from fedcast.errors import DataError
 from fedcast.random import generator
-from fedcast.wording import Names
+from fedcast.typing import Ints, Names
 
 if TYPE_CHECKING:
     from fedcast.scenario import Data

@@ -16,8 +16,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcast.data.dataset import Dataset, Ints, TextWindows
+from fedcast.data.dataset import Dataset, TextWindows
 from fedcast.data.files import Source, SourceFile, fetch
+from fedcast.typing import Ints
 
 VOCABULARY = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"
 SEQUENCE_LENGTH = 80

@@ -3,7 +3,7 @@
 from fedcast.plan.diff import PlanDiff, diff_plans
 from fedcast.plan.document import load_plan, plan_from_json, plan_schema, plan_to_json, save_plan
 from fedcast.plan.make import clustering_of, make_plan
-from fedcast.plan.result import Delay, LeakagePoint, SharingPlan
+from fedcast.plan.sharing_plan import Delay, LeakagePoint, SharingPlan
 
 __all__ = [
     "Delay",

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedcast.heterogeneity import Ints
+from fedcast.formatting import counted
 from fedcast.plan.matching import numbering, renumbered
-from fedcast.plan.result import SharingPlan
-from fedcast.wording import Names, counted
+from fedcast.plan.sharing_plan import SharingPlan
+from fedcast.typing import Ints, Names
 
 _LISTED = 8
 

@@ -10,12 +10,12 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from fedcast.allocation.forms import FormName
-from fedcast.allocation.rounds import MeasureName
 from fedcast.errors import FedcastError
-from fedcast.plan.result import Delay, LeakagePoint, SharingPlan
+from fedcast.io.atomic import written_aside
+from fedcast.plan.sharing_plan import Delay, LeakagePoint, SharingPlan
+from fedcast.rounds.forms import FormName
+from fedcast.rounds.model import MeasureName
 from fedcast.scenario import Scenario
-from fedcast.writing import written_aside
 
 VERSION: Literal[1] = 1
 

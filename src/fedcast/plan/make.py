@@ -14,16 +14,18 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedcast.allocation import AllocationResult, allocate, load_rounds
+from fedcast.allocation import AllocationResult, allocate
 from fedcast.allocation.problem import part_of
 from fedcast.clustering import Clustering, Problem, cluster
 from fedcast.clustering.problem import ROUNDING
+from fedcast.data.skew import average_emd, average_js, mixture_shift
 from fedcast.errors import FedcastError
-from fedcast.heterogeneity import Floats, Ints, average_emd, average_js, mixture_shift
 from fedcast.plan.matching import numbering, renumbered
-from fedcast.plan.result import Delay, LeakagePoint, SharingPlan
+from fedcast.plan.sharing_plan import Delay, LeakagePoint, SharingPlan
+from fedcast.plan.world import World, check_world, link_rates_bps, make_world, multicasts
+from fedcast.rounds import load_rounds
 from fedcast.scenario import Scenario
-from fedcast.world import World, check_world, link_rates_bps, make_world, multicasts
+from fedcast.typing import Floats, Ints
 
 _CURVE_SHARES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 # A point of the curve needs few stochastic steps: the closing steps on all samples find the same volumes to 0.1 %.

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcast.errors import FedcastError
-from fedcast.heterogeneity import Ints
-from fedcast.plan.result import SharingPlan
-from fedcast.wording import Names
+from fedcast.plan.sharing_plan import SharingPlan
+from fedcast.typing import Ints, Names
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from fedcast.runs.comparison import Row, Score, Strategy, compare, score
+from fedcast.runs.store import StoredRun
 from fedcast.scenario import Scenario
-from fedcast.study.compare import Row, Score, Strategy, compare, score
-from fedcast.study.store import StoredRun
 
 # A page stays small and quick with so many runs shown from inside, and so many users on all their maps.
 _MAX_INSIDE = 9

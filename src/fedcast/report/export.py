@@ -7,19 +7,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedcast.errors import FedcastError
-from fedcast.figures.class_change import draw_class_change
-from fedcast.figures.cluster_map import draw_cluster_map
-from fedcast.figures.delay_split import draw_delay_split
-from fedcast.figures.emd_change import draw_emd_change
-from fedcast.figures.leakage import draw_leakage
-from fedcast.figures.learning import draw_curves
-from fedcast.figures.output import save_figure
-from fedcast.figures.user_energy import draw_user_energy
+from fedcast.io import save_table
 from fedcast.report import shown
 from fedcast.report.content import Content, gather
+from fedcast.report.figures.class_change import draw_class_change
+from fedcast.report.figures.cluster_map import draw_cluster_map
+from fedcast.report.figures.delay_split import draw_delay_split
+from fedcast.report.figures.emd_change import draw_emd_change
+from fedcast.report.figures.leakage import draw_leakage
+from fedcast.report.figures.learning import draw_curves
+from fedcast.report.figures.output import save_figure
+from fedcast.report.figures.user_energy import draw_user_energy
 from fedcast.report.tables import TABLES
-from fedcast.study.store import StoredRun
-from fedcast.tables import save_table
+from fedcast.runs.store import StoredRun
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from fedcast.study.compare import Interval
+from fedcast.runs.comparison import Interval
 
 # A space at which no line breaks.
 SPACE = "\u00a0"

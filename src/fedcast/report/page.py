@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-from fedcast.figures.palette import DARK, LIGHT
 from fedcast.report.content import Content
+from fedcast.report.figures.palette import DARK, LIGHT
 from fedcast.report.markup import Markup, empty_tag, join, tag
 from fedcast.report.sections.comparison import comparison_section
 from fedcast.report.sections.courses import courses_section

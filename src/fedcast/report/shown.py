@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcast.figures.class_change import MAX_USERS, ClassChange, class_change
-from fedcast.figures.cluster_map import ClusterMap, map_of_users
-from fedcast.figures.delay_split import PARTS, DelaySplit, delay_split
-from fedcast.figures.emd_change import EmdChange, emd_change
-from fedcast.figures.leakage import LeakageCurve, leakage_curve
-from fedcast.figures.learning import Curve, curve
-from fedcast.figures.user_energy import UserEnergy, user_energy
 from fedcast.report.content import Content
-from fedcast.study.store import StoredRun
+from fedcast.report.figures.class_change import MAX_USERS, ClassChange, class_change
+from fedcast.report.figures.cluster_map import ClusterMap, map_of_users
+from fedcast.report.figures.delay_split import PARTS, DelaySplit, delay_split
+from fedcast.report.figures.emd_change import EmdChange, emd_change
+from fedcast.report.figures.leakage import LeakageCurve, leakage_curve
+from fedcast.report.figures.learning import Curve, curve
+from fedcast.report.figures.user_energy import UserEnergy, user_energy
+from fedcast.runs.store import StoredRun
 
 
 @dataclass(frozen=True)

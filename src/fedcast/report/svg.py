@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from fedcast.figures.palette import colour_place, pattern
+from fedcast.report.figures.palette import colour_place, pattern
 from fedcast.report.markup import Markup, coordinate, empty_tag, join, tag
 from fedcast.report.numbers import number
+from fedcast.typing import Floats
 
-Floats = NDArray[np.float64]
 Formatter = Callable[[float], str]
 
 WIDTH, HEIGHT = 440.0, 268.0

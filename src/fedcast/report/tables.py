@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import Any
 
-from fedcast.figures.delay_split import PARTS
+from fedcast.io import Column, read_table
 from fedcast.report import shown
 from fedcast.report.content import Content
-from fedcast.study.compare import comparison_table
-from fedcast.study.store import StoredRun
-from fedcast.tables import Column, read_table
+from fedcast.report.figures.delay_split import PARTS
+from fedcast.runs.comparison import comparison_table
+from fedcast.runs.store import StoredRun
 
 Table = dict[str, list[Any]]
 

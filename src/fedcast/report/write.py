@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fedcast.errors import FedcastError
+from fedcast.io.atomic import written_aside
 from fedcast.report.content import gather
 from fedcast.report.page import page
-from fedcast.study.store import StoredRun
-from fedcast.writing import written_aside
+from fedcast.runs.store import StoredRun
 
 
 def write_report(runs: Sequence[StoredRun], path: str | Path) -> Path:
     """Write finished runs as one HTML file that needs nothing else; the same runs give the same bytes.
 
     Args:
-        runs: that differ in rule, method, algorithm and seed alone (`fedcast.study.store.load_runs` reads them).
+        runs: that differ in rule, method, algorithm and seed alone (`fedcast.runs.store.load_runs` reads them).
         path: of an .html file.
     """
     path = Path(path)

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedcast.training.algorithm import Tensors
-from fedcast.training.engine import BlockResult, Ints
+from fedcast.training.engine import BlockResult
+from fedcast.typing import Ints
 
 
 def aggregation_weights(own_sizes: Ints, shared_sizes: Ints, kind: str) -> NDArray[np.float64]:

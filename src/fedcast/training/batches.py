@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from fedcast.data.assignment import Assignment
 from fedcast.random import hash_words, stream_key
 from fedcast.training.lanes import Lanes, own_lanes
-
-Ints = NDArray[np.int64]
+from fedcast.typing import Ints
 
 _OWNER_BITS = np.uint64(24)
 

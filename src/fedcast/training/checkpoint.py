@@ -10,9 +10,9 @@ from typing import Any
 import torch
 
 from fedcast.errors import FedcastError
+from fedcast.io.atomic import written_aside
 from fedcast.training.algorithm import ServerState, Tensors
 from fedcast.training.history import History, Record
-from fedcast.writing import written_aside
 
 _VERSION = 1
 

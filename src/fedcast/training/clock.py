@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedcast.training.engine import Ints
+from fedcast.typing import Ints
 
 
 @dataclass(frozen=True)

@@ -7,16 +7,13 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fedcast.data.assignment import Assignment
 from fedcast.training.algorithm import LocalRule, Tensors
 from fedcast.training.device_data import DeviceData
-
-Ints = NDArray[np.int64]
+from fedcast.typing import Ints
 
 
 @dataclass(frozen=True)

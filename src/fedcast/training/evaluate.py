@@ -13,8 +13,7 @@ from torch import nn
 from fedcast.training.algorithm import Tensors
 from fedcast.training.device_data import DeviceData
 from fedcast.training.models import without_dropout
-
-Floats = NDArray[np.float64]
+from fedcast.typing import Floats
 
 _BATCH = 2000
 

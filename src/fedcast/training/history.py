@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from fedcast.errors import FedcastError
-from fedcast.tables import save_table
-from fedcast.writing import written_aside
+from fedcast.io import save_table
+from fedcast.io.atomic import written_aside
 
 _VERSION = 1
 

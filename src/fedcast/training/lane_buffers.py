@@ -16,8 +16,9 @@ from torch import Tensor
 
 from fedcast.training.algorithm import Tensors
 from fedcast.training.batches import Batches, steps_of
-from fedcast.training.engine import Ints, Round, Task
+from fedcast.training.engine import Round, Task
 from fedcast.training.lanes import AS_SOON, Lanes, stretches
+from fedcast.typing import Ints
 
 _PICKED_AT_ONCE = 16  # steps whose samples are gathered together on a CPU
 

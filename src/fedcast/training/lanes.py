@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+from fedcast.typing import Ints
 
 # A twentieth more steps is a fair price for lanes that need not be held and stepped.
 AS_SOON = 1.05

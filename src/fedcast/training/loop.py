@@ -10,7 +10,8 @@ import torch
 import torch.nn.functional as F
 
 from fedcast.training.batches import batches_of
-from fedcast.training.engine import BlockResult, Ints, Round, Task
+from fedcast.training.engine import BlockResult, Round, Task
+from fedcast.typing import Ints
 
 
 class LoopEngine:

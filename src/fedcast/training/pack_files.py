@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from fedcast.data import Assignment, Dataset, TextWindows
 from fedcast.errors import FedcastError
+from fedcast.io.atomic import written_aside
 from fedcast.training.clock import Clock
-from fedcast.writing import written_aside
 
 # A dataset is cut into files of at most so many bytes, for lines that carry no more at once.
 PART_BYTES = 48 * 2**20
@@ -76,7 +76,7 @@ def read_list(pack: Path) -> list[dict[str, Any]]:
     try:
         listed: list[dict[str, Any]] = json.loads((pack / "runs.json").read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise FedcastError(f"{pack}: no runs.json in it; expected a folder made by fedcast.study.packing") from None
+        raise FedcastError(f"{pack}: no runs.json in it; expected a folder made by fedcast.runs.packing") from None
     return listed
 
 

@@ -3,7 +3,7 @@
     python -m fedcast.training.packed PACK OUT --processes 4 --seconds 500
 
 trains every run of a pack that OUT does not hold yet, in the order of the pack. OUT then has a history for each, and a
-checkpoint for those that the time did not suffice for: a second call goes on with them. `fedcast.study.packing` makes
+checkpoint for those that the time did not suffice for: a second call goes on with them. `fedcast.runs.packing` makes
 packs and reads histories; a machine that trains needs the source tree, PyTorch and NumPy, and nothing else.
 """
 
@@ -25,12 +25,12 @@ import torch
 
 from fedcast.data import Dataset, population_from
 from fedcast.errors import FedcastError
+from fedcast.io.atomic import written_aside
 from fedcast.training.choose import choose_device
 from fedcast.training.history import Record
 from fedcast.training.models import build_model
 from fedcast.training.pack_files import PackedRun, read_dataset, read_list, read_run
 from fedcast.training.run import Federation, train
-from fedcast.writing import written_aside
 
 if TYPE_CHECKING:
     from multiprocessing.queues import Queue
@@ -86,7 +86,7 @@ def train_pack(pack: Path, out: Path, processes: int = 1, seconds: float = float
     """Train all runs of a pack that `out` does not hold; whether none failed.
 
     Args:
-        pack: made by `fedcast.study.packing`.
+        pack: made by `fedcast.runs.packing`.
         out: folder of histories and checkpoints.
         processes: that train side by side on the same device.
         seconds: after so long, runs under way are left with a checkpoint and none is begun.

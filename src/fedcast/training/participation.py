@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedcast.random import generator, user_uniform
-
-Ints = NDArray[np.int64]
+from fedcast.typing import Ints
 
 
 def asked_users(sizes: Ints, share: float) -> int:

@@ -24,12 +24,13 @@ from fedcast.training.checkpoint import load_checkpoint, save_checkpoint
 from fedcast.training.choose import choose_device, choose_engine, worth_compiling
 from fedcast.training.clock import Clock
 from fedcast.training.device_data import to_device
-from fedcast.training.engine import BlockResult, Ints, Round, Task
+from fedcast.training.engine import BlockResult, Round, Task
 from fedcast.training.evaluate import score, user_accuracies
 from fedcast.training.history import History, Record
 from fedcast.training.models import check_model, check_scores, with_weights
 from fedcast.training.participation import asked_users, participants
 from fedcast.training.sizing import one_sample
+from fedcast.typing import Ints
 
 if TYPE_CHECKING:
     from fedcast.data.dataset import Dataset, TextWindows

@@ -17,12 +17,13 @@ from torch import Tensor
 
 from fedcast.training.algorithm import Tensors, local_step
 from fedcast.training.batches import batches_of, steps_of
-from fedcast.training.engine import BlockResult, Ints, Round, Task
+from fedcast.training.engine import BlockResult, Round, Task
 from fedcast.training.lane_buffers import LaneBuffers
 from fedcast.training.lanes import Lanes, fill_lanes, useful_lanes
 from fedcast.training.sizing import activation_bytes, one_sample, weight_bytes
 from fedcast.training.stack import stacked_forward
 from fedcast.training.vmapped import Forward
+from fedcast.typing import Ints
 
 # What one core's second-level cache holds, and a sixth of the memory of a large GPU, which several runs may share.
 _CPU_CACHE_BYTES = 4 * 2**20

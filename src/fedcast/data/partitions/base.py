@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fedcast.data.assignment import Assignment, Ints
+from fedcast.data.assignment import Assignment
 from fedcast.data.dataset import Dataset
+from fedcast.typing import Ints
 
 if TYPE_CHECKING:
     from fedcast.scenario import Data

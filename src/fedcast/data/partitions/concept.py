@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcast.data.assignment import Assignment, Ints
+from fedcast.data.assignment import Assignment
 from fedcast.data.dataset import Dataset
 from fedcast.data.partitions import iid
 from fedcast.data.partitions.base import Partition
 from fedcast.errors import DataError
 from fedcast.random import generator
+from fedcast.typing import Ints
 
 if TYPE_CHECKING:
     from fedcast.scenario import Data

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedcast.data.assignment import Ints, dirichlet_shares, ensure_minimum, split_by_shares
+from fedcast.data.assignment import dirichlet_shares, ensure_minimum, split_by_shares
 from fedcast.data.partitions.base import Partition
 from fedcast.random import generator
+from fedcast.typing import Ints
 
 if TYPE_CHECKING:
     from fedcast.scenario import Data

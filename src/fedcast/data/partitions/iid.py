@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fedcast.data.assignment import Ints, random_deal
+from fedcast.data.assignment import random_deal
 from fedcast.data.partitions.base import Partition
 from fedcast.data.partitions.sizes import equal_sizes
 from fedcast.random import generator
+from fedcast.typing import Ints
 
 if TYPE_CHECKING:
     from fedcast.scenario import Data

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedcast.data.assignment import Assignment, Ints, assignment_from_owners
+from fedcast.data.assignment import Assignment, assignment_from_owners
 from fedcast.data.dataset import Dataset
 from fedcast.data.own import read_npz
 from fedcast.data.partitions.base import Partition
 from fedcast.errors import DataError
+from fedcast.typing import Ints
 
 if TYPE_CHECKING:
     from fedcast.scenario import Data
@@ -74,7 +75,7 @@ def _check_json_list(path: Path, user: int, held: Any) -> None:
 
 
 def _from_table(path: Path) -> tuple[Ints, Ints, int]:
-    from fedcast.tables import Column, read_table
+    from fedcast.io import Column, read_table
 
     table = read_table(path, [Column("user", "int", minimum=0), Column("sample", "int", minimum=0)])
     return table["user"], table["sample"], int(table["user"].max()) + 1

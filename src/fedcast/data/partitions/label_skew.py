@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedcast.data.assignment import Ints, random_deal
+from fedcast.data.assignment import random_deal
 from fedcast.data.partitions.base import Partition
 from fedcast.data.partitions.sizes import require_one_each
 from fedcast.errors import DataError
 from fedcast.random import generator
+from fedcast.typing import Ints
 
 if TYPE_CHECKING:
     from fedcast.scenario import Data

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedcast.data.assignment import Assignment, Ints, assignment_from_owners
+from fedcast.data.assignment import Assignment, assignment_from_owners
 from fedcast.data.dataset import Dataset
 from fedcast.data.partitions.base import Partition
 from fedcast.errors import DataError
 from fedcast.random import generator
+from fedcast.typing import Ints
 
 if TYPE_CHECKING:
     from fedcast.scenario import Data

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fedcast.data.assignment import Ints, dirichlet_shares, ensure_minimum, random_deal, split_by_shares
+from fedcast.data.assignment import dirichlet_shares, ensure_minimum, random_deal, split_by_shares
 from fedcast.data.partitions.base import Partition
 from fedcast.random import generator
+from fedcast.typing import Ints
 
 if TYPE_CHECKING:
     from fedcast.scenario import Data

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedcast.data.assignment import Ints
 from fedcast.errors import DataError
+from fedcast.typing import Ints
 
 
 def equal_sizes(class_sizes: Ints, num_users: int) -> Ints:

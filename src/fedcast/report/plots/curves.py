@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fedcast.figures.learning import Curve
+from fedcast.report.figures.learning import Curve
 from fedcast.report.markup import Markup, empty_tag, join, tag
 from fedcast.report.numbers import percent
 from fedcast.report.shown import Axis, Measure

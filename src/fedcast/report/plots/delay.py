@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fedcast.figures.delay_split import PART_COLOURS, PARTS, DelaySplit
-from fedcast.figures.leakage import LeakageCurve
+from fedcast.report.figures.delay_split import PART_COLOURS, PARTS, DelaySplit
+from fedcast.report.figures.leakage import LeakageCurve
 from fedcast.report.markup import Markup, empty_tag, join, tag
 from fedcast.report.numbers import percent, quantity
 from fedcast.report.svg import (

@@ -10,7 +10,7 @@ from fedcast.report.markup import Markup, join, tag
 from fedcast.report.numbers import SPACE, mean_and_interval, number, p_value
 from fedcast.report.sections.parts import scrolled
 from fedcast.report.svg import series_class
-from fedcast.study.compare import Row
+from fedcast.runs.comparison import Row
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fedcast.figures.delay_split import PART_COLOURS, PARTS
 from fedcast.report.content import Content
+from fedcast.report.figures.delay_split import PART_COLOURS, PARTS
 from fedcast.report.markup import Markup, tag
 from fedcast.report.plots.delay import leakage_plot, split_plot
 from fedcast.report.sections.parts import colour_key, figure, strategy_legend

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from fedcast.formatting import counted
 from fedcast.report.content import Content
 from fedcast.report.markup import Markup, join, tag
 from fedcast.report.numbers import number, p_value, percent, quantity
-from fedcast.study.compare import Row
-from fedcast.wording import counted
+from fedcast.runs.comparison import Row
 
 
 def headline_section(content: Content) -> Markup:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from fedcast.figures.class_change import MAX_CLASSES
+from fedcast.formatting import counted
 from fedcast.report.content import Content
+from fedcast.report.figures.class_change import MAX_CLASSES
 from fedcast.report.markup import Markup, join, tag
 from fedcast.report.numbers import number, percent, quantity
 from fedcast.report.plots.classes import NARROW, WIDE, classes_plot
@@ -13,8 +14,7 @@ from fedcast.report.sections.ledger import ledger_part
 from fedcast.report.sections.parts import colour_key, figure
 from fedcast.report.sections.tips import roles_of, tips_of
 from fedcast.report.shown import class_change_of, cluster_map_of, emd_change_of, user_energy_of
-from fedcast.study.store import StoredRun
-from fedcast.wording import counted
+from fedcast.runs.store import StoredRun
 
 _USERS_ON_A_PHONE = 40
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from fedcast.formatting import counted
 from fedcast.report.markup import Markup, tag
 from fedcast.report.numbers import SPACE, number, percent, quantity
 from fedcast.report.sections.parts import scrolled, table
-from fedcast.study.store import StoredRun
-from fedcast.wording import counted
+from fedcast.runs.store import StoredRun
 
 _MAX_HEADS = 30
 _TITLES = (

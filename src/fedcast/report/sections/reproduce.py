@@ -8,8 +8,8 @@ from fedcast.report.content import Content
 from fedcast.report.markup import Markup, tag
 from fedcast.report.sections.parts import scrolled, table
 from fedcast.report.sections.scenario import COMPARED
+from fedcast.runs.sweep import combinations
 from fedcast.scenario import Scenario
-from fedcast.study.sweep import combinations
 
 
 def reproduce_section(content: Content) -> Markup:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcast.formatting import counted
 from fedcast.report.numbers import number, percent, quantity
-from fedcast.study.store import StoredRun
-from fedcast.wording import counted
+from fedcast.runs.store import StoredRun
 
 _EMD_DECIMALS = 3
 

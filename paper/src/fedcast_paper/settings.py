@@ -1,0 +1,157 @@
+"""The tasks on which strategies are trained and compared, and the strategies. The paper leaves most of this open.
+
+A task is a tuple of changes to a preset. At smoke scale digits stand for every dataset, with few users and few rounds:
+the same path through the code in seconds, with nothing to be learned from the numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from fedcast.scenario import Scenario, load_scenario
+from fedcast_paper.job import Job
+
+if TYPE_CHECKING:
+    from fedcast_paper.trained import Trained
+
+STRATEGIES = {
+    "none": "FedAvg",
+    "scc": "SCC",
+    "cec": "CEC",
+    "central": "central",
+    "daca": "DACA",
+    "gain": "gain",
+    "blend": "blend",
+}
+SHARING = tuple(rule for rule in STRATEGIES if rule != "none")
+DATASETS = {"mnist": "MNIST", "cifar10": "CIFAR-10", "shakespeare": "Shakespeare"}
+RATIO = 0.1
+ONE_CLASS_SHARE = 0.8
+DIRICHLET = (0.1, 1.0, 10.0)
+# First rounds at the target are counted on MNIST; digits of the smoke scale come this far in a few rounds.
+TARGET, SMOKE_TARGET = 0.95, 0.2
+
+Changes = tuple[str, ...]
+
+NOISE: Changes = ("data.partition=noise", "data.descriptor=values")
+# Random clusters of the paper's first experiments, before there is a network: everybody reaches and trusts everybody.
+EVERYBODY_LINKED: Changes = ("sidelink.min_rate_bps=0.0", "trust.min_closeness=0.0")
+
+_SMOKE: Changes = ("allocation.method=fixed", "data.num_users=20", "training.model=mlp", "training.rounds=6")
+# An upload of VGG-16 or the LSTM costs the farthest user 19 J or 1.1 J; the default budget of a round is 0.05 J.
+_FULL: dict[str, Changes] = {
+    "mnist": ("allocation.method=fixed", "data.dataset=mnist", "rounds.fit=mnist-0.95", "training.rounds=100"),
+    "cifar10": (
+        "allocation.method=fixed", "data.dataset=cifar10", "data.num_users=50", "rounds.fit=mnist-0.95",
+        "devices.energy_budget_j=50.0", "training.rounds=100", "training.batch_size=32",
+        "training.learning_rate=0.005", "training.precision=bf16", "training.compile=always",
+    ),
+    "shakespeare": (
+        "allocation.method=fixed", "data.dataset=shakespeare", "data.partition=natural", "data.text_stride=20",
+        "rounds.fit=mnist-0.95", "clustering.composition=own", "devices.energy_budget_j=5.0", "training.rounds=50",
+        "training.learning_rate=0.8",
+    ),
+}  # fmt: skip
+_TRAINED = {
+    "mnist": "MNIST, inputs from 0 to 1: 100 users, all in every round; CNN of 21,840 weights, FedAvg, {epochs}, batch "
+    "10, step {steps}",
+    "cifar10": "CIFAR-10: 50 users, all in every round; VGG-16 with group norm, FedAvg, {epochs}, batch 32, step "
+    "{steps} (the smallest of five from 0.005 to 0.1, and of these the best for plain FedAvg at Dir 0.1: "
+    "benchmarks/elsewhere.md), bf16; energy budget raised to 50 J so that every user can upload 14.7 M weights",
+    "shakespeare": "Shakespeare: 100 of the roles with 1,000 characters or more, a sequence at every 20th character; "
+    "LSTM of 819,920 weights, FedAvg, {epochs}, batch 10, step {steps} as in LEAF's experiments; tested on the last "
+    "fifth of all roles; every rule sends a random part; energy budget 5 J",
+}
+_SHARED = (
+    "every head sends the same part of its samples ({ratios}) to each member, at random, under gain and blend as equal "
+    "over classes as the head can; central sends one set to all users, of equal classes where samples have classes and "
+    "as large as what a member of DACA gets, so that far fewer different samples are sent than by heads"
+)
+_NETWORK = (
+    "preset default: one cell of 1,000 m, 28 GHz sidelink with 12 dB of gain at each end, v_th = 3.5e5 bit/s, "
+    "e_th = 0.5, trust uniform in [0, 1]"
+)
+
+
+def task(job: Job, dataset: str, *changes: str, rounds: int | None = None) -> Changes:
+    """The task on a dataset with changes; rounds of the full scale, if they are not the dataset's own."""
+    own_rounds = () if rounds is None else (f"training.rounds={rounds}",)
+    return (*job.sized(smoke=_SMOKE, full=(*_FULL[dataset], *own_rounds)), *changes)
+
+
+def label_skew(share: float = ONE_CLASS_SHARE) -> Changes:
+    """So large a share of users holds one class only."""
+    return ("data.partition=label_skew", f"data.single_class_share={share}")
+
+
+def dirichlet(alpha: float) -> Changes:
+    """Class shares over users from a Dirichlet law."""
+    return ("data.partition=dirichlet", f"data.alpha={alpha}")
+
+
+def shared_by(rule: str, ratio: float = RATIO) -> Changes:
+    """Every head sends that share of its samples; plain FedAvg is one run whatever the ratio."""
+    ratio = RATIO if rule == "none" else ratio
+    return (f"clustering.rule={rule}", f"clustering.sharing_ratio={ratio}", f"allocation.fixed_ratio={ratio}")
+
+
+def scenario(job: Job, *changes: str) -> Scenario:
+    """The scenario of these changes."""
+    return load_scenario(base=job.sized(smoke="digits", full="default"), overrides=changes)
+
+
+def under_rules(
+    job: Job, setting: Changes, rules: Iterable[str], seeds: Sequence[int], ratio: float = RATIO
+) -> list[Scenario]:
+    """A task under several rules and seeds."""
+    return [scenario(job, *setting, *shared_by(rule, ratio), f"seed={seed}") for rule in rules for seed in seeds]
+
+
+def target_of(job: Job, full: float = TARGET) -> float:
+    """The accuracy whose first round counts."""
+    return job.sized(smoke=SMOKE_TARGET, full=full)
+
+
+def assumptions(job: Job, runs: Sequence[Trained], **more: str) -> dict[str, str]:
+    """What stands beside every result made from training runs."""
+    by_dataset = {
+        dataset: [run for run in runs if run.scenario.data.dataset == dataset]
+        for dataset in dict.fromkeys(run.scenario.data.dataset for run in runs)
+    }
+    trained = "; ".join(_trained(dataset, some) for dataset, some in by_dataset.items() if dataset in _TRAINED)
+    seeds = {
+        DATASETS.get(dataset, dataset): _listed({run.seed for run in some}) for dataset, some in by_dataset.items()
+    }
+    machines = dict.fromkeys(f"{run.made_by.get('device', 'CPU')}, torch {run.made_by.get('torch')}" for run in runs)
+    smoke = "20 users with digits in the place of every dataset, six rounds: nothing is to be learned from it"
+    same = len(set(seeds.values())) == 1
+    return {
+        "training": job.sized(smoke=smoke, full=trained),
+        "sharing": _sharing(runs),
+        "network": _NETWORK,
+        "seeds": next(iter(seeds.values())) if same else "; ".join(f"{name} {some}" for name, some in seeds.items()),
+        "trained on": "; ".join(machines),
+        **more,
+    }
+
+
+def _trained(dataset: str, runs: Sequence[Trained]) -> str:
+    epochs = {run.scenario.training.local_epochs for run in runs}
+    words = "one epoch" if epochs == {1} else f"{_listed(epochs)} epochs"
+    return _TRAINED[dataset].format(epochs=words, steps=_listed({run.scenario.training.learning_rate for run in runs}))
+
+
+def _sharing(runs: Sequence[Trained]) -> str:
+    ratios = {run.scenario.allocation.fixed_ratio for run in runs if run.rule != "none"}
+    return _SHARED.format(ratios=_listed(ratios, ".0%")) if ratios else "nothing is shared"
+
+
+def _listed(values: Iterable[float], form: str = "g") -> str:
+    """In order, as text.
+
+    Example:
+        >>> _listed({0.1, 0.05}, ".0%")
+        '5%, 10%'
+    """
+    return ", ".join(f"{value:{form}}" for value in sorted(values))

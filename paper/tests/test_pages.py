@@ -1,0 +1,160 @@
+"""The pages on results come from the stored files and from nothing else."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from fedcast_paper import REPRODUCTIONS, Result, Verdict, load_result, save_result
+from fedcast_paper.claims import CLAIMS, overall, verdicts_on
+from fedcast_paper.pages import (
+    claims_page,
+    markdown_table,
+    results_page,
+    stored_results,
+    write_pages,
+)
+from fedcast_paper.reasons import REASONS
+from fedcast_paper.summaries import summary
+from fedcast_paper.wording import mean_text
+
+TOP = Path(__file__).parents[2]
+
+
+def result_of(*verdicts, tables=None):
+    made_by = {"fedcast": "0.0", "commit": "abc"}
+    return Result(tables or {"t": {"x": [1]}}, {}, {"seeds": "0, 1"}, tuple(verdicts), ("A note.",), made_by)
+
+
+def test_the_pages_in_the_docs_are_those_of_the_stored_results():
+    stored = stored_results(TOP / "results")
+    assert (TOP / "docs/results.md").read_text() == results_page(stored)
+    assert (TOP / "docs/claims.md").read_text() == claims_page(stored)
+    for name in stored:
+        assert (TOP / f"docs/images/results/{name}.png").stat().st_size < 300_000
+
+
+def test_what_was_not_run_is_said_and_nothing_is_guessed():
+    page = results_page({})
+    assert page.count("**Ours.** Not run yet.") == len(REPRODUCTIONS)
+    assert "Why" not in page
+    claims = claims_page({})
+    assert claims.count("| not run yet |") == len(CLAIMS)
+    assert claims.count("**Not run yet.**") == len(CLAIMS)
+
+
+def test_a_section_holds_paper_numbers_verdicts_reason_and_setting():
+    page = results_page({"fig7a": result_of(Verdict("JFVO converges within 6 iterations", "yes", "after 3"))})
+    section = page[page.index("## fig7a") : page.index("## fig7b")]
+    parts = [
+        REPRODUCTIONS["fig7a"].paper,
+        "![fig7a: convergence of JFVO, SMM and SAA](images/results/fig7a.png)",
+        "| JFVO converges within 6 iterations | holds | after 3 |",
+        REASONS["fig7a"], "A note.", "- seeds: 0, 1", "commit abc",
+    ]  # fmt: skip
+    places = [section.index(part) for part in parts]
+    assert places == sorted(places)
+
+
+def test_a_claim_holds_only_if_it_holds_wherever_it_was_tested():
+    claim = next(claim for claim in CLAIMS if "within 6 iterations" in claim.text)
+    yes, no = (Verdict("JFVO converges within 6 iterations", holds, "so") for holds in ("yes", "no"))
+    found = verdicts_on(claim, {"fig7a": result_of(yes, Verdict("other", "no", "")), "fig7b": result_of(no)})
+    assert found == [("fig7a", yes), ("fig7b", no)]
+    assert overall(verdict for _, verdict in found) == "holds in part"
+    assert "| JFVO converges within 6 iterations. | holds |" in claims_page({"fig7a": result_of(yes)})
+
+
+def test_every_claim_names_ids_that_there_are():
+    assert {name for claim in CLAIMS for name, _ in claim.evidence} <= set(REPRODUCTIONS)
+    assert set(REASONS) <= set(REPRODUCTIONS)
+
+
+def cells_of(**columns):
+    """Cells of table 2 at Dir 0.1, of FedAvg, SCC and blend unless said otherwise."""
+    count = len(columns["accuracy"])
+    fixed = {"dataset": ["cifar10"] * count, "alpha": [0.1] * count, "ratio": [0.1] * count}
+    rest = {name: [None] * count for name in ("gain", "gain_half_width", "paper_gain")}
+    return fixed | rest | {"rule": ["none", "scc", "blend"], "received_samples": [0.0] * count} | columns
+
+
+def test_table2_has_ours_the_paper_and_the_difference():
+    cells = cells_of(
+        dataset=["mnist"] * 3, ratio=[0.1, 0.1, 0.05], rule=["none", "blend", "blend"],
+        accuracy=[96.5, 98.0, 97.0], half_width=[0.1, 0.2, 0.3], seeds=[5, 3, 5], late_accuracy=[96.0, 97.0, 96.0],
+        paper=[96.17, None, None], difference=[0.33, None, None], gain=[None, 1.4, 0.5],
+        gain_half_width=[None, 0.25, 0.1],
+    )  # fmt: skip
+    table = summary("table2", result_of(tables={"cells": cells}))
+    assert table["accuracy, %"] == ["MNIST, Dir 0.1, 10% shared", *[""] * 5, "MNIST, Dir 0.1, 5% shared", "", ""]
+    whose = ["ours, 5 seeds", "paper", "difference", "ours over FedAvg, seed by seed", "paper over FedAvg",
+             "samples received"]  # fmt: skip
+    assert table["whose"] == [*whose, whose[0], whose[3], whose[5]]
+    assert table["FedAvg"] == ["96.50 ± 0.10", "96.17", "+0.33", "–", "–", "0", "–", "–", "–"]
+    assert table["blend"][:4] == ["98.00 ± 0.20 (3 seeds)", "–", "–", "+1.40 ± 0.25"]
+    assert table["blend"][6:8] == ["97.00 ± 0.30", "+0.50 ± 0.10"]
+    assert table["DACA"] == ["–"] * 9
+
+
+def test_few_seeds_show_the_last_ten_rounds_and_the_paper_is_never_left_out():
+    cells = cells_of(
+        accuracy=[65.7, None, 69.9], half_width=[None] * 3, seeds=[1, 0, 1], late_accuracy=[66.2, None, 69.2],
+        paper=[67.72, 74.0, None], difference=[-2.02, None, None], received_samples=[0.0, None, 5886.0],
+        paper_gain=[None, 6.28, None],
+    )  # fmt: skip
+    table = summary("table2", result_of(tables={"cells": cells}))
+    assert table["whose"][:3] == ["ours, 1 seed", "ours, mean of the last 10 rounds", "paper"]
+    assert table["FedAvg"] == ["65.70", "66.20", "67.72", "-2.02", "–", "–", "0"]
+    assert table["SCC"] == ["–", "–", "74.00", "–", "–", "+6.28", "–"]
+    none = {name: [None] * 3 for name in ("accuracy", "half_width", "late_accuracy", "difference", "received_samples")}
+    table = summary("table2", result_of(tables={"cells": cells_of(**none, seeds=[0] * 3, paper=cells["paper"])}))
+    assert table["whose"] == ["paper; ours not run"]
+    assert table["SCC"] == ["74.00"]
+
+
+def test_a_lower_bound_is_marked():
+    columns = {
+        "setting": ["100 % one-class"] * 2, "rule": ["none", "daca"], "target": [0.95] * 2, "seeds": [3] * 2,
+        "reached": [0, 3], "rounds": [None, 90.0], "rounds_half_width": [None, 21.0], "seconds": [None, 272.0],
+        "seconds_half_width": [None, 81.0], "speed_up": [None, 1.11], "speed_up_at_least": [False, True],
+        "emd_after": [1.8, 1.7], "shift": [0.0, 0.1], "received_samples": [0.0, 4750.0],
+    }  # fmt: skip
+    table = summary("beyond-rounds", result_of(tables={"strategies": columns}))
+    assert table["times sooner than FedAvg"] == ["–", "> 1.11"]
+
+
+def test_the_head_counts_the_tests_on_the_page():
+    verdicts = [Verdict("JFVO converges within 6 iterations", "yes", f"p = {p}") for p in (0.01, 0.02)]
+    for page in (results_page, claims_page):
+        assert "2 values of p stand on this page" in page({"fig7a": result_of(*verdicts)})
+        assert "Those above 0.03" in page({"fig7a": result_of(*verdicts)})
+        assert "values of p" not in page({})
+
+
+def test_the_head_links_to_pages_and_headings_that_there_are():
+    links = re.findall(r"\]\(([\w/.-]+\.md)(?:#([\w-]+))?\)", results_page({}) + claims_page({}))
+    assert len(links) >= 6
+    for page, anchor in links:
+        headings = re.findall(r"^#+ (.+)$", (TOP / "docs" / page).read_text(), flags=re.MULTILINE)
+        assert not anchor or anchor in {heading.lower().replace(" ", "-") for heading in headings}
+
+
+def test_runs_that_never_arrive_are_counted():
+    assert mean_text([None, None], ".1f") == "never"
+    assert mean_text([3.0], ".1f") == "3.0"
+
+
+def test_cells_are_escaped():
+    assert markdown_table({"|w|": ["a|b"]}) == "| \\|w\\| |\n|---|\n| a\\|b |\n"
+
+
+def test_pages_and_pictures_are_written(tmp_path):
+    results = TOP / "results"
+    if not (results / "full" / "fig7b.json").exists():
+        pytest.skip("no stored result here")
+    stored = load_result("fig7b", "full", results)
+    save_result(stored, "fig7b", "full", tmp_path / "results")
+    pages = write_pages(tmp_path / "results", tmp_path / "docs")
+    assert [path.name for path in pages] == ["results.md", "claims.md"]
+    assert [path.name for path in (tmp_path / "docs/images/results").iterdir()] == ["fig7b.png"]
+    assert "fig7b.png" in pages[0].read_text()

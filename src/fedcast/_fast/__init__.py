@@ -1,0 +1,1 @@
+"""Compiled kernels, and the choice between them and plain NumPy."""

@@ -1,0 +1,277 @@
+"""The loops over pairs and rows, compiled by numba; imported only where a graph is large enough to need them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, cast
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcast._fast.machine_code import Function
+from fedcast._fast.machine_code import machine_code as njit
+from fedcast.typing import Floats, Ints
+
+Floats32 = NDArray[np.float32]
+Ids = NDArray[np.int32]
+Words = NDArray[np.uint64]
+
+# The intervals of a lookup table: exponent and first four bits of the mantissa, so 16 intervals to an octave.
+INTERVAL_SHIFT = 48
+
+# SplitMix64, as in `fedcast.random`
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_2 = np.uint64(0x94D049BB133111EB)
+_SHIFT_1, _SHIFT_2, _SHIFT_3, _TO_53_BITS = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
+_TO_UNIT = 2.0**-53
+_NOT_KEPT = -1.0
+
+# Rows of more links are sorted by a scan over all users, shorter ones by counting smaller neighbours.
+_LONG_ROW = 1024
+
+
+class Users(NamedTuple):
+    """Users in the order of the sweep: by strips of equal height, within a strip by columns of equal width.
+
+    Attributes:
+        x_m: float64[K].
+        y_m: float64[K].
+        columns: int32[K].
+        ids: uint64[K], the users as they are known outside.
+        words: uint64[K], what their draws are a function of; mostly their ids.
+        halves: uint64[K], their `half_hashes`.
+        communities: int64[K].
+        strips: int64[S + 1], where each strip begins.
+    """
+
+    x_m: Floats
+    y_m: Floats
+    columns: Ids
+    ids: Words
+    words: Words
+    halves: Words
+    communities: Ints
+    strips: Ints
+
+
+class Found(NamedTuple):
+    """Room for pairs: int32[C] ids of both users, float64[C] squared distance in m², float64[C] draw."""
+
+    first: Ids
+    second: Ids
+    squared_m2: Floats
+    draws: Floats
+
+
+class Limits(NamedTuple):
+    """What a pair must meet.
+
+    Attributes:
+        radius_m: the largest distance.
+        columns: how far apart the columns of such a pair can lie.
+        inside: the least draw of a pair within a community.
+        across: the least draw of a pair across two.
+    """
+
+    radius_m: float
+    columns: int
+    inside: float
+    across: float
+
+
+def njit_inline(function: Function) -> Function:
+    """As machine code copied into its callers: a call per run of users would cost a quarter of the time."""
+    return cast("Function", numba.njit(inline="always")(function))
+
+
+@njit_inline
+def _mix(word: np.uint64) -> np.uint64:
+    word = word + _GOLDEN
+    word = (word ^ (word >> _SHIFT_1)) * _MIX_1
+    word = (word ^ (word >> _SHIFT_2)) * _MIX_2
+    return word ^ (word >> _SHIFT_3)
+
+
+@njit
+def half_hashes(words: Words, key: np.uint64) -> Words:
+    """What `pair_uniform` makes of the smaller word of a pair before it adds the larger; uint64[K]."""
+    halves = np.empty_like(words)
+    for place in range(len(words)):
+        halves[place] = _mix(_mix(words[place]) ^ key)
+    return halves
+
+
+@njit
+def find_pairs(begin: int, users: Users, limits: Limits, found: Found) -> tuple[int, int]:
+    """Sweep over the users from `begin` on and write down the pairs that meet the limits, each once.
+
+    Strips are at least as high as the radius, so the partners of a user are two runs without gaps: those after it in
+    its own strip, and those in columns around it in the next one. The ends of the runs only move forward in a strip.
+
+    Returns:
+        The user at which the room was used up (K if it never was), and how many pairs were found.
+    """
+    columns, strips = users.columns, users.strips
+    squared, draws = np.empty(len(found.first)), np.empty(len(found.first))
+    strip = int(np.searchsorted(strips, begin, side="right")) - 1
+    count, own_end, low, high = 0, 0, 0, 0
+    for user in range(begin, len(columns)):
+        left, right = columns[user] - limits.columns, columns[user] + limits.columns
+        while user >= strips[strip + 1]:
+            strip += 1
+        next_begin, next_end = strips[strip + 1], strips[min(strip + 2, len(strips) - 1)]
+        own_end, low, high = max(own_end, user + 1), max(low, next_begin), max(high, next_begin)
+        while own_end < next_begin and columns[own_end] <= right:
+            own_end += 1
+        while high < next_end and columns[high] <= right:
+            high += 1
+        while low < high and columns[low] < left:
+            low += 1
+        if count + (own_end - user - 1) + (high - low) > len(found.first):
+            return user, count
+        count = _keep(user, user + 1, own_end, users, limits, squared, draws, count, found)
+        count = _keep(user, low, high, users, limits, squared, draws, count, found)
+    return len(columns), count
+
+
+@njit_inline
+def _keep(
+    user: int,
+    start: int,
+    end: int,
+    users: Users,
+    limits: Limits,
+    squared: Floats,
+    draws: Floats,
+    count: int,
+    found: Found,
+) -> int:
+    """Write down the partners of a user in a run; returns the number of pairs found so far.
+
+    Two loops without branches, the first of which becomes vector instructions: cheaper than to branch on a distance
+    that no predictor can guess. Slices, since indices that might be negative would prevent that.
+    """
+    x, y, own_word, own_half = users.x_m[user], users.y_m[user], users.words[user], users.halves[user]
+    xs, ys, words, halves = users.x_m[start:end], users.y_m[start:end], users.words[start:end], users.halves[start:end]
+    own_id, ids = users.ids[user], users.ids[start:end]
+    own_community, communities = users.communities[user], users.communities[start:end]
+    largest = limits.radius_m * limits.radius_m
+    for place in range(end - start):
+        dx, dy = xs[place] - x, ys[place] - y
+        squared[place] = dx * dx + dy * dy
+        smaller = own_word < words[place]
+        half, larger = (own_half, words[place]) if smaller else (halves[place], own_word)
+        draw = np.float64(_mix(half + larger) >> _TO_53_BITS) * _TO_UNIT
+        least = limits.inside if communities[place] == own_community else limits.across
+        draws[place] = draw if (squared[place] <= largest) & (draw >= least) else _NOT_KEPT
+    for place in range(end - start):
+        found.first[count] = own_id
+        found.second[count] = ids[place]
+        found.squared_m2[count] = squared[place]
+        found.draws[count] = draws[place]
+        count += draws[place] != _NOT_KEPT
+    return count
+
+
+@njit
+def look_up(values: Floats, lowest: int, centres: Floats, scales: Floats, coefficients: Floats) -> Floats:
+    """Piecewise polynomials at the values, float64[N]; NaN outside the table.
+
+    Args:
+        values: float64[N], positive.
+        lowest: the number of the first interval, counted by `INTERVAL_SHIFT`.
+        centres: float64[I], of the intervals.
+        scales: float64[I], one over half their width.
+        coefficients: float64[I, 8], of the polynomial on [-1, 1], constant first.
+    """
+    bits = values.view(np.int64)
+    result = np.empty_like(values)
+    for index in range(len(values)):
+        interval = (bits[index] >> INTERVAL_SHIFT) - lowest
+        total = np.nan
+        if 0 <= interval < len(centres):
+            at = (values[index] - centres[interval]) * scales[interval]
+            total = 0.0
+            for power in range(coefficients.shape[1] - 1, -1, -1):
+                total = total * at + coefficients[interval, power]
+        result[index] = total
+    return result
+
+
+@njit
+def count_links(first: Ids, second: Ids, degrees: Ints) -> None:
+    """Add to each user's degree its links in a block."""
+    for link in range(len(first)):
+        degrees[first[link]] += 1
+        degrees[second[link]] += 1
+
+
+@njit
+def fill_rows(
+    first: Ids,
+    second: Ids,
+    link_rate_bps: Floats32,
+    link_closeness: Floats32,
+    filled: Ints,
+    neighbours: Ids,
+    rate_bps: Floats32,
+    closeness: Floats32,
+) -> None:
+    """Put both directions of each link of a block at the end of their rows, `filled` so far."""
+    for link in range(len(first)):
+        one, other = first[link], second[link]
+        for row, neighbour in ((one, other), (other, one)):
+            place = filled[row]
+            filled[row] = place + 1
+            neighbours[place] = neighbour
+            rate_bps[place] = link_rate_bps[link]
+            closeness[place] = link_closeness[link]
+
+
+@njit
+def sort_rows(offsets: Ints, neighbours: Ids, rate_bps: Floats32, closeness: Floats32) -> None:
+    """Sort every row by neighbour, in place."""
+    longest = 0
+    for user in range(len(offsets) - 1):
+        longest = max(longest, offsets[user + 1] - offsets[user])
+    ids, rates, close = np.empty(longest, np.int32), np.empty(longest, np.float32), np.empty(longest, np.float32)
+    ranks = np.empty(longest, np.int32)
+    place_of = np.full(len(offsets) - 1 if longest > _LONG_ROW else 0, -1, np.int32)
+    for user in range(len(offsets) - 1):
+        row = slice(offsets[user], offsets[user + 1])
+        row_ids, row_rates, row_close = neighbours[row], rate_bps[row], closeness[row]
+        length = len(row_ids)
+        for place in range(length):
+            ids[place], rates[place], close[place] = row_ids[place], row_rates[place], row_close[place]
+        if length > _LONG_ROW:
+            _rank_by_scan(ids[:length], place_of, ranks)
+        else:
+            _rank_by_counting(ids[:length], ranks)
+        for place in range(length):
+            rank = ranks[place]
+            row_ids[rank], row_rates[rank], row_close[rank] = ids[place], rates[place], close[place]
+
+
+@njit
+def _rank_by_counting(ids: Ids, ranks: Ids) -> None:
+    """How many ids are smaller than each: quadratic, but in vector instructions, and rows are short."""
+    for place in range(len(ids)):
+        rank = np.int32(0)
+        for other in range(len(ids)):
+            rank += np.int32(ids[other] < ids[place])
+        ranks[place] = rank
+
+
+@njit
+def _rank_by_scan(ids: Ids, place_of: Ids, ranks: Ids) -> None:
+    """The same by a walk over all users; `place_of` is -1 for every user before and after."""
+    for place in range(len(ids)):
+        place_of[ids[place]] = place
+    rank = 0
+    for user in range(len(place_of)):
+        place = place_of[user]
+        if place >= 0:
+            ranks[place] = rank
+            rank += 1
+            place_of[user] = -1

@@ -1,0 +1,125 @@
+"""Delay, energy and bytes of a round, and the delay of a whole task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedcast.cost.computing import best_frequency_hz, compute_energy_j, compute_s
+from fedcast.cost.fleet import Fleet
+from fedcast.cost.uplink import largest_of_cell, schedule
+from fedcast.errors import FedcastError
+from fedcast.network.units import BITS_PER_BYTE
+from fedcast.typing import Floats
+
+
+@dataclass(frozen=True)
+class RoundCost:
+    """One round, user by user: float64[K] each, and bytes in all.
+
+    Attributes:
+        broadcast_s: until the last user of the user's cell has the model.
+        compute_s: local computing.
+        upload_s: the user's own transmission.
+        span_s: from the user's end of computing to the end of the round, if it is this user that delays it: its upload,
+            with ``waves`` its wave and those after it.
+        frequency_hz: CPU frequency.
+        compute_energy_j: energy of computing.
+        upload_energy_j: energy of the upload.
+        uploaded_bytes: models sent by users.
+        broadcast_bytes: models sent by base stations, one broadcast for each cell.
+    """
+
+    broadcast_s: Floats
+    compute_s: Floats
+    upload_s: Floats
+    span_s: Floats
+    frequency_hz: Floats
+    compute_energy_j: Floats
+    upload_energy_j: Floats
+    uploaded_bytes: float
+    broadcast_bytes: float
+
+    @property
+    def critical_user(self) -> int:
+        """The user that the round waits for."""
+        return int((self.broadcast_s + self.compute_s + self.span_s).argmax())
+
+    @property
+    def phases_s(self) -> tuple[float, float, float]:
+        """Download, computing and upload as the critical user sees them; they add up to the round."""
+        user = self.critical_user
+        return float(self.broadcast_s[user]), float(self.compute_s[user]), float(self.span_s[user])
+
+    @property
+    def round_s(self) -> float:
+        """Delay of the round: that of its slowest cell."""
+        return sum(self.phases_s)
+
+    @property
+    def energy_j(self) -> Floats:
+        """Energy of each user, float64[K]."""
+        return self.compute_energy_j + self.upload_energy_j
+
+
+def round_cost(fleet: Fleet, samples: ArrayLike, frequency_hz: ArrayLike | None = None) -> RoundCost:
+    r"""Delay and energy of a round under the scenario's `uplink`.
+
+    ``parallel`` (the paper): everybody has a subcarrier, :math:`\max_k \tau^d_k + \max_k(\tau^{cop}_k + \tau^u_k)`.
+    ``waves``: R users of a cell at a time, see `fedcast.cost.uplink.waves_span_s`. ``fractional``: a cell's band is
+    split such that its users finish together, but nobody sends for longer than its energy lasts; frequencies are chosen
+    as if the band were split equally, so that every budget holds and the split can only shorten the round.
+
+    Args:
+        fleet: devices, links, task; `Fleet.of` leaves users out.
+        samples: float[K], samples of each user, after sharing.
+        frequency_hz: float[K]; None: the best for each user. The round of a user at 0 Hz never ends (infinity).
+
+    Example:
+        >>> from fedcast.cost import fleet_of
+        >>> from fedcast.scenario import Scenario
+        >>> from fedcast.network.geometry import layout_from_positions
+        >>> scenario = Scenario.model_validate({"training": {"model": "cnn"}})
+        >>> layout = layout_from_positions([[200.0, 0.0], [-1000.0, 0.0]], scenario.geometry)
+        >>> cost = round_cost(fleet_of(scenario, layout), [600, 600])
+        >>> round(cost.round_s, 3), cost.critical_user
+        (3.074, 1)
+    """
+    work = fleet.cycles(samples)
+    devices, links = fleet.devices, fleet.links
+    if frequency_hz is None:
+        limits = devices.max_frequency_hz, fleet.energy_coefficient
+        frequency = best_frequency_hz(work, fleet.energy_left_j, *limits)
+    else:
+        frequency = np.asarray(frequency_hz, dtype=np.float64)
+    computing_s = compute_s(work, frequency)
+    computing_j = compute_energy_j(work, frequency, fleet.energy_coefficient)
+    affordable_s = np.maximum((devices.energy_budget_j - computing_j) / devices.power_w, fleet.upload_s)
+    uploads = schedule(fleet.model_bits, computing_s, links, fleet.cellular, max_upload_s=affordable_s)
+    broadcast = largest_of_cell(fleet.model_bits * links.down_s_per_bit, links.cell_of)
+    model_bytes = fleet.model_bits / BITS_PER_BYTE
+    return RoundCost(
+        broadcast[links.cell_of],
+        computing_s,
+        uploads.upload_s,
+        uploads.span_s,
+        frequency,
+        computing_j,
+        devices.power_w * uploads.upload_s,
+        model_bytes * len(work),
+        model_bytes * len(np.unique(links.cell_of)),
+    )
+
+
+def task_s(sharing_s: float, round_s: float, rounds: float) -> float:
+    r"""Delay of a whole task, :math:`\tau^s + T \tau`.
+
+    Example:
+        >>> task_s(sharing_s=1.0, round_s=3.0, rounds=10)
+        31.0
+    """
+    if not rounds > 0:
+        raise FedcastError(f"rounds must be above 0, got {rounds}")
+    return sharing_s + rounds * round_s

@@ -1,0 +1,153 @@
+"""Tables about users: whole numbers 0 … K − 1, or names that the table of label counts gives them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from fedcast.errors import DataError
+from fedcast.io.checks import is_number
+from fedcast.io.reading import first_value, read_table
+from fedcast.io.table import Column, Table
+from fedcast.typing import Ints, Names
+
+# Names said in a message, and looked through for one that a person may have meant.
+_NAMED, _COMPARED = 3, 10_000
+
+_EITHER = "; number all users from 0, or give all of them names that are no numbers: n7, say"
+_NAMED_BY_COUNTS = "; users have names only if the table of label counts names them"
+
+
+def read_with_users(
+    path: str | Path,
+    users: Sequence[Column],
+    columns: Sequence[Column],
+    names: Names | None = None,
+    *,
+    own_users: bool = False,
+    may_be_empty: bool = False,
+) -> Table:
+    r"""Read a file some of whose columns are users; names of users become their places among all names.
+
+    Args:
+        path: a ``.csv`` or ``.parquet`` file.
+        users: columns that hold users, whole numbers where users have no names.
+        columns: the other columns.
+        names: of all users, if they have names.
+        own_users: the file itself says who the users are: if the first one is no number, all have names, in the order
+            of the file.
+        may_be_empty: as in `read_table`.
+
+    Example:
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp(), "links.csv")
+        >>> _ = file.write_text("user_a,user_b\ngate,lobby\n")
+        >>> table = read_with_users(file, [Column("user_b", "int")], [], np.array(["lobby", "gate"]))
+        >>> table["user_b"].tolist(), table.who(0)
+        ([0], 'user lobby')
+    """
+    named = names is not None or (own_users and _has_names(path, users[0].name))
+    if named:
+        users = [Column(column.name, "text", otherwise="; users have names") for column in users]
+    else:
+        users = [replace(column, otherwise=_EITHER if own_users else _NAMED_BY_COUNTS) for column in users]
+    table = read_table(path, [*users, *columns], may_be_empty=may_be_empty)
+    if not named:
+        return table
+    everyone = _own_names(table, users[0].name) if names is None else names
+    return _numbered(table, [column.name for column in users], everyone)
+
+
+def read_user_table(
+    path: str | Path, columns: Sequence[Column], num_users: int | None = None, names: Names | None = None
+) -> Table:
+    r"""Read a file with one row per user, in any order; row k of the result is user k.
+
+    The column ``user`` is added to the declared ones and must hold each of 0 … K − 1, or each name, exactly once.
+
+    Args:
+        path: a ``.csv`` or ``.parquet`` file.
+        columns: the columns beside ``user``.
+        num_users: users K; None: as many as the file has rows, or names.
+        names: of the users, if they have names; with neither these nor `num_users`, the file may give them names.
+
+    Example:
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp(), "sizes.csv")
+        >>> _ = file.write_text("user,samples\n1,600\n0,500\n")
+        >>> read_user_table(file, [Column("samples", "int", minimum=0)])["samples"].tolist()
+        [500, 600]
+    """
+    own_users = num_users is None and names is None
+    table = read_with_users(path, [Column("user", "int")], columns, names, own_users=own_users)
+    if table.names is not None:
+        return table.take(_rows_by_user(table, len(table.names)))
+    return table.take(_rows_by_user(table, table.num_rows if num_users is None else num_users))
+
+
+def _has_names(path: str | Path, column: str) -> bool:
+    first = first_value(path, column)
+    return first is not None and bool(first.strip()) and not is_number(first)
+
+
+def _own_names(table: Table, column: str) -> Names:
+    """The different names of a column, in order of appearance."""
+    _, rows = np.unique(table[column], return_index=True)
+    rows.sort()
+    names: Names = table[column][rows]
+    for row, name in zip(rows, names.tolist(), strict=True):
+        if is_number(name):
+            raise table.fail(int(row), f"{name!r} is a number, and {str(names[0])!r} is none{_EITHER}", column)
+        if not name or not name.isprintable():
+            raise table.fail(int(row), f"{name!r} holds what cannot be printed; rename the user", column)
+    return names
+
+
+def _numbered(table: Table, columns: Sequence[str], names: Names) -> Table:
+    """The table with places among names instead of names."""
+    order = np.argsort(names, kind="stable")
+    found, strange = {}, []
+    for column in columns:
+        found[column] = order[np.minimum(np.searchsorted(names, table[column], sorter=order), len(names) - 1)]
+        strange += [(int(row), column) for row in np.flatnonzero(names[found[column]] != table[column])[:1]]
+    if strange:
+        row, column = min(strange)
+        raise table.fail(row, _no_such_name(str(table[column][row]), names), column)
+    return replace(table, columns={**table.columns, **found}, names=names)
+
+
+def _no_such_name(name: str, names: Names) -> str:
+    close = difflib.get_close_matches(name, names[:_COMPARED].tolist(), n=1)
+    question = f"; is it {close[0]!r}?" if close else ""
+    few = ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
+    return f"there is no user {name!r} among the {len(names):,} users {few}{question}"
+
+
+def _rows_by_user(table: Table, num_users: int) -> Ints:
+    """The row of each user, int64[K]."""
+    users = table["user"]
+    outside = np.flatnonzero((users < 0) | (users >= num_users))
+    if len(outside):
+        raise table.fail(int(outside[0]), _no_such_user(users, int(outside[0]), num_users), "user")
+    rows = np.argsort(users, kind="stable")
+    again = rows[1:][users[rows[1:]] == users[rows[:-1]]]
+    if len(again):
+        row = int(again.min())
+        earlier = int(np.flatnonzero(users == users[row])[0])
+        raise table.fail(row, f"{table.who(users[row])} is already on {table.word} {table.lines[earlier]}", "user")
+    if len(users) < num_users:
+        absent = np.setdiff1d(np.arange(num_users), users)
+        more = f" and {len(absent) - 1:,} more" if len(absent) > 1 else ""
+        among = f"users 0 to {num_users - 1}" if table.names is None else f"{num_users:,} users"
+        raise DataError(f"{table.path}: no row for {table.who(absent[0])}{more} of {among}")
+    return rows
+
+
+def _no_such_user(users: Ints, row: int, num_users: int) -> str:
+    counted_from_one = users.min() == 1 and users.max() == num_users
+    hint = "; users are counted from 0: subtract 1 from every id" if counted_from_one else ""
+    return f"user {users[row]} does not exist, expected 0 to {num_users - 1}{hint}"

@@ -1,0 +1,205 @@
+r"""Small-scale fading: bits per second and hertz, or seconds and hertz per bit, averaged over the fades.
+
+With :math:`g = |h|^2 / E|h|^2` and mean SNR :math:`\rho`, a link carries :math:`\log_2(1 + \rho g)` bit/s/Hz. A
+transfer that spans many fades ends after :math:`M / (B\, E[\log_2(1 + \rho g)])` on average: the ergodic rate, our
+default. One that sees a single fade takes :math:`(M/B)\, E[1/\log_2(1 + \rho g)]`, which is infinite under Rayleigh
+and Rician fading at every SNR, since the density of g is positive at 0; it is finite when the deepest fades are left
+out, and for Nakagami fading with m > 1.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedcast.errors import FedcastError
+from fedcast.scenario.sections import LITERAL_FADING_REFUSED, Cellular
+from fedcast.typing import Floats
+
+_LN2 = math.log(2)
+# Beyond this argument e^x overflows long before E1(x) matters, and the continued fraction is exact at this depth.
+_FRACTION_FROM = 20.0
+_FRACTION_DEPTH = 16
+_NODES = 128
+_SERIES_UP_TO = 1e-4
+_NEGLECTED_EXPONENT = 45.0  # e^-45: what lies beyond the quadrature's ends
+
+
+def awgn_efficiency(snr: ArrayLike) -> Floats:
+    r""":math:`\log_2(1 + \rho)`, bit/s/Hz: no fading.
+
+    Example:
+        >>> awgn_efficiency([1.0, 3.0]).tolist()
+        [1.0, 2.0]
+    """
+    efficiency: Floats = np.log1p(_checked(snr)) / _LN2
+    return efficiency
+
+
+def ergodic_efficiency(snr: ArrayLike) -> Floats:
+    r"""Mean efficiency under Rayleigh fading, bit/s/Hz.
+
+    .. math:: E[\log_2(1 + \rho g)] = e^{1/\rho} E_1(1/\rho) / \ln 2
+
+    Args:
+        snr: [...], mean SNR :math:`\rho` as a ratio, not dB; 0 gives 0.
+
+    Returns:
+        float64[...], to full precision at any SNR.
+
+    Example:
+        >>> ergodic_efficiency([0.1, 1, 10, 100]).round(8).tolist()
+        [0.13209797, 0.86034738, 2.90651481, 5.88404823]
+    """
+    from scipy.special import exp1
+
+    ratio = _checked(snr)
+    with np.errstate(divide="ignore"):
+        argument = 1 / ratio
+    small = np.minimum(argument, _FRACTION_FROM)
+    large = np.maximum(argument, _FRACTION_FROM)
+    scaled = np.where(argument < _FRACTION_FROM, np.exp(small) * exp1(small), _scaled_exponential_integral(large))
+    efficiency: Floats = scaled / _LN2
+    return efficiency
+
+
+def _scaled_exponential_integral(x: Floats) -> Floats:
+    """e^x E1(x) for large x, by its continued fraction (Abramowitz & Stegun 5.1.22, even part)."""
+    tail = x + (2 * _FRACTION_DEPTH + 1)
+    for step in range(_FRACTION_DEPTH, 0, -1):
+        tail = x + (2 * step - 1) - step**2 / tail
+    fraction: Floats = 1 / tail
+    return fraction
+
+
+def truncated_inverse_efficiency(snr: ArrayLike, outage: float) -> Floats:
+    r"""Mean inverse efficiency under Rayleigh fading without its deepest fades, s·Hz/bit.
+
+    .. math:: E\Big[\frac{1}{\log_2(1 + \rho g)} \,\Big|\, g \ge g_0\Big], \qquad g_0 = -\ln(1 - \varepsilon)
+
+    The transfer waits out a share :math:`\varepsilon` of the fades; the wait is not counted. Gauss–Legendre in ln g.
+
+    Args:
+        snr: [...], mean SNR :math:`\rho` as a ratio; 0 gives infinity.
+        outage: share :math:`\varepsilon` of fades left out, in (0, 1).
+
+    Example:
+        >>> truncated_inverse_efficiency([1.0, 10.0], 0.01).round(8).tolist()
+        [3.13599588, 0.52205997]
+    """
+    if not 0 < outage < 1:
+        raise FedcastError(f"outage must lie between 0 and 1, got {outage}")
+    ratio = _checked(snr)
+    weakest = -math.log1p(-outage)
+    log_gains, steps = _legendre(math.log(weakest), math.log(weakest + _NEGLECTED_EXPONENT))
+    gains = np.exp(log_gains)
+    weights = steps * gains * np.exp(weakest - gains)
+    mean = np.zeros_like(ratio)
+    with np.errstate(divide="ignore"):
+        for gain, weight in zip(gains, weights, strict=True):
+            mean += weight / np.log1p(ratio * gain)
+    inverse: Floats = mean * _LN2
+    return inverse
+
+
+def nakagami_inverse_efficiency(snr: ArrayLike, shape: float) -> Floats:
+    r"""Mean inverse efficiency under Nakagami-m fading, s·Hz/bit; finite for m > 1 only.
+
+    The singular part is integrated exactly, the bounded rest by Gauss–Legendre in u = ln g:
+
+    .. math:: E\Big[\frac{\ln 2}{\ln(1 + \rho g)}\Big]
+        = \ln 2 \Big\{\frac{m}{(m - 1) \rho} + E[\phi(\rho g)]\Big\}, \qquad \phi(z) = \frac{1}{\ln(1+z)} - \frac1z
+
+    with :math:`0 < \phi \le \tfrac12` and the density of u proportional to :math:`e^{-m(e^u - u - 1)}`.
+
+    Args:
+        snr: [...], mean SNR :math:`\rho` as a ratio; 0 gives infinity.
+        shape: m of the law; 1 is Rayleigh, large is no fading.
+
+    Example:
+        >>> nakagami_inverse_efficiency([1.0, 10.0], 2.0).round(8).tolist()
+        [1.69642223, 0.36942405]
+    """
+    if not shape > 1:
+        raise FedcastError(
+            f"nakagami_shape = {shape} is refused: {LITERAL_FADING_REFUSED} (nakagami needs a shape > 1)"
+        )
+    ratio = _checked(snr)
+    log_gains, steps = _legendre(*_ends_of_log_gain(shape))
+    gains = np.exp(log_gains)
+    weights = steps * np.exp(-shape * (gains - log_gains - 1))
+    weights /= weights.sum()
+    bounded = np.zeros_like(ratio)
+    for gain, weight in zip(gains, weights, strict=True):
+        bounded += weight * _inverse_log_rest(ratio * gain)
+    with np.errstate(divide="ignore"):
+        inverse: Floats = _LN2 * (shape / ((shape - 1) * ratio) + bounded)
+    return inverse
+
+
+def _ends_of_log_gain(shape: float) -> tuple[float, float]:
+    """The two roots u of m (e^u - u - 1) = 45: the density of u is negligible outside, whatever m."""
+    from scipy.special import lambertw
+
+    level = 1 + _NEGLECTED_EXPONENT / shape
+    low, high = (-lambertw(-math.exp(-level), branch).real - level for branch in (0, -1))
+    return float(low), float(high)
+
+
+def _inverse_log_rest(z: Floats) -> Floats:
+    """1/ln(1+z) - 1/z, by its series where the difference would cancel."""
+    small, large = np.minimum(z, _SERIES_UP_TO), np.maximum(z, _SERIES_UP_TO)
+    series = 0.5 - small / 12 + small**2 / 24
+    rest: Floats = np.where(z < _SERIES_UP_TO, series, 1 / np.log1p(large) - 1 / large)
+    return rest
+
+
+def _legendre(low: float, high: float) -> tuple[Floats, Floats]:
+    """Nodes and weights of Gauss–Legendre quadrature on [low, high]."""
+    nodes, weights = _unit_legendre()
+    half = (high - low) / 2
+    return low + half * (nodes + 1), half * weights
+
+
+@cache
+def _unit_legendre() -> tuple[Floats, Floats]:
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    return nodes, weights
+
+
+def mean_inverse_efficiency(snr: ArrayLike, cellular: Cellular) -> Floats:
+    r"""Seconds and hertz per bit under the scenario's law of fading: expected delay = bits x this / bandwidth.
+
+    ``ergodic`` gives :math:`1/E[\log_2(1 + \rho g)]`, ``awgn`` :math:`1/\log_2(1 + \rho)`, ``truncated`` and
+    ``nakagami`` :math:`E[1/\log_2(1 + \rho g)]` under their laws. The same under plain Rayleigh fading is infinite, and
+    refused.
+
+    Args:
+        snr: [...], mean SNR as a ratio; 0 gives infinity.
+        cellular: `fading`, `outage` and `nakagami_shape` are read.
+
+    Example:
+        >>> mean_inverse_efficiency(1.0, Cellular(fading="awgn")).item()
+        1.0
+    """
+    with np.errstate(divide="ignore"):
+        match cellular.fading:
+            case "ergodic":
+                return 1 / ergodic_efficiency(snr)
+            case "truncated":
+                return truncated_inverse_efficiency(snr, cellular.outage)
+            case "nakagami":
+                return nakagami_inverse_efficiency(snr, cellular.nakagami_shape)
+            case "awgn":
+                return 1 / awgn_efficiency(snr)
+    raise FedcastError(f"fading {cellular.fading!r} is refused: {LITERAL_FADING_REFUSED}")
+
+
+def _checked(snr: ArrayLike) -> Floats:
+    ratio = np.asarray(snr, dtype=np.float64)
+    if not (ratio >= 0).all():
+        raise FedcastError(f"an SNR must be a ratio >= 0 (not dB), got {ratio[~(ratio >= 0)].flat[0]}")
+    return ratio

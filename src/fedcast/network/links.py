@@ -1,0 +1,175 @@
+"""The graph of a person's own links, from a file or from arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedcast.errors import DataError
+from fedcast.io import Column, Table, column_names, read_with_users
+from fedcast.network.graph import Graph, Links, assemble
+from fedcast.typing import Floats, Ints, Names
+
+if TYPE_CHECKING:
+    from fedcast.scenario.sections import Sidelink, Trust
+
+
+RatesBetween = Callable[[Ints, Ints], Floats]
+
+# Far above any link, far below what float32 holds.
+_FASTEST_BPS = 1e15
+
+ENDS = (Column("user_a", "int", minimum=0), Column("user_b", "int", minimum=0))
+COLUMNS = (
+    Column("rate_bps", "float", required=False, minimum=0, maximum=_FASTEST_BPS),
+    Column("closeness", "float", minimum=0, maximum=1),
+)
+
+
+def graph_from_links(
+    path: str | Path,
+    num_users: int,
+    sidelink: Sidelink,
+    trust: Trust,
+    radio: RatesBetween | None = None,
+    names: Names | None = None,
+) -> Graph:
+    r"""The graph of a ``.csv`` or ``.parquet`` file with the columns user_a, user_b, closeness and perhaps rate_bps.
+
+    A link given once counts in both directions; of two directions given, the smaller rate and the smaller closeness
+    count. Links below `sidelink.min_rate_bps` or `trust.min_closeness` are left out; users that the file does not link
+    are not linked, whatever the thresholds.
+
+    Args:
+        path: the file; without rows, nobody is linked.
+        num_users: users K; ids run from 0 to K - 1 unless users have names.
+        sidelink: its `min_rate_bps` is read.
+        trust: its `min_closeness` is read.
+        radio: rate in bit/s between pairs of users, float64[N] of int64[N] and int64[N], for a file without rates.
+        names: of the users, if they have names.
+
+    Example:
+        >>> import tempfile
+        >>> from fedcast.scenario import Sidelink, Trust
+        >>> file = Path(tempfile.mkdtemp(), "links.csv")
+        >>> _ = file.write_text("user_a,user_b,rate_bps,closeness\n0,1,9e5,0.8\n1,0,7e5,0.9\n1,2,9e5,0.1\n")
+        >>> graph = graph_from_links(file, 3, Sidelink(), Trust())
+        >>> graph.num_links, graph.rate_bps.tolist(), graph.closeness.round(3).tolist()
+        (1, [700000.0, 700000.0], [0.800000011920929, 0.800000011920929])
+    """
+    table = read_with_users(path, ENDS, COLUMNS, names, may_be_empty=True)
+    _refuse_users(table, num_users)
+    if "rate_bps" not in table.columns:
+        if radio is None:
+            raise DataError(f"{path}: no column 'rate_bps', and no radio model to take rates from")
+        rates = radio(table["user_a"], table["user_b"])
+        table = replace(table, columns={**table.columns, "rate_bps": rates})
+    return _graph(table, num_users, sidelink.min_rate_bps, trust.min_closeness)
+
+
+def gives_rates(path: str | Path) -> bool:
+    """Whether a table of links holds rates, so that they do not come from the radio model."""
+    return "rate_bps" in column_names(path)
+
+
+def graph_from_edges(
+    first: ArrayLike,
+    second: ArrayLike,
+    rate_bps: ArrayLike,
+    closeness: ArrayLike,
+    num_users: int,
+    *,
+    min_rate_bps: float = 0.0,
+    min_closeness: float = 0.0,
+) -> Graph:
+    """The graph of links given as arrays, by the rules of `graph_from_links`.
+
+    Args:
+        first: int[N], one end.
+        second: int[N], the other end.
+        rate_bps: float[N] or one number, bit/s.
+        closeness: float[N] or one number, in [0, 1].
+        num_users: users K.
+        min_rate_bps: slower links are left out.
+        min_closeness: less close links are left out.
+
+    Example:
+        >>> graph_from_edges([0, 1], [1, 2], 1e6, 0.9, num_users=4).degrees.tolist()
+        [1, 2, 1, 0]
+    """
+    users = (np.asarray(first, dtype=np.int64), np.asarray(second, dtype=np.int64))
+    if users[0].shape != users[1].shape:
+        raise DataError(f"links: {users[0].size} users at one end and {users[1].size} at the other; each link has both")
+    values = (np.asarray(rate_bps, np.float64), np.asarray(closeness, np.float64))
+    if any(value.shape not in (users[0].shape, ()) for value in values):
+        raise DataError(
+            f"links: {users[0].size} links, {values[0].size} rates and {values[1].size} closenesses; expected one of "
+            f"each for every link, or one number for all"
+        )
+    arrays = np.broadcast_arrays(*users, *values)
+    columns = {column.name: values for column, values in zip((*ENDS, *COLUMNS), arrays, strict=True)}
+    table = Table(Path("links"), columns, np.arange(len(arrays[0])), "link")
+    _refuse_values(table)
+    _refuse_users(table, num_users)
+    return _graph(table, num_users, min_rate_bps, min_closeness)
+
+
+def _graph(table: Table, num_users: int, min_rate_bps: float, min_closeness: float) -> Graph:
+    _refuse_contradictions(table, num_users)
+    one, other, rates, closeness = _merged(table, num_users)
+    kept = (rates >= min_rate_bps) & (closeness >= min_closeness)
+    links = Links(one.astype(np.int32), other.astype(np.int32), rates.astype(np.float32), closeness.astype(np.float32))
+    return assemble([links.where(kept)], num_users)
+
+
+def _refuse_values(table: Table) -> None:
+    """What a file's columns refuse, for arrays."""
+    rates, closeness = table["rate_bps"], table["closeness"]
+    bad = np.flatnonzero(~((rates >= 0) & (rates <= _FASTEST_BPS) & (closeness >= 0) & (closeness <= 1)))
+    if len(bad):
+        row = int(bad[0])
+        raise table.fail(row, f"rate {rates[row]} bit/s and closeness {closeness[row]} cannot be")
+
+
+def _refuse_users(table: Table, num_users: int) -> None:
+    for name in ("user_a", "user_b"):
+        outside = np.flatnonzero((table[name] < 0) | (table[name] >= num_users))
+        if len(outside):
+            row = int(outside[0])
+            raise table.fail(row, f"user {table[name][row]} does not exist, expected 0 to {num_users - 1}", name)
+    itself = np.flatnonzero(table["user_a"] == table["user_b"])
+    if len(itself):
+        raise table.fail(int(itself[0]), f"{table.who(table['user_a'][itself[0]])} is linked to itself")
+
+
+def _refuse_contradictions(table: Table, num_users: int) -> None:
+    """The same direction twice is tolerated if it says the same, and refused if it does not."""
+    direction = table["user_a"] * num_users + table["user_b"]
+    order = np.argsort(direction, kind="stable")
+    earlier, later = order[:-1], order[1:]
+    differ = np.zeros(len(later), dtype=np.bool_)
+    for name in ("rate_bps", "closeness"):
+        differ |= table[name][earlier] != table[name][later]
+    bad = np.flatnonzero((direction[earlier] == direction[later]) & differ)
+    if len(bad):
+        found = bad[np.argmin(later[bad])]
+        row, before = int(later[found]), int(earlier[found])
+        said, says = (f"{table['rate_bps'][at]:g} bit/s, closeness {table['closeness'][at]:g}" for at in (before, row))
+        who = f"{table.who(table['user_a'][row])} to {table.who(table['user_b'][row])}"
+        raise table.fail(row, f"{who} is {says} here but {said} on {table.word} {table.lines[before]}")
+
+
+def _merged(table: Table, num_users: int) -> tuple[Ints, Ints, Floats, Floats]:
+    """Each unordered pair once, with the smaller rate and the smaller closeness."""
+    low = np.minimum(table["user_a"], table["user_b"])
+    high = np.maximum(table["user_a"], table["user_b"])
+    keys, inverse = np.unique(low * num_users + high, return_inverse=True)
+    least = np.full((2, len(keys)), np.inf)
+    for values, name in zip(least, ("rate_bps", "closeness"), strict=True):
+        np.minimum.at(values, inverse, table[name])
+    return keys // num_users, keys % num_users, least[0], least[1]

@@ -1,0 +1,328 @@
+r"""Path loss and line-of-sight probability of the standards: 3GPP TR 38.901, TR 37.885, TR 36.942.
+
+Distances are in metres, carriers in Hz, losses in dB and positive. All functions take arrays of any shape that
+broadcast, and none of them clamps a distance: a standard's range is stated, the caller keeps to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedcast.typing import Floats
+
+# TR 38.901 Table 7.4.1-1 computes breakpoints with this rounded value, not with 299 792 458 m/s.
+_STANDARD_LIGHT_SPEED_M_S = 3.0e8
+# Effective environment height h_E of TR 38.901: exact for UMi, and for UMa up to 13 m of user height.
+_ENVIRONMENT_HEIGHT_M = 1.0
+_ALWAYS_LOS_M = 18.0  # TR 38.901 Table 7.4.2-1: closer than this, UMi and UMa are always in sight
+_REFERENCE_USER_HEIGHT_M = 1.5
+
+MACRO_SHADOW_DB = 8.0  # TR 36.942
+V2X_LOS_SHADOW_DB = 3.0  # TR 37.885 Table 6.2.1-1
+V2X_NLOS_SHADOW_DB = 4.0
+
+
+@dataclass(frozen=True)
+class Urban:
+    """One scenario's rows of TR 38.901 Table 7.4.1-1 (path loss) and Table 7.4.2-1 (line of sight).
+
+    Attributes:
+        los_db: constant of the line-of-sight rows, at 1 m and 1 GHz.
+        los_slope_db: loss per decade of distance before the breakpoint (40 dB after it).
+        breakpoint_slope_db: what a decade of breakpoint distance gives back after it, twice.
+        nlos_db: constant of the non-line-of-sight row.
+        nlos_slope_db: loss per decade of distance there.
+        nlos_carrier_slope_db: loss per decade of carrier there.
+        nlos_height_slope_db: gain per metre of user height above 1.5 m there.
+        optional_nlos_slope_db: loss per decade of distance in the optional non-line-of-sight row.
+        los_shadow_db: standard deviation of shadowing in line of sight.
+        nlos_shadow_db: the same without.
+        optional_nlos_shadow_db: the same in the optional row.
+        los_decay_m: how fast line of sight is lost with distance.
+        sees_tall_users: whether users above 13 m are in sight more often.
+    """
+
+    los_db: float
+    los_slope_db: float
+    breakpoint_slope_db: float
+    nlos_db: float
+    nlos_slope_db: float
+    nlos_carrier_slope_db: float
+    nlos_height_slope_db: float
+    optional_nlos_slope_db: float
+    los_shadow_db: float
+    nlos_shadow_db: float
+    optional_nlos_shadow_db: float
+    los_decay_m: float
+    sees_tall_users: bool
+
+
+UMI = Urban(
+    los_db=32.4,
+    los_slope_db=21.0,
+    breakpoint_slope_db=9.5,
+    nlos_db=22.4,
+    nlos_slope_db=35.3,
+    nlos_carrier_slope_db=21.3,
+    nlos_height_slope_db=0.3,
+    optional_nlos_slope_db=31.9,
+    los_shadow_db=4.0,
+    nlos_shadow_db=7.82,
+    optional_nlos_shadow_db=8.2,
+    los_decay_m=36.0,
+    sees_tall_users=False,
+)
+"""Urban micro, street canyon: base stations at 10 m, 10 m to 5 km, 0.5 to 100 GHz."""
+
+UMA = Urban(
+    los_db=28.0,
+    los_slope_db=22.0,
+    breakpoint_slope_db=9.0,
+    nlos_db=13.54,
+    nlos_slope_db=39.08,
+    nlos_carrier_slope_db=20.0,
+    nlos_height_slope_db=0.6,
+    optional_nlos_slope_db=30.0,
+    los_shadow_db=4.0,
+    nlos_shadow_db=6.0,
+    optional_nlos_shadow_db=7.8,
+    los_decay_m=63.0,
+    sees_tall_users=True,
+)
+"""Urban macro: base stations at 25 m, 10 m to 5 km, 0.5 to 100 GHz."""
+
+_OPTIONAL_NLOS_DB = 32.4
+
+
+def distance_3d_m(distance_2d_m: ArrayLike, first_height_m: float, second_height_m: float) -> Floats:
+    """Distance between two antennas from their distance on the ground and their heights.
+
+    Example:
+        >>> distance_3d_m(4.0, 1.5, 4.5).item()
+        5.0
+    """
+    distance: Floats = np.hypot(np.asarray(distance_2d_m, dtype=np.float64), first_height_m - second_height_m)
+    return distance
+
+
+def los_probability(scenario: Urban, distance_2d_m: ArrayLike, user_height_m: float) -> Floats:
+    r"""Probability that two outdoor antennas see each other; TR 38.901 Table 7.4.2-1.
+
+    .. math:: P = \Big(\frac{18}{d} + e^{-d/d_0}\big(1 - \frac{18}{d}\big)\Big)
+        \Big(1 + C' \frac54 \big(\tfrac{d}{100}\big)^3 e^{-d/150}\Big), \qquad P = 1 \text{ for } d \le 18
+
+    with :math:`d_0` = 36 m (UMi) or 63 m (UMa), and :math:`C' = ((h - 13)/10)^{1.5}` for UMa users above 13 m, else 0.
+
+    Args:
+        scenario: `UMI` or `UMA`.
+        distance_2d_m: [...], distance on the ground.
+        user_height_m: height h of the user's antenna.
+
+    Returns:
+        float64[...], in [0, 1].
+
+    Example:
+        >>> los_probability(UMI, [10, 50, 100], 1.5).round(6).tolist()
+        [1.0, 0.519585, 0.230985]
+    """
+    distance = np.maximum(np.asarray(distance_2d_m, dtype=np.float64), _ALWAYS_LOS_M)
+    near = _ALWAYS_LOS_M / distance
+    probability: Floats = near + np.exp(-distance / scenario.los_decay_m) * (1 - near)
+    if scenario.sees_tall_users and user_height_m > 13:
+        tall = ((user_height_m - 13) / 10) ** 1.5
+        lift = 1 + tall * 1.25 * (distance / 100) ** 3 * np.exp(-distance / 150)
+        probability = np.where(distance > _ALWAYS_LOS_M, probability * lift, 1.0)
+    return probability
+
+
+def breakpoint_m(carrier_hz: float, base_height_m: float, user_height_m: float) -> float:
+    r"""Breakpoint distance :math:`d'_{BP} = 4 (h_{BS} - h_E)(h_{UT} - h_E) f / c`; TR 38.901 Table 7.4.1-1, note 1.
+
+    :math:`h_E` = 1 m. The standard draws a larger one for some UMa users above 13 m; here it stays 1 m.
+
+    Example:
+        >>> breakpoint_m(28e9, 10.0, 1.5)
+        1680.0
+    """
+    base = max(base_height_m - _ENVIRONMENT_HEIGHT_M, 0.0)
+    user = max(user_height_m - _ENVIRONMENT_HEIGHT_M, 0.0)
+    return 4 * base * user * carrier_hz / _STANDARD_LIGHT_SPEED_M_S
+
+
+def los_loss_db(
+    scenario: Urban, distance_2d_m: ArrayLike, carrier_hz: float, base_height_m: float, user_height_m: float
+) -> Floats:
+    r"""Path loss in line of sight; TR 38.901 Table 7.4.1-1.
+
+    .. math:: PL_1 = a + s \log_{10} d_{3D} + 20 \log_{10} f_{GHz} \quad (d_{2D} \le d'_{BP})
+    .. math:: PL_2 = a + 40 \log_{10} d_{3D} + 20 \log_{10} f_{GHz}
+        - b \log_{10}\big(d'^2_{BP} + (h_{BS} - h_{UT})^2\big) \quad (d_{2D} > d'_{BP})
+
+    Args:
+        scenario: `UMI` (a = 32.4, s = 21, b = 9.5) or `UMA` (28, 22, 9).
+        distance_2d_m: [...], distance on the ground, 10 m to 5 km.
+        carrier_hz: carrier frequency.
+        base_height_m: antenna height of the base station.
+        user_height_m: antenna height of the user.
+
+    Returns:
+        float64[...], dB.
+
+    Example:
+        >>> los_loss_db(UMI, [100, 2000], 28e9, 10.0, 1.5).round(4).tolist()
+        [103.376, 132.1035]
+    """
+    distance_3d = distance_3d_m(distance_2d_m, base_height_m, user_height_m)
+    turn_m = breakpoint_m(carrier_hz, base_height_m, user_height_m)
+    near = los_loss_before_breakpoint_db(scenario, distance_3d, carrier_hz)
+    given_back = scenario.breakpoint_slope_db * np.log10(turn_m**2 + (base_height_m - user_height_m) ** 2)
+    far = _slope_db(scenario.los_db, 40.0, distance_3d, 20.0, carrier_hz) - given_back
+    loss: Floats = np.where(np.asarray(distance_2d_m) <= turn_m, near, far)
+    return loss
+
+
+def los_loss_before_breakpoint_db(scenario: Urban, distance_m: ArrayLike, carrier_hz: float) -> Floats:
+    r""":math:`PL_1` of TR 38.901 Table 7.4.1-1 at any distance, for links between two low antennas.
+
+    The breakpoint formula supposes an elevated base station; between two devices only the first slope is used.
+
+    Example:
+        >>> los_loss_before_breakpoint_db(UMI, 100.0, 28e9).round(4).item()
+        103.3432
+    """
+    return _slope_db(scenario.los_db, scenario.los_slope_db, distance_m, 20.0, carrier_hz)
+
+
+def nlos_loss_db(
+    scenario: Urban, distance_2d_m: ArrayLike, carrier_hz: float, base_height_m: float, user_height_m: float
+) -> Floats:
+    r"""Path loss without line of sight, never below that with; TR 38.901 Table 7.4.1-1.
+
+    .. math:: PL = \max(PL_{LoS},\; a + s \log_{10} d_{3D} + c \log_{10} f_{GHz} - h (h_{UT} - 1.5))
+
+    Args:
+        scenario: `UMI` (a = 22.4, s = 35.3, c = 21.3, h = 0.3) or `UMA` (13.54, 39.08, 20, 0.6).
+        distance_2d_m: [...], distance on the ground, 10 m to 5 km.
+        carrier_hz: carrier frequency.
+        base_height_m: antenna height of the base station.
+        user_height_m: antenna height of the user.
+
+    Returns:
+        float64[...], dB.
+
+    Example:
+        >>> nlos_loss_db(UMI, [10, 1000], 28e9, 10.0, 1.5).round(4).tolist()
+        [92.6927, 159.125]
+    """
+    distance_3d = distance_3d_m(distance_2d_m, base_height_m, user_height_m)
+    in_sight = los_loss_db(scenario, distance_2d_m, carrier_hz, base_height_m, user_height_m)
+    loss: Floats = np.maximum(in_sight, nlos_row_db(scenario, distance_3d, carrier_hz, user_height_m))
+    return loss
+
+
+def nlos_row_db(scenario: Urban, distance_m: ArrayLike, carrier_hz: float, user_height_m: float) -> Floats:
+    """The non-line-of-sight row alone, without the floor of `nlos_loss_db`; distance between the antennas.
+
+    Example:
+        >>> nlos_row_db(UMI, 100.0, 28e9, 1.5).round(4).item()
+        123.8245
+    """
+    lifted_db = scenario.nlos_height_slope_db * (user_height_m - _REFERENCE_USER_HEIGHT_M)
+    slope_db, carrier_slope_db = scenario.nlos_slope_db, scenario.nlos_carrier_slope_db
+    return _slope_db(scenario.nlos_db, slope_db, distance_m, carrier_slope_db, carrier_hz) - lifted_db
+
+
+def optional_nlos_loss_db(scenario: Urban, distance_3d: ArrayLike, carrier_hz: float) -> Floats:
+    r"""The optional non-line-of-sight row :math:`32.4 + s \log_{10} d_{3D} + 20 \log_{10} f_{GHz}`; same table.
+
+    Args:
+        scenario: `UMI` (s = 31.9) or `UMA` (s = 30).
+        distance_3d: [...], distance between the antennas, m.
+        carrier_hz: carrier frequency.
+
+    Returns:
+        float64[...], dB.
+
+    Example:
+        >>> optional_nlos_loss_db(UMI, distance_3d_m(100, 10.0, 1.5), 28e9).round(4).item()
+        125.193
+    """
+    return _slope_db(_OPTIONAL_NLOS_DB, scenario.optional_nlos_slope_db, distance_3d, 20.0, carrier_hz)
+
+
+def v2x_urban_los_probability(distance_m: ArrayLike) -> Floats:
+    r"""Probability of line of sight between two street users, :math:`\min(1, 1.05 e^{-0.0114 d})`; TR 37.885 §6.2.
+
+    Example:
+        >>> v2x_urban_los_probability([1, 50, 100]).round(6).tolist()
+        [1.0, 0.593802, 0.33581]
+    """
+    probability: Floats = np.minimum(1.0, 1.05 * np.exp(-0.0114 * np.asarray(distance_m, dtype=np.float64)))
+    return probability
+
+
+def v2x_urban_los_loss_db(distance_m: ArrayLike, carrier_hz: float) -> Floats:
+    r"""Urban sidelink in sight, :math:`38.77 + 16.7 \log_{10} d + 18.2 \log_{10} f_{GHz}`; TR 37.885 Table 6.2.1-1.
+
+    Example:
+        >>> v2x_urban_los_loss_db(100.0, 28e9).round(4).item()
+        98.5083
+    """
+    return _slope_db(38.77, 16.7, distance_m, 18.2, carrier_hz)
+
+
+def v2x_urban_nlos_loss_db(distance_m: ArrayLike, carrier_hz: float) -> Floats:
+    r"""Urban sidelink behind buildings, :math:`36.85 + 30 \log_{10} d + 18.9 \log_{10} f_{GHz}`; same table.
+
+    Example:
+        >>> v2x_urban_nlos_loss_db(100.0, 28e9).round(4).item()
+        124.2013
+    """
+    return _slope_db(36.85, 30.0, distance_m, 18.9, carrier_hz)
+
+
+def macro_loss_db(distance_m: ArrayLike) -> Floats:
+    r"""Urban macro cell at 2 GHz, :math:`128.1 + 37.6 \log_{10} d_{km}`; TR 36.942 §4.5.2.
+
+    What most papers on learning over wireless links use. The distance is that on the ground.
+
+    Example:
+        >>> macro_loss_db([100, 1000]).round(4).tolist()
+        [90.5, 128.1]
+    """
+    loss: Floats = 128.1 + 37.6 * (np.log10(np.asarray(distance_m, dtype=np.float64)) - 3)
+    return loss
+
+
+def single_slope_loss_db(distance_m: ArrayLike, carrier_hz: float, reference_loss_db: float, exponent: float) -> Floats:
+    r"""Log-distance loss :math:`\beta + 10 \zeta \log_{10} d + 20 \log_{10} f_{GHz}`.
+
+    With :math:`\beta` = 32.4 dB it is :math:`PL_1` of TR 38.901 UMi for :math:`\zeta` = 2.1 and its optional
+    non-line-of-sight row for :math:`\zeta` = 3.19.
+
+    Args:
+        distance_m: [...], distance between the antennas.
+        carrier_hz: carrier frequency.
+        reference_loss_db: loss :math:`\beta` at 1 m and 1 GHz.
+        exponent: path-loss exponent :math:`\zeta`.
+
+    Returns:
+        float64[...], dB.
+
+    Example:
+        >>> single_slope_loss_db(100.0, 28e9, 32.4, 2.1).round(4).item()
+        103.3432
+    """
+    return _slope_db(reference_loss_db, 10 * exponent, distance_m, 20.0, carrier_hz)
+
+
+def _slope_db(
+    constant_db: float, slope_db: float, distance_m: ArrayLike, carrier_slope_db: float, carrier_hz: float
+) -> Floats:
+    """A constant, so much per decade of metres, so much per decade of GHz: the form of every row above."""
+    carrier_db = constant_db + carrier_slope_db * np.log10(carrier_hz / 1e9)
+    loss: Floats = carrier_db + slope_db * np.log10(np.asarray(distance_m, dtype=np.float64))
+    return loss

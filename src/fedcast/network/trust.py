@@ -1,0 +1,184 @@
+r"""Who trusts whom: social closeness :math:`e_{ij}` of two users, in [0, 1], as a function of (seed, i, j).
+
+No pair is stored. A pair's uniform number :math:`u_{ij}` comes from a stateless hash, and its closeness is the
+inverse of a distribution function at that number, so that closeness is symmetric, does not change when users are
+added, and rises with :math:`u_{ij}`: whether a pair meets a threshold can be told from :math:`u_{ij}` alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedcast.errors import FedcastError
+from fedcast.random import pair_uniform, user_uniform
+from fedcast.typing import Bools, Floats, Ints
+
+if TYPE_CHECKING:
+    from fedcast.scenario.sections import Trust
+
+
+PURPOSE = "closeness"
+_COMMUNITY_PURPOSE = "community"
+
+# Far above the rounding of a distribution function and of its inverse, far below any probability that matters.
+_ROUNDING = 1e-9
+
+
+class LeastDraws(NamedTuple):
+    """Draws below these cannot meet the threshold, for pairs within a community and across two."""
+
+    inside: float
+    across: float
+
+
+def closeness(
+    first: ArrayLike, second: ArrayLike, trust: Trust, seed: int, distance_m: ArrayLike | None = None
+) -> Floats:
+    r"""Closeness of each pair of users; of a user with itself it is 1.
+
+    With :math:`u` uniform per unordered pair, the generators are
+
+    - ``uniform``: :math:`u`;
+    - ``community``: :math:`\mathrm{Beta}^{-1}(u)`, with one Beta law within a community and one across two;
+    - ``contact``: :math:`1 - e^{-\lambda T}`, the chance to meet within :math:`T`, with contact rate
+      :math:`\lambda \sim \mathrm{Gamma}`;
+    - ``distance``: :math:`\rho\, e^{-d/d_0} + (1 - \rho)\, u`.
+
+    Args:
+        first: int[...], user ids.
+        second: int[...], user ids, broadcast against `first`.
+        trust: the generator and its parameters.
+        seed: of the scenario.
+        distance_m: float[...], distance of each pair in m; only ``distance`` needs it.
+
+    Returns:
+        float64[...], in [0, 1].
+
+    Example:
+        >>> from fedcast.scenario import Trust
+        >>> pairs = closeness([3, 8, 5], [8, 3, 5], Trust(), seed=0)
+        >>> bool(pairs[0] == pairs[1]), float(pairs[2])
+        (True, 1.0)
+    """
+    draws = pair_uniform(seed, PURPOSE, first, second)
+    close = closeness_of_draws(draws, trust, _together(first, second, trust, seed), distance_m)
+    return np.where(np.asarray(first) == np.asarray(second), 1.0, close)
+
+
+def closeness_of_draws(
+    draws: ArrayLike, trust: Trust, together: ArrayLike = True, distance_m: ArrayLike | None = None
+) -> Floats:
+    """Closeness of pairs whose uniform numbers are known; it never falls as they rise.
+
+    Args:
+        draws: float[...], uniform numbers in [0, 1).
+        trust: the generator and its parameters.
+        together: bool[...], whether the two are of one community; only ``community`` needs it.
+        distance_m: float[...], distance of each pair in m; only ``distance`` needs it.
+
+    Example:
+        >>> from fedcast.scenario import Trust
+        >>> closeness_of_draws([0.0, 0.5], Trust(generator="distance"), distance_m=[0.0, 0.0]).tolist()
+        [0.5, 0.75]
+    """
+    uniform = np.asarray(draws, dtype=np.float64)
+    close: Floats
+    match trust.generator:
+        case "uniform":
+            close = uniform
+        case "community":
+            from scipy.special import betaincinv
+
+            close = betaincinv(*_beta_law(trust, together), uniform)
+        case "contact":
+            from scipy.special import gammaincinv
+
+            contacts = gammaincinv(trust.contact_shape, uniform)
+            close = -np.expm1(-contacts * trust.contact_time_s / trust.contact_scale_s)
+        case "distance":
+            close = trust.distance_share * _nearness(trust, distance_m) + (1 - trust.distance_share) * uniform
+    return close
+
+
+def least_draws(trust: Trust, distance_m: float = 0.0) -> LeastDraws:
+    """The draws below which no pair at that distance or further can meet `trust.min_closeness`.
+
+    They lie a rounding below the exact ones: pairs above still have to be asked for their closeness.
+
+    Example:
+        >>> from fedcast.scenario import Trust
+        >>> [round(draw, 4) for draw in least_draws(Trust(generator="community"))]
+        [0.0625, 0.9375]
+    """
+    inside, across = (_least_draw(trust, together, distance_m) for together in (True, False))
+    return LeastDraws(inside - _ROUNDING, across - _ROUNDING)
+
+
+def greatest_distance_m(trust: Trust) -> float:
+    """The distance beyond which no pair can meet the threshold, in m; infinite where distance plays no part.
+
+    Example:
+        >>> from fedcast.scenario import Trust
+        >>> round(greatest_distance_m(Trust(generator="distance", min_closeness=0.9)), 1)
+        66.9
+    """
+    if trust.generator != "distance":
+        return np.inf
+    needed = trust.min_closeness - (1 - trust.distance_share)
+    if needed <= 0:
+        return np.inf
+    return float(trust.distance_scale_m * np.log(trust.distance_share / needed)) * (1 + _ROUNDING)
+
+
+def communities_of(users: ArrayLike, trust: Trust, seed: int) -> Ints:
+    """The community of each user, int64[...], each as likely as any other.
+
+    Example:
+        >>> from fedcast.scenario import Trust
+        >>> communities_of(range(6), Trust(communities=3), seed=0).tolist()
+        [0, 2, 0, 1, 2, 0]
+    """
+    return (user_uniform(seed, _COMMUNITY_PURPOSE, users) * trust.communities).astype(np.int64)
+
+
+def _together(first: ArrayLike, second: ArrayLike, trust: Trust, seed: int) -> Bools:
+    if trust.generator != "community":
+        return np.asarray(True)
+    return np.equal(communities_of(first, trust, seed), communities_of(second, trust, seed))
+
+
+def _beta_law(trust: Trust, together: ArrayLike) -> tuple[Floats, Floats]:
+    (inside_a, inside_b), (across_a, across_b) = trust.inside_beta, trust.across_beta
+    return np.where(together, inside_a, across_a), np.where(together, inside_b, across_b)
+
+
+def _nearness(trust: Trust, distance_m: ArrayLike | None) -> Floats:
+    if distance_m is None:
+        raise FedcastError("closeness by distance needs the distance of each pair")
+    return np.exp(-np.asarray(distance_m, dtype=np.float64) / trust.distance_scale_m)
+
+
+def _least_draw(trust: Trust, together: bool, distance_m: float) -> float:
+    """The distribution function at the threshold: the smallest draw that meets it (above 1 if none does)."""
+    threshold = np.float64(trust.min_closeness)
+    match trust.generator:
+        case "uniform":
+            least = threshold
+        case "community":
+            from scipy.special import betainc
+
+            least = betainc(*_beta_law(trust, together), threshold)
+        case "contact":
+            from scipy.special import gammainc
+
+            with np.errstate(divide="ignore"):
+                contacts = -np.log1p(-threshold) * trust.contact_scale_s / trust.contact_time_s
+            least = gammainc(trust.contact_shape, contacts)
+        case "distance":
+            needed = threshold - trust.distance_share * float(_nearness(trust, distance_m))
+            with np.errstate(divide="ignore"):
+                least = needed / (1 - trust.distance_share) if needed > 0 else np.float64(0)
+    return float(least)

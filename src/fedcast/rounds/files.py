@@ -1,0 +1,218 @@
+"""Fits as files: JSON with a version, one file for one target accuracy, one entry for each form fitted to it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedcast.errors import FedcastError, OutsideFitError
+from fedcast.io.atomic import written_aside
+from fedcast.rounds.forms import FORMS, FormName
+from fedcast.rounds.model import AccuracyFit, RoundsModel
+from fedcast.scenario import Rounds
+
+VERSION = 2
+_DIGITS = 8
+
+
+@dataclass(frozen=True, eq=False)
+class RoundsFit:
+    """Everything that was fitted to one set of runs.
+
+    Attributes:
+        name: of the fit.
+        models: by form; all with the same target.
+        runs: the data behind it, columns by name; empty where they are not known.
+        dataset: that the runs trained on.
+    """
+
+    name: str
+    models: Mapping[FormName, RoundsModel]
+    runs: Mapping[str, list[float]]
+    dataset: str
+
+    def model(self, form: FormName, round_scale: float = 1.0) -> RoundsModel:
+        """The model of one form.
+
+        Args:
+            form: which.
+            round_scale: rounds per unit, for a fit whose unit is not known (the paper's); others are in rounds.
+        """
+        if form not in self.models:
+            raise FedcastError(
+                f"rounds.form: fit {self.name!r} has no form {form!r}; it has {', '.join(self.models)}: choose one of "
+                f"these, or make a fit with `fedcast fit-rounds`"
+            )
+        model = self.models[form]
+        return replace(model, round_scale=round_scale) if np.isnan(model.round_scale) else model
+
+
+def load_rounds(settings: Rounds) -> RoundsModel:
+    """The rounds model that a scenario names.
+
+    Example:
+        >>> load_rounds(Rounds()).name
+        'paper-0.95'
+    """
+    model = load_fit(settings.fit).model(settings.form, settings.round_scale)
+    if abs(model.target_accuracy - settings.target_accuracy) > 1e-9:
+        raise OutsideFitError(
+            f"rounds.target_accuracy: {settings.target_accuracy}, but fit {settings.fit!r} is for "
+            f"{model.target_accuracy}; choose the fit of your target, or set the target to that of the fit"
+        )
+    return model
+
+
+def shipped_fits() -> list[str]:
+    """Names of the fits that come with fedcast.
+
+    Example:
+        >>> [name for name in shipped_fits() if name.startswith("paper")]
+        ['paper-0.95', 'paper-0.96']
+    """
+    folder = files("fedcast.allocation") / "fits"
+    return sorted(entry.name.removesuffix(".json") for entry in folder.iterdir() if entry.name.endswith(".json"))
+
+
+def load_fit(name: str | Path) -> RoundsFit:
+    """A shipped fit by its name, or a person's own by its path.
+
+    Example:
+        >>> load_fit("paper-0.96").models["paper"].nmse
+        0.063
+    """
+    if str(name) in shipped_fits():
+        text = (files("fedcast.allocation") / "fits" / f"{name}.json").read_text(encoding="utf-8")
+    elif Path(name).is_file():
+        text = Path(name).read_text(encoding="utf-8")
+    else:
+        raise FedcastError(
+            f"rounds.fit: there is no shipped fit and no file {str(name)!r}; shipped are {', '.join(shipped_fits())}"
+        )
+    return fit_from_json(text, str(name))
+
+
+def save_fit(fit: RoundsFit, path: str | Path) -> None:
+    """Write a fit; an interrupted write leaves no half file."""
+    with written_aside(path) as aside:
+        aside.write_text(fit_to_json(fit), encoding="utf-8")
+
+
+def fit_to_json(fit: RoundsFit) -> str:
+    """A fit as JSON text.
+
+    Example:
+        >>> text = fit_to_json(load_fit("paper-0.95"))
+        >>> fit_to_json(fit_from_json(text)) == text
+        True
+    """
+    first = next(iter(fit.models.values()))
+    accuracy = first.accuracy
+    document = {
+        "version": VERSION,
+        "name": fit.name,
+        "dataset": fit.dataset,
+        "target_accuracy": first.target_accuracy,
+        "measure": first.measure,
+        "source": first.source,
+        "accuracy": None
+        if accuracy is None
+        else {
+            "skew": _numbers(accuracy.skew),
+            "accuracy": _numbers(accuracy.accuracy),
+            "nmse": _number(accuracy.nmse),
+        },
+        "forms": {form: _model_to_json(model) for form, model in fit.models.items()},
+        "runs": {column: _numbers(values) for column, values in fit.runs.items()},
+    }
+    return json.dumps(document, indent=1, allow_nan=False) + "\n"
+
+
+def fit_from_json(text: str, where: str = "fit") -> RoundsFit:
+    """A fit from JSON text; `where` names it in errors."""
+    try:
+        document = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise FedcastError(f"rounds.fit {where}: it is not JSON ({error})") from error
+    if not isinstance(document, dict) or document.get("version") != VERSION:
+        found = document.get("version") if isinstance(document, dict) else type(document).__name__
+        raise FedcastError(
+            f"rounds.fit {where}: version {found!r}, this fedcast reads version {VERSION}; make the fit again with "
+            f"`fedcast fit-rounds`"
+        )
+    try:
+        models = {form: _model_from_json(form, entry, document) for form, entry in document["forms"].items()}
+        fit = RoundsFit(document["name"], models, document["runs"], str(document["dataset"]))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise FedcastError(
+            f"rounds.fit {where}: it is damaged ({type(error).__name__}: {error}); make the fit again with "
+            f"`fedcast fit-rounds`"
+        ) from error
+    if not fit.models:
+        raise FedcastError(f"rounds.fit {where}: it has no form; make the fit again with `fedcast fit-rounds`")
+    return fit
+
+
+def _model_to_json(model: RoundsModel) -> dict[str, Any]:
+    return {
+        "beta": _numbers(model.beta),
+        "nmse": _number(model.nmse),
+        "skew_range": list(model.skew_range),
+        "shift_range": list(model.shift_range),
+        "max_rounds": model.max_rounds,
+        "round_scale": None if np.isnan(model.round_scale) else model.round_scale,
+        "relative_noise": model.relative_noise,
+        "rejected": model.rejected,
+        "samples": [_numbers(row) for row in model.samples],
+    }
+
+
+def _model_from_json(form: FormName, entry: Mapping[str, Any], document: Mapping[str, Any]) -> RoundsModel:
+    width = len(FORMS[form].parameters)
+    scale, accuracy = entry["round_scale"], document["accuracy"]
+    return RoundsModel(
+        document["name"],
+        form,
+        _array(entry["beta"], (width,)),
+        float(document["target_accuracy"]),
+        float(entry["nmse"]),
+        (float(entry["skew_range"][0]), float(entry["skew_range"][1])),
+        float(entry["max_rounds"]),
+        shift_range=(float(entry["shift_range"][0]), float(entry["shift_range"][1])),
+        round_scale=float("nan") if scale is None else float(scale),
+        measure=document["measure"],
+        samples=_array(entry["samples"], (len(entry["samples"]), width)),
+        relative_noise=float(entry["relative_noise"]),
+        rejected=int(entry["rejected"]),
+        accuracy=None if accuracy is None else _accuracy_from_json(accuracy),
+        source=document["source"],
+    )
+
+
+def _accuracy_from_json(entry: Mapping[str, Any]) -> AccuracyFit:
+    knots = (len(entry["skew"]),)
+    skew, accuracy = (_array(entry[name], knots) for name in ("skew", "accuracy"))
+    if not len(skew) or (np.diff(skew) < 0).any() or (np.diff(accuracy) > 0).any():
+        raise ValueError("accuracy is not falling over ascending skews")
+    return AccuracyFit(skew, accuracy, float(entry["nmse"]))
+
+
+def _array(values: Any, shape: tuple[int, ...]) -> np.ndarray:
+    array = np.array(values, dtype=np.float64).reshape(shape)
+    if not np.isfinite(array).all():
+        raise ValueError("a number is not finite")
+    return array
+
+
+def _number(value: float) -> float:
+    return float(f"{value:.{_DIGITS}g}")
+
+
+def _numbers(values: Any) -> list[float]:
+    return [_number(value) for value in np.asarray(values, dtype=np.float64).tolist()]

@@ -1,0 +1,269 @@
+r"""Make a rounds model from training runs: robust least squares, how well it fits, and a bootstrap of its parameters.
+
+Rounds are fitted in logarithms, so that a run of 20 rounds counts as much as one of 500, with the loss
+:math:`2(\sqrt{1 + z^2} - 1)` (``soft_l1``): a run far off pulls with a constant force instead of a growing one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedcast.errors import FedcastError
+from fedcast.random import generator
+from fedcast.rounds.forms import FORMS, FormName
+from fedcast.rounds.model import AccuracyFit, MeasureName, RoundsModel
+from fedcast.typing import Floats
+
+# Errors of the logarithm from which a run counts as far off.
+_LOG_SCALE = 0.1
+_TINY = 1e-12
+# How far beyond the largest rounds seen a fit may be believed.
+_BELIEF = 5.0
+
+
+class Runs(NamedTuple):
+    """Training runs that reached the target: float64[R] each.
+
+    Attributes:
+        skew: average skew of the run's data, after sharing.
+        shift: shift of the overall mixture.
+        rounds: first round that met the target.
+    """
+
+    skew: Floats
+    shift: Floats
+    rounds: Floats
+
+
+class _Shape(NamedTuple):
+    """A form in parameters that only need bounds: start, bounds, and the way to the form's own parameters."""
+
+    start: Floats
+    low: Floats
+    high: Floats
+    to_beta: Callable[[Floats], Floats]
+
+
+def fit_rounds(
+    skew: ArrayLike,
+    rounds: ArrayLike,
+    *,
+    target_accuracy: float,
+    shift: ArrayLike | None = None,
+    form: FormName = "paper",
+    measure: MeasureName = "emd",
+    bootstrap: int = 200,
+    seed: int = 0,
+    name: str = "own",
+    source: str = "",
+    accuracy: AccuracyFit | None = None,
+) -> RoundsModel:
+    r"""Fit one form to training runs.
+
+    The curve is kept positive and not falling on [0, largest skew seen] by its parametrisation: towards 0 it is tame,
+    beyond there may be a pole. The bootstrap refits runs drawn with replacement; a refit is rejected, and counted, if
+    they do not determine the curve (fewer different skews than parameters) or it exceeds what the model believes.
+
+    Args:
+        skew: float[R], average skew of each run.
+        rounds: float[R], first round at which the run met the target; runs that never did are left out by the caller.
+        target_accuracy: that target.
+        shift: float[R], shift of the mixture; needed by ``extended``.
+        form: which curve.
+        measure: what `skew` is.
+        bootstrap: number of refits.
+        seed: of the refits.
+        name: of the model.
+        source: where the runs come from.
+        accuracy: final accuracy against skew, see `fit_accuracy`.
+
+    Example:
+        >>> skew = np.linspace(0, 1.5, 12)
+        >>> model = fit_rounds(skew, 20 / (3.0 - skew**2), target_accuracy=0.9, form="theory", bootstrap=20)
+        >>> model.beta.round(3).tolist(), round(model.nmse, 6)
+        ([3.0, 20.0], 0.0)
+    """
+    runs = _checked_runs(skew, shift, rounds, form)
+    reach = float(runs.skew.max())
+    beta = _fit(runs, form, reach)
+    max_rounds = _BELIEF * float(runs.rounds.max())
+    samples, rejected = _bootstrap(runs, form, reach, max_rounds, bootstrap, seed)
+    return RoundsModel(
+        name,
+        form,
+        beta,
+        target_accuracy,
+        nmse(runs.rounds, np.exp(_log_rounds(form, beta, runs))),
+        skew_range=(0.0, reach),
+        max_rounds=max_rounds,
+        shift_range=(0.0, float(runs.shift.max())),
+        measure=measure,
+        samples=samples,
+        rejected=rejected,
+        accuracy=accuracy,
+        source=source,
+    )
+
+
+def nmse(actual: ArrayLike, predicted: ArrayLike) -> float:
+    r"""Squared error over the spread of the data, :math:`\sum (y - \hat y)^2 / \sum (y - \bar y)^2`.
+
+    Example:
+        >>> nmse([1.0, 3.0], [1.0, 2.0])
+        0.5
+    """
+    truth = np.asarray(actual, dtype=np.float64)
+    error = float(((truth - np.asarray(predicted)) ** 2).sum())
+    spread = float(((truth - truth.mean()) ** 2).sum())
+    return error / spread if spread > 0 else (0.0 if error == 0 else float("inf"))
+
+
+def fit_accuracy(skew: ArrayLike, accuracy: ArrayLike) -> AccuracyFit:
+    """Fit final accuracy against skew: of all falling curves the one nearest to the runs (isotonic regression).
+
+    No formula: accuracy hardly falls over most skews and collapses over the last few, which no low polynomial follows.
+
+    Args:
+        skew: float[R], average skew of each run.
+        accuracy: float[R], accuracy each run ended with, in [0, 1].
+
+    Example:
+        >>> falling = fit_accuracy([0.0, 0.5, 1.0, 1.0, 1.5], [0.97, 0.98, 0.93, 0.95, 0.89])
+        >>> falling.skew.tolist(), falling.accuracy.round(3).tolist()
+        ([0.0, 0.5, 1.0, 1.5], [0.975, 0.975, 0.94, 0.89])
+    """
+    where, reached = np.asarray(skew, dtype=np.float64), np.asarray(accuracy, dtype=np.float64)
+    if where.shape != reached.shape or where.ndim != 1 or len(np.unique(where)) < 3:
+        raise FedcastError(
+            f"accuracy fit: {where.shape} skews and {reached.shape} accuracies; expected as many of each, at three "
+            f"different skews at least"
+        )
+    if not (np.isfinite(where) & (reached >= 0) & (reached <= 1)).all():
+        raise FedcastError(
+            f"accuracy fit: skews {where.min()} to {where.max()}, accuracies {reached.min()} to {reached.max()}; "
+            f"expected finite skews and accuracies in [0, 1]"
+        )
+    from scipy.optimize import isotonic_regression
+
+    at, place, count = np.unique(where, return_inverse=True, return_counts=True)
+    falling = isotonic_regression(np.bincount(place, reached) / count, weights=count, increasing=False)
+    # Within a block the curve is level: its two ends say it all.
+    knots = np.unique([falling.blocks[:-1], falling.blocks[1:] - 1])
+    return AccuracyFit(at[knots], falling.x[knots], nmse(reached, falling.x[place]))
+
+
+def _checked_runs(skew: ArrayLike, shift: ArrayLike | None, rounds: ArrayLike, form: FormName) -> Runs:
+    where, taken = np.asarray(skew, dtype=np.float64), np.asarray(rounds, dtype=np.float64)
+    if form not in FORMS:
+        raise FedcastError(f"rounds.form: there is no form {form!r}; choose one of {', '.join(FORMS)}")
+    if form == "extended" and shift is None:
+        raise FedcastError("rounds.form: 'extended' needs the shift of the mixture of every run; give `shift`")
+    moved = np.zeros_like(where) if shift is None else np.asarray(shift, dtype=np.float64)
+    if where.ndim != 1 or where.shape != taken.shape or where.shape != moved.shape:
+        raise FedcastError(
+            f"fit of rounds: skew, shift and rounds have shapes {where.shape}, {moved.shape} and {taken.shape}; "
+            f"expected one number of each for every run"
+        )
+    bad = np.flatnonzero(~(np.isfinite(where) & (where >= 0) & np.isfinite(moved) & (taken > 0) & np.isfinite(taken)))
+    if len(bad):
+        run = int(bad[0])
+        raise FedcastError(
+            f"fit of rounds, run {run}: skew {where[run]}, shift {moved[run]}, rounds {taken[run]}; expected finite "
+            f"numbers, rounds above 0 (leave out runs that never met the target)"
+        )
+    if (different := _distinct(where, moved)) < (needed := len(FORMS[form].parameters)):
+        raise FedcastError(
+            f"fit of rounds: the runs are at {different} different skews, form {form!r} has {needed} parameters; "
+            f"add runs"
+        )
+    return Runs(where, moved, taken)
+
+
+def _distinct(skew: Floats, shift: Floats) -> int:
+    return len(np.unique(np.stack([skew, shift]), axis=1).T)
+
+
+def _bootstrap(
+    runs: Runs, form: FormName, reach: float, max_rounds: float, count: int, seed: int
+) -> tuple[Floats, int]:
+    kept, needed = [], len(FORMS[form].parameters)
+    for sample in range(count):
+        chosen = generator(seed, "rounds/bootstrap", round=sample).integers(len(runs.skew), size=len(runs.skew))
+        again = Runs(*(column[chosen] for column in runs))
+        if _distinct(again.skew, again.shift) < needed:
+            continue
+        beta = _fit(again, form, reach)
+        end = FORMS[form].curve(beta[None, :], reach, 0.0).rounds[0]
+        if FORMS[form].rises(beta[None, :], reach)[0] and end <= max_rounds:
+            kept.append(beta)
+    return np.array(kept).reshape(len(kept), needed), count - len(kept)
+
+
+def _fit(runs: Runs, form: FormName, reach: float) -> Floats:
+    """The robust fit of one form, in its own parameters."""
+    shape = {"paper": _paper_shape, "theory": _theory_shape, "extended": _extended_shape}[form](runs, reach)
+    wanted = np.log(runs.rounds)
+
+    def residuals(x: Floats) -> Floats:
+        return (_log_rounds(form, shape.to_beta(x), runs) - wanted) / _LOG_SCALE
+
+    return shape.to_beta(_least_squares(residuals, shape))
+
+
+def _log_rounds(form: FormName, beta: Floats, runs: Runs) -> Floats:
+    """Logarithm of the rounds that a form predicts for each run."""
+    predicted: Floats
+    match form:
+        case "paper":
+            predicted = -np.log((beta[0] * runs.skew + beta[1]) * runs.skew + beta[2])
+        case "theory":
+            predicted = np.log(beta[1]) - np.log(beta[0] - runs.skew**2)
+        case "extended":
+            predicted = beta[0] + beta[1] * runs.skew + beta[2] * runs.shift
+    return predicted
+
+
+def _least_squares(residuals: Callable[[Floats], Floats], shape: _Shape) -> Floats:
+    from scipy.optimize import least_squares
+
+    bounds = (shape.low, shape.high)
+    found = least_squares(residuals, shape.start, bounds=bounds, loss="soft_l1", x_scale="jac", xtol=1e-12, ftol=1e-12)
+    return np.asarray(found.x, dtype=np.float64)
+
+
+def _paper_shape(runs: Runs, reach: float) -> _Shape:
+    """The quadratic q by its end value and its falls at both ends: all three not negative is all that is asked of it.
+
+    With u = 1 - D/reach, q = end + fall_end u + (fall_start - fall_end) u²/2, scaled by the fastest run.
+    """
+    unit = float(1 / runs.rounds.min())
+    last = float(1 / np.median(runs.rounds[runs.skew >= np.quantile(runs.skew, 0.8)]))
+    drop = max(unit - last, 0.1 * unit)
+
+    def to_beta(x: Floats) -> Floats:
+        end, fall_end, bend = x[0] * unit, x[1] * unit, (x[2] - x[1]) * unit / 2
+        return np.array([bend / reach**2, -(fall_end + 2 * bend) / reach, end + fall_end + bend])
+
+    start = np.array([last, drop / 2, 1.5 * drop]) / unit
+    return _Shape(np.maximum(start, 1e-6), np.array([_TINY, 0.0, 0.0]), np.full(3, np.inf), to_beta)
+
+
+def _theory_shape(runs: Runs, reach: float) -> _Shape:
+    """Beta by its distance above the largest D², which must be positive."""
+    room = max(reach, 0.1) ** 2
+
+    def to_beta(x: Floats) -> Floats:
+        return np.array([reach**2 + x[0] * room, x[1] * room])
+
+    start = np.array([0.5, float(np.median(runs.rounds))])
+    return _Shape(start, np.array([_TINY, _TINY]), np.full(2, np.inf), to_beta)
+
+
+def _extended_shape(runs: Runs, reach: float) -> _Shape:  # noqa: ARG001
+    """More skew never means fewer rounds; the shift may go either way."""
+    start = np.array([float(np.log(runs.rounds).mean()), 0.5, 0.0])
+    return _Shape(start, np.array([-np.inf, 0.0, -np.inf]), np.full(3, np.inf), lambda x: x)

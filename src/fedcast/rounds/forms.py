@@ -1,0 +1,122 @@
+r"""The three shapes of "rounds against skew", each with its derivatives, for many parameter vectors at once.
+
+.. math::
+    \text{paper (Eq. 31)}\quad & T(D) = \frac{1}{\beta_1 D^2 + \beta_2 D + \beta_3} \\
+    \text{theory (Theorem 2)}\quad & T(D) = \frac{\sigma}{\beta - D^2} \\
+    \text{extended}\quad & \ln T(D, h) = b_0 + b_1 D + b_2 h
+
+with D the average skew after sharing and h the shift of the overall mixture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcast.typing import Floats
+
+FormName = Literal["paper", "theory", "extended"]
+
+
+class Curve(NamedTuple):
+    """Rounds at one point, one entry for each parameter vector, float64[S] each.
+
+    Attributes:
+        rounds: T.
+        slope: dT/dD.
+        curvature: d²T/dD².
+        shift_slope: dT/dh; 0 where the form does not know the shift.
+    """
+
+    rounds: Floats
+    slope: Floats
+    curvature: Floats
+    shift_slope: Floats
+
+
+@dataclass(frozen=True)
+class Form:
+    """One shape.
+
+    Attributes:
+        parameters: names of the entries of a parameter vector.
+        curve: (betas[S, P], skew, shift) to the curve there; no check that the betas are good there.
+        rises: (betas[S, P], up_to) to bool[S]: T is positive, finite and not falling on [0, up_to].
+    """
+
+    parameters: tuple[str, ...]
+    curve: Callable[[Floats, float, float], Curve]
+    rises: Callable[[Floats, float], NDArray[np.bool_]]
+
+
+def _inverse(denominator: Floats, slope: Floats, curvature: Floats) -> Curve:
+    """The curve of 1/q from q, q' and q''."""
+    rounds = 1 / denominator
+    first = -slope * rounds**2
+    second = (2 * slope**2 * rounds - curvature) * rounds**2
+    return Curve(rounds, first, second, np.zeros_like(rounds))
+
+
+def paper_curve(betas: Floats, skew: float, shift: float) -> Curve:  # noqa: ARG001
+    """Eq. 31, in the unit of the fit.
+
+    Example:
+        >>> paper_curve(np.array([[0.491, -1.826, 1.697]]), 0.0, 0.0).rounds.round(3).tolist()
+        [0.589]
+    """
+    first, second, third = betas.T
+    return _inverse((first * skew + second) * skew + third, 2 * first * skew + second, 2 * first)
+
+
+def _paper_rises(betas: Floats, up_to: float) -> NDArray[np.bool_]:
+    first, second, third = betas.T
+    # q' is linear, so q falls on the whole interval iff it falls at both ends; then q is least at the end.
+    falls = (second <= 0) & (2 * first * up_to + second <= 0)
+    positive: NDArray[np.bool_] = falls & ((first * up_to + second) * up_to + third > 0)
+    return positive
+
+
+def theory_curve(betas: Floats, skew: float, shift: float) -> Curve:  # noqa: ARG001
+    """The shape of Theorem 2; parameters beta and scale.
+
+    Example:
+        >>> theory_curve(np.array([[4.0, 8.0]]), 0.0, 0.0).rounds.tolist()
+        [2.0]
+    """
+    beta, scale = betas.T
+    curve = _inverse(beta - skew**2, np.full_like(beta, -2 * skew), np.full_like(beta, -2.0))
+    return Curve(*(scale * part for part in curve))
+
+
+def _theory_rises(betas: Floats, up_to: float) -> NDArray[np.bool_]:
+    beta, scale = betas.T
+    rises: NDArray[np.bool_] = (beta > up_to**2) & (scale > 0)
+    return rises
+
+
+def extended_curve(betas: Floats, skew: float, shift: float) -> Curve:
+    """Log-linear in skew and shift.
+
+    Example:
+        >>> extended_curve(np.array([[0.0, 1.0, 2.0]]), 0.0, 0.0).shift_slope.tolist()
+        [2.0]
+    """
+    base, by_skew, by_shift = betas.T
+    rounds = np.exp(base + by_skew * skew + by_shift * shift)
+    return Curve(rounds, by_skew * rounds, by_skew**2 * rounds, by_shift * rounds)
+
+
+def _extended_rises(betas: Floats, up_to: float) -> NDArray[np.bool_]:  # noqa: ARG001
+    rises: NDArray[np.bool_] = np.isfinite(betas).all(axis=1) & (betas[:, 1] >= 0)
+    return rises
+
+
+FORMS: dict[FormName, Form] = {
+    "paper": Form(("beta1", "beta2", "beta3"), paper_curve, _paper_rises),
+    "theory": Form(("beta", "scale"), theory_curve, _theory_rises),
+    "extended": Form(("b0", "b1", "b2"), extended_curve, _extended_rises),
+}

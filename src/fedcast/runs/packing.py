@@ -1,0 +1,132 @@
+"""Runs of a store trained on another machine: packed with all that training needs, histories put back.
+
+The other machine needs PyTorch and NumPy alone, see `fedcast.training.packed`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from fedcast.cost import model_name
+from fedcast.data import Dataset, load_dataset
+from fedcast.data.population import find_partition
+from fedcast.data.skew import skew_of
+from fedcast.errors import FedcastError
+from fedcast.io.atomic import written_aside
+from fedcast.runs.prepare import PreparedRun, dropouts
+from fedcast.runs.store import finish_run, is_done, locked, prepare_folder
+from fedcast.scenario import Data, Scenario, load_scenario
+from fedcast.training import load_history
+from fedcast.training.pack_files import PackedRun, write_dataset, write_runs
+
+
+def pack(scenarios: Sequence[Scenario], store: Path, folder: Path, *, data_dir: Path | None = None) -> list[str]:
+    """Prepare every run that is not done, and write what training needs; returns their names, in order.
+
+    Args:
+        scenarios: of the runs.
+        store: folder of run folders, where all but training is done.
+        folder: of the pack; datasets that it already holds are kept, its list of runs is replaced.
+        data_dir: where dataset files are looked for first.
+    """
+    load = lru_cache(maxsize=1)(lambda dataset, file, stride: load_dataset(_data(dataset, file, stride), data_dir))
+    runs: dict[str, PackedRun] = {}
+    for scenario in scenarios:
+        run_folder, prepared = prepare_folder(scenario, store, data_dir=data_dir)
+        if prepared is None or run_folder.name in runs:
+            continue
+        dataset = load(scenario.data.dataset, scenario.data.file, scenario.data.text_stride)
+        name = dataset_name(dataset)
+        write_dataset(folder, name, dataset)
+        runs[run_folder.name] = packed_run(run_folder.name, name, prepared)
+    write_runs(folder, list(runs.values()))
+    return list(runs)
+
+
+def packed_run(name: str, dataset: str, prepared: PreparedRun) -> PackedRun:
+    """A prepared run as plain values."""
+    world, scenario = prepared.world, prepared.world.scenario
+    if scenario.training.model_file is not None:
+        raise FedcastError(f"training.model_file = {scenario.training.model_file}: a pack holds data, not code")
+    changes_samples = find_partition(scenario.data.partition).transform is not None
+    return PackedRun(
+        name=name,
+        dataset=dataset,
+        model=model_name(scenario),
+        seed=scenario.seed,
+        training=scenario.training.model_dump(mode="json"),
+        data=scenario.data.model_dump(mode="json") if changes_samples else {},
+        clock=prepared.clock,
+        dropped=[list(pair) for pair in sorted(dropouts(scenario))],
+        users=prepared.shared.assignment,
+        own=world.population.assignment if changes_samples else None,
+        own_sizes=world.population.sizes,
+        distributions=skew_of(world.population.counts).distributions,
+    )
+
+
+def unpack(folder: Path, store: Path) -> list[str]:
+    """Put histories that were trained elsewhere into their run folders; returns the names of runs now finished.
+
+    Args:
+        folder: where `fedcast.training.packed` wrote histories.
+        store: that the pack was made from.
+    """
+    machine = _machine(folder)
+    finished = []
+    for path in sorted(folder.glob("*.json")):
+        if path.name == "machine.json":
+            continue
+        run = store / path.stem
+        if not (run / "scenario.toml").exists():
+            raise FedcastError(
+                f"{path}: no run of that name was prepared in {store}; name the store it was packed from"
+            )
+        with locked(run):
+            if is_done(run):
+                continue
+            _finish(run, path, machine)
+        finished.append(run.name)
+    return finished
+
+
+def dataset_name(dataset: Dataset) -> str:
+    """A name that stands for the content, so that no pack mixes two versions of a dataset.
+
+    Example:
+        >>> dataset_name(load_dataset(Data())).partition("-")[0]
+        'digits'
+    """
+    digest = hashlib.sha256()
+    for inputs in (dataset.inputs, dataset.test_inputs):
+        for array in (inputs,) if isinstance(inputs, np.ndarray) else (inputs.codes, inputs.starts):
+            digest.update(np.ascontiguousarray(array).data)
+    digest.update(dataset.labels.data)
+    return f"{dataset.name}-{digest.hexdigest()[:8]}"
+
+
+def _data(dataset: str, file: str | None, stride: int) -> Data:
+    return Data(dataset=dataset, file=file, text_stride=stride)
+
+
+def _machine(folder: Path) -> str:
+    path = folder / "machine.json"
+    if not path.exists():
+        raise FedcastError(f"{folder}: no machine.json in it; expected what fedcast.training.packed wrote")
+    return path.read_text(encoding="utf-8")
+
+
+def _finish(run: Path, path: Path, machine: str) -> None:
+    history, scenario = load_history(path), load_scenario(run / "scenario.toml")
+    if history.records[-1].round != scenario.training.rounds:
+        raise FedcastError(
+            f"{path}: ends after round {history.records[-1].round} of {scenario.training.rounds}; train it to its end"
+        )
+    with written_aside(run / "machine.json") as aside:
+        aside.write_text(machine, encoding="utf-8")
+    finish_run(run, history)

@@ -1,0 +1,146 @@
+"""Rounds against skew: train at several degrees of skew, with and without sharing, and fit what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields
+from itertools import product
+from pathlib import Path
+
+from fedcast.data.skew import average_emd, average_js, mixture_shift
+from fedcast.errors import FedcastError
+from fedcast.io import save_table
+from fedcast.rounds import RoundsFit, fit_accuracy, fit_rounds
+from fedcast.rounds.forms import FormName
+from fedcast.runs.prepare import train_scenario
+from fedcast.scenario import Scenario
+
+_FORMS: tuple[FormName, ...] = ("paper", "theory", "extended")
+
+
+@dataclass(frozen=True)
+class RoundsRun:
+    """One training run of the study.
+
+    Attributes:
+        single_class_share: of the users.
+        rule: clustering rule.
+        sharing_ratio: of each head's samples.
+        seed: of the run.
+        emd: average EMD after sharing, weighting B.
+        js: mean JS divergence after sharing, nats.
+        shift: of the overall mixture.
+        rounds: first round that met the target; -1: none did.
+        accuracy: at the end.
+    """
+
+    single_class_share: float
+    rule: str
+    sharing_ratio: float
+    seed: int
+    emd: float
+    js: float
+    shift: float
+    rounds: int
+    accuracy: float
+
+
+def run_grid(
+    scenario: Scenario,
+    shares: Sequence[float],
+    rules: Sequence[str],
+    seeds: Iterable[int],
+    *,
+    data_dir: Path | None = None,
+    progress: Callable[[RoundsRun], None] | None = None,
+) -> list[RoundsRun]:
+    """Train label-skewed populations of a scenario's dataset, one after another.
+
+    Args:
+        scenario: dataset, users, model, training and target.
+        shares: shares of one-class users.
+        rules: clustering rules; heads share `clustering.sharing_ratio`.
+        seeds: of each run.
+        data_dir: where dataset files are looked for first.
+        progress: called after every run.
+    """
+    runs = []
+    for share, rule, seed in product(shares, rules, seeds):
+        runs.append(_run(scenario, share, rule, seed, data_dir))
+        if progress is not None:
+            progress(runs[-1])
+    return runs
+
+
+def _run(scenario: Scenario, share: float, rule: str, seed: int, data_dir: Path | None) -> RoundsRun:
+    data = scenario.data.model_copy(update={"partition": "label_skew", "single_class_share": share})
+    clustering = scenario.clustering.model_copy(update={"rule": rule})
+    ratio = clustering.sharing_ratio
+    allocation = scenario.allocation.model_copy(
+        update={"method": "fixed", "fixed_ratio": ratio, "max_sharing_ratio": ratio}
+    )
+    changed = scenario.model_copy(
+        update={"data": data, "clustering": clustering, "allocation": allocation, "seed": seed}
+    )
+    trained = train_scenario(changed, data_dir=data_dir)
+    skew, after = trained.world.skew, trained.clustering.after
+    reached = trained.history.rounds_to(scenario.rounds.target_accuracy)
+    return RoundsRun(
+        share,
+        rule,
+        clustering.sharing_ratio if rule != "none" else 0.0,
+        seed,
+        average_emd(skew, after),
+        average_js(skew, after),
+        mixture_shift(after),
+        -1 if reached is None else reached,
+        trained.history.records[-1].accuracy,
+    )
+
+
+def fit_runs(
+    runs: Sequence[RoundsRun], target_accuracy: float, name: str, *, dataset: str, source: str = "", seed: int = 0
+) -> RoundsFit:
+    """Fit all three forms to runs on one dataset that met the target, and final accuracy to all of them."""
+    met = [run for run in runs if run.rounds > 0]
+    if len(met) < 4:
+        best = max((run.accuracy for run in runs), default=0.0)
+        raise FedcastError(
+            f"rounds.target_accuracy = {target_accuracy}: {len(met)} of {len(runs)} runs met it (best {best:.3f}); "
+            "lower it, or raise training.rounds"
+        )
+    accuracy = fit_accuracy([run.emd for run in runs], [run.accuracy for run in runs])
+    models = {
+        form: fit_rounds(
+            [run.emd for run in met],
+            [run.rounds for run in met],
+            target_accuracy=target_accuracy,
+            shift=[run.shift for run in met],
+            form=form,
+            name=name,
+            source=source,
+            accuracy=accuracy,
+            seed=seed,
+        )
+        for form in _FORMS
+    }
+    columns = {
+        item.name: [getattr(run, item.name) for run in runs] for item in fields(RoundsRun) if item.name != "rule"
+    }
+    numbers = {key: [float(value) for value in values] for key, values in columns.items()}
+    return RoundsFit(name, models, numbers, dataset)
+
+
+def save_runs(runs: Sequence[RoundsRun], path: Path) -> Path:
+    """Write the runs as .csv or .parquet."""
+    return save_table({item.name: [getattr(run, item.name) for run in runs] for item in fields(RoundsRun)}, path)
+
+
+def load_runs(path: Path) -> list[RoundsRun]:
+    """Read what `save_runs` wrote."""
+    from fedcast.io import Column, read_table
+
+    kinds = {"rule": "text", "seed": "int", "rounds": "int"}
+    table = read_table(path, [Column(item.name, kinds.get(item.name, "float")) for item in fields(RoundsRun)])  # type: ignore[arg-type]
+    columns = [table[item.name].tolist() for item in fields(RoundsRun)]
+    return [RoundsRun(*values) for values in zip(*columns, strict=True)]

@@ -1,0 +1,250 @@
+"""Finished runs for experiment trackers: TensorBoard event files and MLflow runs.
+
+Both get the same: every quantity of the history against rounds and against the simulated clock, the scenario as
+parameters, what was known before training, and the score. A run is known by the name of its folder, which depends on
+all that decides it: logged again, it is replaced or left as it is, never doubled.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import textwrap
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from fedcast.errors import FedcastError
+from fedcast.io.atomic import written_aside
+from fedcast.runs.comparison import MEASURES, score
+from fedcast.runs.store import StoredRun, locked
+from fedcast.scenario import to_toml
+
+if TYPE_CHECKING:
+    from mlflow.tracking import MlflowClient
+    from tensorboard.compat.proto.event_pb2 import Event
+
+Kind = Literal["tensorboard", "mlflow"]
+
+# One name for all: a run that is logged again replaces its file, where TensorBoard's own names would add another.
+_EVENTS_FILE = "events.out.tfevents.fedcast"
+_EXPERIMENT = "fedcast"
+_MODULES: dict[Kind, tuple[str, ...]] = {"tensorboard": ("tensorboard",), "mlflow": ("mlflow", "sqlalchemy", "alembic")}
+_MOST_METRICS, _MOST_PARAMETERS = 1000, 100  # that MLflow takes at once
+
+
+@dataclass(frozen=True)
+class Point:
+    """One value of a curve.
+
+    Attributes:
+        name: of the curve.
+        step: where it stands: a round, or a millisecond of the simulated clock; trackers know whole steps only.
+        seconds: of the simulated clock.
+        value: what was measured.
+    """
+
+    name: str
+    step: int
+    seconds: float
+    value: float
+
+
+def log_run(run: StoredRun, kind: Kind, place: str | Path) -> None:
+    """Write a finished run for a tracker; see `log_runs`."""
+    log_runs([run], kind, place)
+
+
+def log_runs(runs: Iterable[StoredRun], kind: Kind, place: str | Path) -> None:
+    """Write finished runs for a tracker.
+
+    Args:
+        runs: read by `load_run`.
+        kind: of tracker; each needs the extra of its name.
+        place: a folder. TensorBoard: `tensorboard --logdir FOLDER` shows it. MLflow: it gets a database mlflow.db; the
+            address of a tracking server or database (with ``://``) does as well.
+    """
+    check_tracker(kind)
+    if kind == "tensorboard":
+        _log_to_tensorboard(runs, Path(place))
+    else:
+        _log_to_mlflow(runs, str(place))
+
+
+def log_targets(words: Sequence[str], out: Path) -> list[tuple[Kind, str]]:
+    """Trackers and places from words such as ``tensorboard`` or ``mlflow=http://server:5000``.
+
+    Unknown trackers and missing packages are refused here, before any work is done for them.
+
+    Args:
+        words: each a tracker, or tracker=place.
+        out: where a tracker without a place gets a folder of its name.
+
+    Example:
+        >>> log_targets(["tensorboard", "mlflow=sqlite:///runs.db"], Path("out"))
+        [('tensorboard', 'out/tensorboard'), ('mlflow', 'sqlite:///runs.db')]
+    """
+    targets: list[tuple[Kind, str]] = []
+    for word in words:
+        name, _, place = word.partition("=")
+        targets.append((check_tracker(name), place or str(out / name)))
+    return targets
+
+
+def check_tracker(name: str) -> Kind:
+    """The tracker of that name; refused if it is unknown or its packages are not installed."""
+    kind = next((kind for kind in _MODULES if kind == name), None)
+    if kind is None:
+        raise FedcastError(f"--log {name}: there is no such tracker; use {' or '.join(_MODULES)}")
+    missing = [module for module in _MODULES[kind] if find_spec(module) is None]
+    if missing:
+        raise FedcastError(f'--log {name}: needs {", ".join(missing)}; pip install "fedcast[{name}]"')
+    return kind
+
+
+def points(run: StoredRun) -> Iterator[Point]:
+    """Every value of the history twice: against rounds, and against milliseconds of the simulated clock."""
+    for name, values in run.history.columns().items():
+        if name == "round":
+            continue
+        for record, value in zip(run.history.records, values, strict=True):
+            if value is not None:
+                yield Point(f"by_round/{name}", record.round, record.seconds, value)
+                yield Point(f"by_millisecond/{name}", round(1000 * record.seconds), record.seconds, value)
+
+
+def results(run: StoredRun) -> dict[str, float]:
+    """Single numbers of a run: what was known before training, and what it came to."""
+    scored, names = score(run), (*MEASURES, "reached")
+    facts = {f"facts/{name}": float(value) for name, value in asdict(run.facts).items()}
+    return facts | {f"score/{name}": float(getattr(scored, name)) for name in names}
+
+
+def parameters(run: StoredRun) -> dict[str, str | float]:
+    """The scenario, flat: ``{"seed": 0, "data.dataset": "digits", …}``; numbers stay numbers, the rest is text."""
+    content = run.scenario.model_dump(mode="json")
+    flat: dict[str, Any] = {"seed": content.pop("seed")}
+    for section, values in content.items():
+        flat |= {f"{section}.{key}": value for key, value in values.items()}
+    return {key: _plain(value) for key, value in flat.items()}
+
+
+def _plain(value: Any) -> str | float:
+    if value is None:
+        return "unset"
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+
+
+def _log_to_tensorboard(runs: Iterable[StoredRun], folder: Path) -> None:
+    from tensorboard.summary.writer.record_writer import RecordWriter
+
+    for run in runs:
+        with written_aside(folder / run.folder.name / _EVENTS_FILE) as aside, aside.open("wb") as stream:
+            records = RecordWriter(stream)
+            for event in _events(run):
+                records.write(event.SerializeToString())
+
+
+def _events(run: StoredRun) -> Iterator[Event]:
+    """TensorBoard's own time is the simulated clock, so that its relative axis shows that and nothing else."""
+    from tensorboard.compat.proto.event_pb2 import Event
+    from torch.utils.tensorboard.summary import hparams, scalar, text
+
+    singles = results(run)
+    yield Event(wall_time=0.0, file_version="brain.Event:2")
+    for summary in hparams(parameters(run), singles):
+        yield Event(wall_time=0.0, summary=summary)
+    versions = "\n".join(f"{package} {version}" for package, version in run.versions.items())
+    for name, code in (("scenario", to_toml(run.scenario)), ("versions", versions)):
+        yield Event(wall_time=0.0, summary=text(name, textwrap.indent(code, "    ")))
+    for name, value in singles.items():
+        yield Event(wall_time=0.0, step=0, summary=scalar(name, value))
+    for point in points(run):
+        yield Event(wall_time=point.seconds, step=point.step, summary=scalar(point.name, point.value))
+
+
+def _log_to_mlflow(runs: Iterable[StoredRun], place: str) -> None:
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read when MLflow is imported
+    from mlflow.exceptions import MlflowException
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        with _mlflow_client(place) as (client, experiment):
+            for run in runs:
+                _log_one_to_mlflow(client, experiment, run)
+    except (MlflowException, SQLAlchemyError) as error:
+        raise FedcastError(f"{place}: MLflow says: {str(error).splitlines()[0]}") from None
+
+
+@contextmanager
+def _mlflow_client(place: str) -> Iterator[tuple[MlflowClient, str]]:
+    """A client and the number of the experiment; a database in a folder is held alone."""
+    from mlflow.tracking import MlflowClient
+
+    with _without_chatter("mlflow", "alembic"):
+        if "://" in place:
+            client = MlflowClient(tracking_uri=place)
+            yield client, _experiment(client, None)
+            return
+        folder = Path(place).absolute()
+        with locked(folder):
+            client = MlflowClient(tracking_uri=f"sqlite:///{folder / 'mlflow.db'}")
+            yield client, _experiment(client, (folder / "artifacts").as_uri())
+
+
+def _experiment(client: MlflowClient, artifacts: str | None) -> str:
+    found = client.get_experiment_by_name(_EXPERIMENT)
+    return found.experiment_id if found else client.create_experiment(_EXPERIMENT, artifact_location=artifacts)
+
+
+def _log_one_to_mlflow(client: MlflowClient, experiment: str, run: StoredRun) -> None:
+    tags = _tags(run)
+    for old in client.search_runs([experiment], f"tags.`fedcast.run` = '{run.folder.name}'"):
+        if old.info.status == "FINISHED" and old.data.tags.get("fedcast.digest") == tags["fedcast.digest"]:
+            return
+        client.delete_run(old.info.run_id)
+    run_id = client.create_run(experiment, tags=tags, run_name=run.folder.name).info.run_id
+    _send(client, run_id, run)
+    client.set_terminated(run_id)
+
+
+def _send(client: MlflowClient, run_id: str, run: StoredRun) -> None:
+    from mlflow.entities import Metric, Param
+
+    params = [Param(key, str(value)) for key, value in parameters(run).items()]
+    metrics = [Metric(name, value, 0, 0) for name, value in results(run).items()]
+    metrics += [Metric(point.name, point.value, round(1000 * point.seconds), point.step) for point in points(run)]
+    for start in range(0, len(params), _MOST_PARAMETERS):
+        client.log_batch(run_id, params=params[start : start + _MOST_PARAMETERS])
+    for start in range(0, len(metrics), _MOST_METRICS):
+        client.log_batch(run_id, metrics=metrics[start : start + _MOST_METRICS])
+
+
+def _tags(run: StoredRun) -> dict[str, str]:
+    """How a run is found again; the digest tells whether it still is what was logged."""
+    strategy = score(run).strategy
+    digest = hashlib.sha256(repr([sorted(results(run).items()), run.history.records]).encode()).hexdigest()
+    versions = {f"version.{package}": version for package, version in run.versions.items()}
+    named = {f"fedcast.{name}": value for name, value in asdict(strategy).items()}
+    own = {"run": run.folder.name, "folder": str(run.folder.absolute()), "digest": digest, "strategy": strategy.name}
+    return versions | named | {f"fedcast.{name}": value for name, value in own.items()}
+
+
+@contextmanager
+def _without_chatter(*loggers: str) -> Iterator[None]:
+    """Packages announce what they do and warn of each other; a person who logs a run can do nothing about it."""
+    levels = {name: logging.getLogger(name).level for name in loggers}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in loggers:
+            logging.getLogger(name).setLevel(logging.WARNING)
+        try:
+            yield
+        finally:
+            for name, level in levels.items():
+                logging.getLogger(name).setLevel(level)

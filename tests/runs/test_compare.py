@@ -1,0 +1,132 @@
+"""Comparisons, against SciPy and by hand."""
+
+import math
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedcast import changed, load_scenario
+from fedcast.errors import FedcastError
+from fedcast.runs.comparison import Strategy, compare, comparison_table, interval, paired_test, score
+from fedcast.runs.facts import Facts
+from fedcast.training import History, Record
+
+BASE = changed(load_scenario(base="digits"), {"rounds.target_accuracy": 0.5})
+ZERO = dict.fromkeys(Facts.__dataclass_fields__, 0.0)
+
+
+def stored(rule, seed, accuracies, *, sharing_s=0.0, scenario=BASE, algorithm="fedavg"):
+    """A run whose rounds take 1 s of download, 2 s of computing and 3 s of upload."""
+    records = [
+        Record(number, 1.0, 1.0, value, value, value / 2, 0.0, 20, sharing_s + 6.0 * number, 5.0 * number, 7.0 * number)
+        for number, value in enumerate(accuracies)
+    ]
+    facts = Facts(**{**ZERO, "download_s": 1.0, "compute_s": 2.0, "upload_s": 3.0, "sharing_s": sharing_s})
+    values = {"clustering.rule": rule, "seed": seed, "training.algorithm": algorithm}
+    folder = Path(f"{rule}-{seed}")
+    return SimpleNamespace(
+        folder=folder, scenario=changed(scenario, values), facts=facts, history=History(records), plan=None, rule=rule
+    )
+
+
+def test_a_score_counts_up_to_the_target():
+    found = score(stored("daca", 0, [0.1, 0.4, 0.6, 0.55, 0.9], sharing_s=2.0))
+    assert found.reached
+    assert (found.rounds, found.total_s) == (2, 14.0)
+    assert (found.sharing_s, found.download_s, found.compute_s, found.upload_s) == (2.0, 2.0, 4.0, 6.0)
+    assert (found.accuracy, found.worst_accuracy) == (0.9, 0.45)
+    assert (found.energy_j, found.sent_bytes) == (10.0, 14.0)
+
+
+def test_a_target_that_was_not_met_counts_all_rounds():
+    found = score(stored("daca", 0, [0.1, 0.2, 0.3]))
+    assert not found.reached
+    assert (found.rounds, found.total_s) == (2, 12.0)
+
+
+def test_the_interval_is_that_of_scipy():
+    values = [0.91, 0.93, 0.88, 0.95]
+    found = interval(values)
+    low, high = stats.t.interval(0.95, 3, np.mean(values), stats.sem(values))
+    assert found.mean - found.half_width == pytest.approx(low, rel=1e-12)
+    assert found.mean + found.half_width == pytest.approx(high, rel=1e-12)
+    assert interval([2.0]).half_width is None
+    with pytest.raises(FedcastError, match="at least one value"):
+        interval([])
+
+
+def test_the_paired_test_is_a_one_sample_test_of_the_differences():
+    values, others = [3.0, 5.0, 4.0, 8.0], [2.0, 2.5, 4.5, 6.0]
+    assert paired_test(values, others).p_value == pytest.approx(
+        stats.ttest_1samp(np.subtract(values, others), 0).pvalue, rel=1e-12
+    )
+    assert paired_test([1.0], [2.0]).p_value is None
+    assert paired_test([1.0, 2.0], [2.0, 3.0]).p_value is None
+
+
+def test_rows_are_paired_by_seed_whatever_the_order_of_runs():
+    slow = {0: [0.1, 0.2, 0.3, 0.6], 1: [0.1, 0.2, 0.5, 0.7], 2: [0.1, 0.2, 0.3, 0.4]}
+    fast = {2: [0.1, 0.5, 0.6, 0.8], 0: [0.1, 0.6, 0.7, 0.8], 1: [0.1, 0.6, 0.6, 0.9]}
+    runs = [stored("daca", seed, course) for seed, course in fast.items()]
+    runs += [stored("none", seed, course) for seed, course in slow.items()]
+    first, second = compare(runs)
+    assert (first.strategy.name, second.strategy.name) == ("FedAvg", "daca")
+    assert (first.reached, second.reached) == (2, 3)
+    assert second.seeds == (0, 1, 2)
+    # FedAvg met the target on seeds 0 and 1 alone: 18 s against 6 s, and 12 s against 6 s.
+    assert second.speed_up.mean == pytest.approx(math.sqrt(3 * 2), rel=1e-12)
+    assert second.speed_up.count == 2
+    # Logarithms of 3 and 2 around their mean, t = 12.706 with one degree of freedom; back as a share of the mean.
+    wide = 12.7062 * (math.log(3) - math.log(2)) / 2
+    assert second.speed_up.half_width == pytest.approx(math.sqrt(6) * (math.exp(wide) - math.exp(-wide)) / 2, rel=1e-4)
+    assert second.tests["rounds"].difference.mean == pytest.approx(-1.5)
+    assert second.tests["accuracy"].difference.mean == pytest.approx((0.2 + 0.2 + 0.4) / 3)
+    assert second.tests["accuracy"].p_value == pytest.approx(
+        stats.ttest_rel([0.8, 0.9, 0.8], [0.6, 0.7, 0.4]).pvalue, rel=1e-12
+    )
+    assert first.tests == {}
+
+
+def test_without_fedavg_there_is_nothing_to_be_faster_than():
+    (row,) = compare([stored("daca", 0, [0.1, 0.6])])
+    assert row.speed_up is None
+    assert row.tests == {}
+
+
+def test_the_table_has_a_row_per_strategy_and_no_nan():
+    table = comparison_table(compare([stored("daca", 0, [0.1, 0.6]), stored("none", 0, [0.1, 0.2])]))
+    assert table["strategy"] == ["FedAvg", "daca"]
+    assert table["reached"] == [0, 1]
+    assert {len(values) for values in table.values()} == {2}
+    assert (table["rounds"], table["rounds_half_width"]) == ([None, 1.0], [None, None])
+    assert table["total_s"][0] is None
+    assert table["total_s"][1] > 0
+    assert not any(isinstance(value, float) and math.isnan(value) for values in table.values() for value in values)
+
+
+def test_runs_that_differ_in_anything_else_are_not_compared():
+    other = stored("daca", 0, [0.1, 0.6], scenario=changed(BASE, {"training.learning_rate": 0.2}))
+    with pytest.raises(FedcastError, match=r"daca-0: training.learning_rate = 0.2, but none-0 has 0.1"):
+        compare([stored("none", 0, [0.1, 0.6]), other])
+    with pytest.raises(FedcastError) as error:
+        compare([stored("none", 0, [0.1]), other, stored("daca", 1, [0.1])])
+    assert str(error.value).splitlines()[1:] == ["  none-0 daca-1", "  daca-0"]
+    with pytest.raises(FedcastError, match="no runs to compare"):
+        compare([])
+
+
+@pytest.mark.parametrize(
+    ("strategy", "name"),
+    [
+        (Strategy("none", "saa", "fedavg"), "FedAvg"),
+        (Strategy("none", "jfvo", "scaffold"), "scaffold"),
+        (Strategy("daca", "jfvo", "fedavg"), "daca"),
+        (Strategy("blend", "saa", "fedprox"), "blend saa fedprox"),
+        (Strategy("central", "saa", "fedavg"), "central"),
+    ],
+)
+def test_names_of_strategies(strategy, name):
+    assert strategy.name == name

@@ -1,0 +1,274 @@
+"""Sweeps: over processes, killed at random moments, over a real Ray cluster."""
+
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from fedcast import changed
+from fedcast.errors import FedcastError
+from fedcast.runs.store import is_done, load_run, run_folder
+from fedcast.runs.sweep import grid, sweep
+
+
+@pytest.fixture(scope="module")
+def scenarios(small):
+    return grid(small, ["none", "daca"], seeds=[0, 1])
+
+
+@pytest.fixture(scope="module")
+def calm(scenarios, tmp_path_factory):
+    """All runs, one after another, undisturbed: bytes of history by name of folder."""
+    folders = sweep(scenarios, tmp_path_factory.mktemp("calm"))
+    return histories(folders)
+
+
+def histories(folders):
+    return {folder.name: (folder / "history.json").read_bytes() for folder in folders}
+
+
+def test_a_grid_has_every_combination_once(small):
+    made = grid(small, ["none", "daca", "daca"], ["fixed", "saa"], ["fedavg", "fedprox"], [3, 4])
+    found = [(one.clustering.rule, one.allocation.method, one.training.algorithm, one.seed) for one in made]
+    assert len(found) == len(set(found)) == 2 * 2 * (1 + 2)
+    assert ("none", "saa", "fedavg", 3) not in found
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"rules": ["dacca"]}, "dacca"),
+        ({"rules": ["daca"], "methods": ["foo"]}, "there is no method 'foo'"),
+        ({"rules": ["daca"], "algorithms": ["sgd"]}, "training.algorithm: 'sgd' is refused"),
+        ({"rules": ["daca"], "seeds": [-1]}, "seed: -1 is refused"),
+        ({"rules": "daca"}, r"rules: expected a list such as \['daca'\], got 'daca'"),
+        ({"rules": ["daca"], "seeds": 3}, r"seeds: expected a list such as range\(3\), got 3"),
+    ],
+)
+def test_a_grid_refuses_unknown_names_before_any_work(small, arguments, message):
+    with pytest.raises(FedcastError, match=message):
+        grid(small, **arguments)
+
+
+def test_processes_give_the_bytes_of_one_process(scenarios, calm, tmp_path):
+    told = []
+    folders = sweep(scenarios, tmp_path, workers=2, progress=lambda *message: told.append(message))
+    assert histories(folders) == calm
+    assert {place for place, _, _ in told} == {0, 1, 2, 3}
+    assert max(number for _, number, _ in told) == 4
+    told.clear()
+    assert sweep(scenarios, tmp_path, workers=2, progress=lambda *message: told.append(message)) == folders
+    assert not told
+
+
+def test_a_failing_run_is_named_and_the_others_are_kept(small, scenarios, tmp_path):
+    bad = changed(small, {"training.learning_rate": 1e15})
+    with pytest.raises(FedcastError, match=f"{run_folder(tmp_path, bad).name}: training diverged in round"):
+        sweep([scenarios[0], bad], tmp_path, workers=2)
+    assert is_done(run_folder(tmp_path, scenarios[0]))
+    assert not is_done(run_folder(tmp_path, bad))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"data.dataset": "file", "data.file": "no.npz"}, r"^data.file: no such file: no.npz$"),
+        ({"data.dataset": "file"}, r"^data.dataset is \"file\", but data.file is not set"),
+        ({"data.partition": "indices", "data.indices_file": "far.json"}, "^far.json: user 0: sample 99999 does not"),
+        ({"clustering.rule": "dacca"}, "^clustering.rule: there is no rule 'dacca'"),
+        ({"rounds.fit": "nofit"}, "^rounds.fit: there is no shipped fit"),
+    ],
+)
+def test_what_all_runs_would_stumble_over_is_found_before_any_has_a_folder(
+    small, tmp_path, monkeypatch, changes, message
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "far.json").write_text(f"[[99999]{', [0]' * 19}]")
+    with pytest.raises(FedcastError, match=message):
+        sweep([changed(small, changes)], tmp_path / "store", workers=2)
+    assert not list((tmp_path / "store").iterdir())
+
+
+def test_wrong_arguments_are_refused(small, tmp_path):
+    with pytest.raises(FedcastError, match=r"scenarios: expected a list such as \[scenario\], got one scenario"):
+        sweep(small, tmp_path)
+    with pytest.raises(FedcastError, match="workers: 0 is refused; expected 1 or more"):
+        sweep([small], tmp_path, workers=0)
+
+
+def test_a_file_in_the_place_of_the_store_is_refused(scenarios, tmp_path):
+    path = tmp_path / "store"
+    path.touch()
+    with pytest.raises(FedcastError, match="is a file, expected a folder"):
+        sweep(scenarios, path)
+
+
+# A process started in the background of a shell ignores Ctrl-C; one at a terminal does not.
+SWEEP = """
+import signal
+import sys
+from pathlib import Path
+from fedcast import load_scenario
+from fedcast.runs.sweep import grid, sweep
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    scenario = load_scenario(sys.argv[1])
+    sweep(grid(scenario, ["none", "daca"], seeds=[0, 1]), Path(sys.argv[2]), workers=2)
+"""
+
+
+def start(scenario_file, store, script):
+    return subprocess.Popen([sys.executable, script, scenario_file, store], start_new_session=True)
+
+
+OWN_RULE = """
+import sys
+import fedcast
+from fedcast.clustering import RULES, Rule
+from fedcast.clustering.daca import daca
+def main():
+    RULES["own"] = Rule(daca, "is so")
+    scenario = fedcast.load_scenario(sys.argv[1])
+    fedcast.sweep(fedcast.grid(scenario, ["none", "own"]), sys.argv[2], workers=2)
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (SWEEP.replace('if __name__ == "__main__":', "if True:"), 'must call sweep under `if __name__ == "__main__":`'),
+        (OWN_RULE, "clustering.rule: 'own' is not known to the processes that your script starts; add it to its table"),
+    ],
+)
+def test_scripts_that_processes_cannot_import_are_told_so(small, tmp_path, text, message):
+    from fedcast import to_toml
+
+    scenario_file, script = tmp_path / "scenario.toml", tmp_path / "script.py"
+    scenario_file.write_text(to_toml(small))
+    script.write_text(text)
+    ended = subprocess.run(
+        [sys.executable, script, scenario_file, tmp_path / "store"], capture_output=True, text=True, check=False
+    )
+    assert message in ended.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.slow)])
+def test_killed_at_random_moments_the_result_is_that_of_an_undisturbed_sweep(small, scenarios, calm, tmp_path, kills):
+    """The whole group of processes dies by kill -9, again and again; then the sweep is done in peace."""
+    from fedcast import to_toml
+
+    scenario_file, script, store = tmp_path / "scenario.toml", tmp_path / "sweep.py", tmp_path / "store"
+    scenario_file.write_text(to_toml(small))
+    script.write_text(SWEEP)
+    chance = random.Random(kills)
+    done_before: dict[str, int] = {}
+    for _ in range(kills):
+        process = start(scenario_file, store, script)
+        # Starting takes some seconds, all four runs about as many: most kills fall into training.
+        time.sleep(chance.uniform(2.0, 10.0))
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait(60)
+        for name, moment in done_before.items():
+            assert (store / name / "done.json").stat().st_mtime_ns == moment
+        done_before = {path.parent.name: path.stat().st_mtime_ns for path in store.glob("*/done.json")}
+    assert start(scenario_file, store, script).wait(300) == 0
+    folders = [run_folder(store, scenario) for scenario in scenarios]
+    assert histories(folders) == calm
+    for folder in folders:
+        assert (folder / "log.txt").read_text().count("finished") == 1
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_interrupted_runs_leave_checkpoints_and_are_gone_on_with(small, tmp_path, times):
+    """Ctrl-C at the terminal reaches the parent, which lets workers finish their round; a second one ends them."""
+    from fedcast import to_toml
+
+    scenario = changed(small, {"training.rounds": 400})
+    scenario_file, script, store = tmp_path / "scenario.toml", tmp_path / "sweep.py", tmp_path / "store"
+    scenario_file.write_text(to_toml(scenario))
+    script.write_text(SWEEP)
+    process = start(scenario_file, store, script)
+    deadline = time.monotonic() + 60
+    while len(list(store.glob("*/checkpoint.pt"))) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    for _ in range(times):
+        os.killpg(process.pid, signal.SIGINT)
+        time.sleep(0.05)
+    assert process.wait(120) != 0
+    if times == 1:
+        stopped = [path for path in store.glob("*/log.txt") if "stopped after round" in path.read_text()]
+        assert len(stopped) == 2
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_who_listens_may_fail(scenarios, tmp_path, workers):
+    def stumble(*_):
+        raise RuntimeError("stumbled")
+
+    with pytest.raises(RuntimeError, match="stumbled"):
+        sweep(scenarios, tmp_path, workers=workers, progress=stumble)
+
+
+def test_a_killed_worker_is_not_called_a_bug(small, tmp_path):
+    """As the kernel does when memory runs out."""
+    slow = grid(changed(small, {"training.rounds": 100_000}), ["none"], seeds=[0, 1])
+
+    def kill_it(*_):
+        for worker in multiprocessing.active_children():
+            worker.kill()
+
+    with pytest.raises(FedcastError, match="a worker process was killed, perhaps for want of memory"):
+        sweep(slow, tmp_path, workers=2, progress=kill_it)
+
+
+ray = pytest.importorskip("ray")
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A head that computes nothing, and two workers, each a raylet of its own."""
+    from ray.cluster_utils import Cluster
+
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    workers = [made.add_node(num_cpus=1) for _ in range(2)]
+    yield made, workers
+    made.shutdown()
+
+
+@pytest.mark.filterwarnings("ignore::Warning")
+def test_a_ray_cluster_gives_the_same_bytes_also_when_a_worker_is_lost(scenarios, calm, tmp_path, cluster):
+    made, workers = cluster
+    told = []
+
+    def lose_a_worker_after_the_first_run(*message):
+        told.append(message)
+        if len(told) == 1:
+            made.remove_node(workers[0], allow_graceful=False)
+
+    folders = sweep(scenarios, tmp_path, ray_address=made.address, progress=lose_a_worker_after_the_first_run)
+    assert histories(folders) == calm
+    assert sorted(place for place, _, _ in told) == [0, 1, 2, 3]
+    assert load_run(folders[0]).history.records[-1].round == 4
+
+
+@pytest.mark.filterwarnings("ignore::Warning")
+def test_a_run_that_fails_on_ray_says_why(small, tmp_path, cluster):
+    made, _ = cluster
+    bad = changed(small, {"training.learning_rate": 1e15})
+    with pytest.raises(FedcastError, match="training diverged in round"):
+        sweep([bad], tmp_path, ray_address=made.address)
+    assert not is_done(run_folder(tmp_path, bad))
+
+
+@pytest.mark.filterwarnings("ignore::Warning")
+def test_no_cluster_at_the_address(scenarios, tmp_path):
+    with pytest.raises(FedcastError, match="--ray 127.0.0.1:1: no Ray cluster there"):
+        sweep(scenarios, tmp_path, ray_address="127.0.0.1:1")
