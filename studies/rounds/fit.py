@@ -2,7 +2,7 @@
 
     python studies/rounds/fit.py studies/rounds/mnist mnist 0.95
 
-reads runs.csv and accuracy.json, writes table.csv and the shipped fit src/fedcast/allocation/fits/mnist-0.95.json. It
+reads runs.csv and accuracy.json, writes table.csv and the shipped fit src/fedcast/rounds/fits/mnist-0.95.json. It
 prints how well each form fits rounds and their logarithms, and the same for `extended` if that were fitted to rounds
 themselves instead of logarithms.
 """

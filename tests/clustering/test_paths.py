@@ -8,7 +8,8 @@ import sys
 import numpy as np
 import pytest
 
-from fedcast.clustering import RULES, cluster, kernels
+from fedcast._fast import kernels
+from fedcast.clustering import RULES, cluster
 from fedcast.clustering.costs import _breadth_first, _visiting_order, cost_drops
 from fedcast.clustering.rules import settled
 from fedcast.clustering.worlds import disc_problem

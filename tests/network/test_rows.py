@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedcast.errors import DataError
-from fedcast.network import Graph, check, csr, graph_from_edges
+from fedcast.network import Graph, check, graph_from_edges
+from fedcast.network import graph as csr
 from fedcast.network import sidelink as radio
 from fedcast.network import trust as closeness_laws
 from fedcast.network.geometry import place_users

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from fedcast.errors import FedcastError
-from fedcast.runs import loggers
+from fedcast.runs import trackers as loggers
 from fedcast.runs.store import do_run, load_run
 from fedcast.runs.trackers import log_run, log_runs, log_targets
 from fedcast.scenario import load_scenario
@@ -153,7 +153,8 @@ class TestMLflow:
 
     def test_no_telemetry_and_no_word_on_the_screen(self, run, tmp_path):
         code = (
-            "import sys, threading; from fedcast.runs import loggers; from fedcast.runs.store import load_run;"
+            "import sys, threading; from fedcast.runs import trackers as loggers;"
+            "from fedcast.runs.store import load_run;"
             "loggers.log_run(load_run(sys.argv[1]), 'mlflow', sys.argv[2]);"
             "from mlflow.telemetry import get_telemetry_client;"
             "assert get_telemetry_client() is None and threading.active_count() == 1"

@@ -76,7 +76,7 @@ def shipped_fits() -> list[str]:
         >>> [name for name in shipped_fits() if name.startswith("paper")]
         ['paper-0.95', 'paper-0.96']
     """
-    folder = files("fedcast.allocation") / "fits"
+    folder = files("fedcast.rounds") / "fits"
     return sorted(entry.name.removesuffix(".json") for entry in folder.iterdir() if entry.name.endswith(".json"))
 
 
@@ -88,7 +88,7 @@ def load_fit(name: str | Path) -> RoundsFit:
         0.063
     """
     if str(name) in shipped_fits():
-        text = (files("fedcast.allocation") / "fits" / f"{name}.json").read_text(encoding="utf-8")
+        text = (files("fedcast.rounds") / "fits" / f"{name}.json").read_text(encoding="utf-8")
     elif Path(name).is_file():
         text = Path(name).read_text(encoding="utf-8")
     else:

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from paper.paper.tests.theory.worlds import FORMS, plain
 from scipy.optimize import minimize_scalar
 
 from fedcast.errors import FedcastError
 from fedcast_paper.theory import Form, best_step_size, convergence_bound, rounds_curve, rounds_needed, step_size_limit
+from tests.paper.theory.worlds import FORMS, plain
 
 
 @given(st.floats(0.02, 50), st.sampled_from(FORMS), st.sampled_from([0.0, 0.3, 1.0]), st.integers(1, 8))

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from paper.paper.tests.theory.worlds import Pull, plain
 
 from fedcast_paper.theory import divergences_of, slips
+from tests.paper.theory.worlds import Pull, plain
 
 
 def test_slips_against_brute_force() -> None:

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from paper.tests.given import data, keep, rising
 
 from fedcast.errors import FedcastError
 from fedcast.runs.store import run_folder
@@ -18,6 +17,7 @@ from fedcast_paper.fig1b import ratio_of
 from fedcast_paper.regression import Explained
 from fedcast_paper.result import where
 from fedcast_paper.trained import Trained, archived, load_trained
+from tests.paper.given import data, keep, rising
 
 TRAINED = [name for name, one in REPRODUCTIONS.items() if one.trains]
 

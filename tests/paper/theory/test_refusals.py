@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from paper.paper.tests.theory.worlds import FORMS, plain
 
 from fedcast.errors import FedcastError
 from fedcast_paper.theory import (
@@ -21,6 +20,7 @@ from fedcast_paper.theory import (
     step_size_limit,
     user_drift_bound,
 )
+from tests.paper.theory.worlds import FORMS, plain
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from paper.paper.tests.theory.worlds import SLACK, TRUE_FORMS, Pull, fedavg, forms_for, plain, pulls
 
 from fedcast_paper.theory import mean_drift_bound, pair_drift_bound, step_size_limit, user_drift_bound
+from tests.paper.theory.worlds import SLACK, TRUE_FORMS, Pull, fedavg, forms_for, plain, pulls
 
 
 @given(pulls(), st.floats(0.01, 1))

@@ -6,7 +6,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-from paper.paper.tests.theory.worlds import FORMS, TRUE_FORMS, Pull, fedavg
 from scipy.optimize import minimize
 
 from fedcast_paper.theory import (
@@ -20,6 +19,7 @@ from fedcast_paper.theory import (
     step_size_limit,
     user_drift_bound,
 )
+from tests.paper.theory.worlds import FORMS, TRUE_FORMS, Pull, fedavg
 
 # Users, seeds, rounds and local steps of the logistic regression, and the labels of its two classes.
 USERS, SEEDS, ROUNDS, STEPS = 10, 200, 20, 5

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from paper.paper.tests.theory.worlds import FORMS, SLACK, TRUE_FORMS, Pull, fedavg, plain, pulls
 
 from fedcast.errors import FedcastError
 from fedcast_paper.theory import (
@@ -21,6 +20,7 @@ from fedcast_paper.theory import (
     step_size_limit,
     user_drift_bound,
 )
+from tests.paper.theory.worlds import FORMS, SLACK, TRUE_FORMS, Pull, fedavg, plain, pulls
 
 
 @given(pulls(), st.floats(0.01, 1))

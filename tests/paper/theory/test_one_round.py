@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from paper.paper.tests.theory.worlds import FORMS, SLACK, Pull, fedavg, forms_for, plain, pulls
 
 from fedcast_paper.theory import one_round_bound, step_size_limit
+from tests.paper.theory.worlds import FORMS, SLACK, Pull, fedavg, forms_for, plain, pulls
 
 
 @given(pulls(), st.floats(0.01, 1))

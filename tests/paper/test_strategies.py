@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from paper.tests.given import data, keep, rising, run_of
 from scipy import stats
 
 from fedcast_paper.batch import training_scenarios
@@ -11,6 +10,7 @@ from fedcast_paper.courses import draw_courses
 from fedcast_paper.gains import ahead_verdicts, gains_over, larger_gain, sooner_verdicts, welch_test
 from fedcast_paper.over_seeds import LAST_ROUNDS, gain_rows, late_accuracy
 from fedcast_paper.result import columns_of, where
+from tests.paper.given import data, keep, rising, run_of
 
 
 def test_fig4_leaves_out_what_was_not_run_and_says_so(job):

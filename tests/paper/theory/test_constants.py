@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from paper.paper.tests.theory.worlds import SLACK, Pull, plain, pulls
 
 from fedcast.data import skew as heterogeneity
 from fedcast_paper.theory import RoundsCurve, divergences_of, local_steps
+from tests.paper.theory.worlds import SLACK, Pull, plain, pulls
 
 
 @given(pulls())
