@@ -1,0 +1,342 @@
+"""Everything that a scenario chooses by name: clustering rules, allocation methods, algorithms, partitions and more.
+
+A choice is found the same way wherever it comes from: built in (`BUILT_IN`), an installed package (entry point group
+``fedcast.plugins``), or a Python file that the scenario names (``plugins = ["mine.py"]``). A plug-in calls `register`
+when it is imported.
+
+Options of a choice are a frozen dataclass whose fields are made by `option`. They need no pydantic, since training on
+another machine loads them with PyTorch and NumPy alone; `fedcast.scenario` validates them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import hashlib
+import importlib
+import importlib.util
+import logging
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, Protocol
+
+from fedcast.errors import FedcastError
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of choice.
+
+    Attributes:
+        section: section of the scenario that names the choice and holds its option tables.
+        key: parameter of that section that names the choice.
+        noun: what one of them is called in messages.
+    """
+
+    section: str
+    key: str
+    noun: str
+
+
+KINDS = {
+    "clustering": Kind("clustering", "rule", "clustering rule"),
+    "allocation": Kind("allocation", "method", "allocation method"),
+    "algorithm": Kind("training", "algorithm", "algorithm"),
+    "model": Kind("training", "model", "model"),
+    "partition": Kind("data", "partition", "partition"),
+    "dataset": Kind("data", "dataset", "dataset"),
+    "sharing": Kind("sharing", "kind", "kind of sharing"),
+}
+
+# Modules are named as text, so that looking up a name imports the one module that defines it.
+BUILT_IN: dict[str, dict[str, str]] = {
+    "clustering": {
+        "daca": "fedcast.clustering.daca:RULE",
+        "scc": "fedcast.clustering.scc:RULE",
+        "cec": "fedcast.clustering.cec:RULE",
+        "random": "fedcast.clustering.random:RULE",
+        "central": "fedcast.clustering.central:RULE",
+        "none": "fedcast.clustering.none:RULE",
+        "gain": "fedcast.clustering.gain:RULE",
+        "blend": "fedcast.clustering.blend:RULE",
+        "exact": "fedcast.clustering.exact:RULE",
+    },
+    "allocation": {
+        "jfvo": "fedcast.allocation.jfvo:METHOD",
+        "jfvo_literal": "fedcast.allocation.jfvo_literal:METHOD",
+        "smm": "fedcast.allocation.smm:METHOD",
+        "saa": "fedcast.allocation.saa:METHOD",
+        "fixed": "fedcast.allocation.fixed:METHOD",
+        "oracle": "fedcast.allocation.oracle:METHOD",
+    },
+    "algorithm": {
+        "fedavg": "fedcast.training.algorithms.fedavg:ALGORITHM",
+        "fedprox": "fedcast.training.algorithms.fedprox:ALGORITHM",
+        "scaffold": "fedcast.training.algorithms.scaffold:ALGORITHM",
+        "fednova": "fedcast.training.algorithms.fednova:ALGORITHM",
+        "feddyn": "fedcast.training.algorithms.feddyn:ALGORITHM",
+        "fedavgm": "fedcast.training.algorithms.fedavgm:ALGORITHM",
+        "fedadam": "fedcast.training.algorithms.fedadam:ALGORITHM",
+        "fedyogi": "fedcast.training.algorithms.fedyogi:ALGORITHM",
+    },
+    "model": {
+        "mlp": "fedcast.training.models:MLP",
+        "small_cnn": "fedcast.training.models:SMALL_CNN",
+        "cnn": "fedcast.training.models:CNN",
+        "vgg16": "fedcast.training.models:VGG16",
+        "lstm": "fedcast.training.models:CHAR_LSTM",
+    },
+    "partition": {
+        name: f"fedcast.data.partitions.{name}:PARTITION"
+        for name in ("label_skew", "dirichlet", "shards", "quantity", "natural", "iid", "indices", "noise", "concept")
+    },
+    "dataset": {
+        "digits": "fedcast.data.digits:DATASET",
+        "mnist": "fedcast.data.mnist:DATASET",
+        "cifar10": "fedcast.data.cifar10:DATASET",
+        "shakespeare": "fedcast.data.shakespeare:DATASET",
+        "tiny_shakespeare": "fedcast.data.shakespeare:TINY_DATASET",
+        "file": "fedcast.data.own:DATASET",
+        "synthetic": "fedcast.data.synthetic:DATASET",
+    },
+    "sharing": {"raw": "fedcast.sharing.raw:SHARING"},
+}
+
+
+@dataclass(frozen=True)
+class NoOptions:
+    """The options of a choice that has none."""
+
+
+class Plugin(Protocol):
+    """What every choice declares, whatever its kind."""
+
+    @property
+    def summary(self) -> str:
+        """One line that says what it does."""
+        ...
+
+    @property
+    def options(self) -> type[Any]:
+        """The frozen dataclass of its options; `NoOptions` if it has none."""
+        ...
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A registered choice.
+
+    Attributes:
+        kind: key of `KINDS`.
+        name: under which scenarios name it.
+        value: what the kind's room works with, for example a `fedcast.clustering.Rule`.
+        origin: where it comes from: ``built in``, a package with its version, or a file.
+    """
+
+    kind: str
+    name: str
+    value: Any
+    origin: str
+
+    @property
+    def summary(self) -> str:
+        """One line that says what it does."""
+        return str(self.value.summary)
+
+    @property
+    def options(self) -> type[Any]:
+        """The dataclass of its options."""
+        options: type[Any] = self.value.options
+        return options
+
+
+def option(
+    default: Any,
+    description: str,
+    *,
+    ge: float | None = None,
+    gt: float | None = None,
+    le: float | None = None,
+    lt: float | None = None,
+) -> Any:
+    """Declare a field of an options dataclass: its default, what it means, and its range.
+
+    Example:
+        >>> @dataclass(frozen=True)
+        ... class Options:
+        ...     weight: float = option(0.01, "weight of the proximal term", ge=0)
+        >>> Options().weight
+        0.01
+    """
+    limits = {"ge": ge, "gt": gt, "le": le, "lt": lt}
+    limits = {name: limit for name, limit in limits.items() if limit is not None}
+    return dataclasses.field(default=default, metadata={"description": description, "limits": limits})
+
+
+_registered: dict[tuple[str, str], Choice] = {}
+_loaded_files: dict[Path, str] = {}
+_origin = "registered by Python code"
+
+
+def register(kind: str, name: str, value: Plugin) -> None:
+    """Make a choice available under a name; plug-ins call this when they are imported.
+
+    Args:
+        kind: one of `KINDS`.
+        name: lower-case letters, digits and underscores; unique among the choices of a section.
+        value: what the kind's room works with; it has `summary` and `options`.
+    """
+    known = _kind(kind)
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+        raise FedcastError(f"plug-in {name!r}: expected a name of lower-case letters, digits and underscores")
+    for needed in ("summary", "options"):
+        if not hasattr(value, needed):
+            raise FedcastError(f"plug-in {name!r}: a {known.noun} has no {needed}: {value!r}")
+    if not dataclasses.is_dataclass(value.options) or value.options.__dataclass_params__.frozen is not True:  # type: ignore[attr-defined]
+        raise FedcastError(f"plug-in {name!r}: its options are {value.options!r}; expected a frozen dataclass")
+    for other, each in KINDS.items():
+        if each.section != known.section:
+            continue
+        taken = _registered.get((other, name))
+        if name in BUILT_IN[other] or (taken is not None and (other != kind or taken.origin != _origin)):
+            by = taken.origin if taken is not None else "fedcast itself"
+            raise FedcastError(f"plug-in {name!r}: the name is taken by a {each.noun} of {by}; choose another")
+    _registered[kind, name] = Choice(kind, name, value, _origin)
+
+
+def find(kind: str, name: str) -> Choice:
+    """Return the choice of that kind and name, or explain which there are.
+
+    Example:
+        >>> find("clustering", "blend").origin
+        'built in'
+    """
+    known = _kind(kind)
+    if name in BUILT_IN[kind]:
+        return _built_in(kind, name)
+    load_packages()
+    if (kind, name) in _registered:
+        return _registered[kind, name]
+    near = difflib.get_close_matches(name, names(kind), n=1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    raise FedcastError(
+        f"invalid value {name!r} for {known.section}.{known.key}: no such {known.noun}; {hint}"
+        f"Choose one of {', '.join(names(kind))}, or name a plug-in file in plugins"
+    )
+
+
+def names(kind: str) -> list[str]:
+    """Return the names of all choices of a kind, built-in ones first.
+
+    Example:
+        >>> names("sharing")
+        ['raw']
+    """
+    load_packages()
+    return [*BUILT_IN[kind], *(name for other, name in _registered if other == kind)]
+
+
+def choices(kind: str) -> list[Choice]:
+    """Return all choices of a kind, built-in ones first."""
+    return [find(kind, name) for name in names(kind)]
+
+
+def kinds_of(section: str) -> list[str]:
+    """Return the kinds whose option tables stand in a section of the scenario.
+
+    Example:
+        >>> kinds_of("data")
+        ['partition', 'dataset']
+    """
+    return [kind for kind, known in KINDS.items() if known.section == section]
+
+
+def find_in_section(section: str, name: str) -> Choice | None:
+    """Return the choice that a table ``[section.name]`` belongs to; None: there is none."""
+    return next((find(kind, name) for kind in kinds_of(section) if name in names(kind)), None)
+
+
+@cache
+def load_packages() -> None:
+    """Import the plug-ins of installed packages; a package that fails is reported and skipped."""
+    for entry in entry_points(group="fedcast.plugins"):
+        origin = f"package {entry.dist.name} {entry.dist.version}" if entry.dist else f"package {entry.value}"
+        try:
+            with _registering(origin):
+                entry.load()
+        except Exception as error:
+            _log.warning("plug-in %s could not be loaded: %s: %s", origin, type(error).__name__, error)
+
+
+def load_file(path: str | Path) -> str:
+    """Run a plug-in file, which registers what it defines, and return the SHA-256 of its content.
+
+    A file is run once in a process; it is run again if its content has changed.
+    """
+    file = Path(path).resolve()
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise FedcastError(f"plugins: {path}: {error.strerror}; expected a Python file") from None
+    digest = hashlib.sha256(content).hexdigest()
+    if _loaded_files.get(file) == digest:
+        return digest
+    _log.info("running plug-in file %s: plug-ins are code, use only files that you trust", path)
+    _run_file(file, path, digest)
+    _loaded_files[file] = digest
+    return digest
+
+
+def option_fields(options: type[Any]) -> Mapping[str, dataclasses.Field[Any]]:
+    """Return the fields of an options dataclass by name."""
+    return {field.name: field for field in dataclasses.fields(options)}
+
+
+def _run_file(file: Path, shown: str | Path, digest: str) -> None:
+    # Classes of the file are pickled by this name; workers run the file before they need them.
+    name = f"fedcast_plugin_{digest[:12]}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise FedcastError(f"plugins: {shown}: expected a Python file, its name ending in .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        with _registering(f"file {file}"):
+            spec.loader.exec_module(module)
+    except FedcastError as error:
+        del sys.modules[name]
+        raise FedcastError(f"plugins: {shown}: {error}") from error
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        raise FedcastError(f"plugins: {shown}: {type(error).__name__}: {error}") from error
+
+
+@contextmanager
+def _registering(origin: str) -> Iterator[None]:
+    """Note the origin of what is registered inside."""
+    global _origin
+    before, _origin = _origin, origin
+    try:
+        yield
+    finally:
+        _origin = before
+
+
+@cache
+def _built_in(kind: str, name: str) -> Choice:
+    module, _, attribute = BUILT_IN[kind][name].partition(":")
+    return Choice(kind, name, getattr(importlib.import_module(module), attribute), "built in")
+
+
+def _kind(kind: str) -> Kind:
+    if kind not in KINDS:
+        raise FedcastError(f"invalid kind of plug-in {kind!r}: expected one of {', '.join(KINDS)}")
+    return KINDS[kind]
