@@ -2,15 +2,19 @@
 
 from fedcast.allocation.engine import Step
 from fedcast.allocation.methods import METHODS, Method, allocate
+from fedcast.allocation.minimise import Feasible
 from fedcast.allocation.problem import AllocationProblem, make_allocation_problem
 from fedcast.allocation.result import AllocationResult, evaluate
+from fedcast.allocation.surrogate import Surrogate
 
 __all__ = [
     "METHODS",
     "AllocationProblem",
     "AllocationResult",
+    "Feasible",
     "Method",
     "Step",
+    "Surrogate",
     "allocate",
     "evaluate",
     "make_allocation_problem",

@@ -6,6 +6,7 @@ from fedcast.data.dataset import Dataset, TextWindows, dataset_from_arrays
 from fedcast.data.descriptors import describe
 from fedcast.data.partitions import PARTITIONS
 from fedcast.data.population import Population, make_population, populate, population_from
+from fedcast.data.skew import Skew, average_emd, skew_of
 
 __all__ = [
     "CATALOGUE",
@@ -13,7 +14,9 @@ __all__ = [
     "Assignment",
     "Dataset",
     "Population",
+    "Skew",
     "TextWindows",
+    "average_emd",
     "class_counts",
     "dataset_from_arrays",
     "describe",
@@ -22,4 +25,5 @@ __all__ = [
     "populate",
     "population_from",
     "presence",
+    "skew_of",
 ]

@@ -6,6 +6,7 @@ column whose name is nearly that of an absent one is refused: it would otherwise
 
 from __future__ import annotations
 
+from fedcast.io.atomic import written_aside
 from fedcast.io.reading import column_names, read_table
 from fedcast.io.saving import save_table
 from fedcast.io.table import Column, Table
@@ -19,4 +20,5 @@ __all__ = [
     "read_user_table",
     "read_with_users",
     "save_table",
+    "written_aside",
 ]
