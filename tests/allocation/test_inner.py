@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedcast.allocation.inner import minimise_compiled, minimise_sorted, upper_prices
-from fedcast.allocation.minimise import minimise, rising_root
+from fedcast.allocation.minimise import minimise_surrogate, rising_root
 from fedcast.allocation.surrogate import Surrogate
 from fedcast.scenario import Allocation
 from tests.allocation.worlds import random_world
@@ -120,7 +120,7 @@ def test_a_surrogate_with_the_delay_of_a_round_against_cvxpy(regime, max_asr):
         draw = np.random.default_rng(seed)
         pull = -draw.uniform(0, 60, problem.num_clusters)
         surrogate = Surrogate(1.0, 80.0, pull, np.full(problem.num_clusters, 5.0))
-        ours = minimise(surrogate, feasible)
+        ours = minimise_surrogate(surrogate, feasible)
         x, round_s = cp.Variable(problem.num_clusters), cp.Variable()
         samples = delay.sizes + cp.multiply(feasible.sizes, x)[delay.cluster]
         unit = 600.0

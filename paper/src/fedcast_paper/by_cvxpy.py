@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from importlib import import_module
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 
-from fedcast.allocation import engine
-from fedcast.allocation.minimise import Feasible
-from fedcast.allocation.surrogate import Surrogate
+from fedcast.allocation import Feasible, Minimiser, Surrogate
 from fedcast.errors import FedcastError
 from fedcast.typing import Floats
 
-Minimiser = Callable[[Surrogate, Feasible], Floats]
 SOLVER = "CLARABEL"
 
 
@@ -59,8 +53,3 @@ def cvxpy_minimiser(feasible: Feasible) -> Minimiser:
         return found
 
     return minimise
-
-
-def minimised_by(minimiser: Minimiser) -> AbstractContextManager[Any]:
-    """While this lasts, the engine minimises its surrogates so; it offers no choice, as nobody else wants one."""
-    return patch.object(engine, "minimise", minimiser)

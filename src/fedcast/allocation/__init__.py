@@ -2,7 +2,7 @@
 
 from fedcast.allocation.engine import Step
 from fedcast.allocation.methods import METHODS, Method, allocate
-from fedcast.allocation.minimise import Feasible
+from fedcast.allocation.minimise import Feasible, Minimiser, minimise_surrogate
 from fedcast.allocation.problem import AllocationProblem, make_allocation_problem
 from fedcast.allocation.result import AllocationResult, evaluate
 from fedcast.allocation.surrogate import Surrogate
@@ -13,9 +13,11 @@ __all__ = [
     "AllocationResult",
     "Feasible",
     "Method",
+    "Minimiser",
     "Step",
     "Surrogate",
     "allocate",
     "evaluate",
     "make_allocation_problem",
+    "minimise_surrogate",
 ]

@@ -23,7 +23,6 @@ from typing import NamedTuple
 import numpy as np
 
 from fedcast.allocation.approximation import Approximation, Excess, Structured, bends, chord
-from fedcast.allocation.minimise import minimise
 from fedcast.allocation.problem import AllocationProblem, Point
 from fedcast.allocation.schedules import Schedule
 from fedcast.allocation.surrogate import Surrogate
@@ -85,7 +84,7 @@ class _Standing(NamedTuple):
         """The running surrogate with a new one averaged in, and its minimiser float64[M]."""
         new = self.build.surrogate(self.point, self.betas, curvature, kept)
         mixed = new if self.running is None or self.share == 1 else self.running.mix(self.share, new)
-        return mixed, minimise(mixed, self.problem.feasible)
+        return mixed, self.problem.minimiser(mixed, self.problem.feasible)
 
 
 def search(

@@ -11,6 +11,7 @@ from fedcast.allocation.engine import Found
 from fedcast.allocation.fixed import fixed
 from fedcast.allocation.jfvo import jfvo
 from fedcast.allocation.jfvo_literal import jfvo_literal
+from fedcast.allocation.minimise import Minimiser, minimise_surrogate
 from fedcast.allocation.oracle import oracle
 from fedcast.allocation.problem import AllocationProblem, make_allocation_problem
 from fedcast.allocation.result import AllocationResult, make_result
@@ -59,6 +60,7 @@ def allocate(
     beta_samples: int = 200,
     seed: int = 0,
     with_gap: bool = False,
+    minimiser: Minimiser = minimise_surrogate,
 ) -> AllocationResult:
     r"""Choose how much every head shares and how fast every device computes: least :math:`E_\beta[\tau^s + T \tau]`.
 
@@ -72,6 +74,7 @@ def allocate(
         beta_samples: parameter vectors in the evaluation set.
         seed: of every draw.
         with_gap: also find the global optimum and report the gap to it.
+        minimiser: of the engine's surrogates; the exact one by default.
 
     Raises:
         FedcastError: users without a feasible frequency, a skew outside the fit, an option that cannot be used.
@@ -99,6 +102,7 @@ def allocate(
         rate_bps=rate_bps,
         beta_samples=beta_samples,
         seed=seed,
+        minimiser=minimiser,
     )
     found = method.find(problem)
     best_s = problem.objective_s(problem.at(oracle(problem).x)) if with_gap else None

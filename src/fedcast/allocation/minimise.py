@@ -18,6 +18,8 @@ from fedcast.allocation.inner import minimise_on_box, upper_prices
 from fedcast.allocation.surrogate import Surrogate
 from fedcast.typing import Floats
 
+Minimiser = Callable[[Surrogate, "Feasible"], Floats]
+
 _RELATIVE = 1e-10
 _MAX_STEPS = 100
 
@@ -52,7 +54,7 @@ class Feasible:
         return x if leak <= self.max_leak else x * (self.max_leak / leak)
 
 
-def minimise(surrogate: Surrogate, feasible: Feasible) -> Floats:
+def minimise_surrogate(surrogate: Surrogate, feasible: Feasible) -> Floats:
     """The ratios float64[M] that minimise a surrogate."""
     free = _for_any_round(surrogate, surrogate.linear, feasible)
     if feasible.allows(free):

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedcast.allocation.averages import MEASURES, Averages, Skewness
 from fedcast.allocation.delay import round_delay
-from fedcast.allocation.minimise import Feasible
+from fedcast.allocation.minimise import Feasible, Minimiser, minimise_surrogate
 from fedcast.allocation.offers import Offer, OwnOffer, balanced_offer
 from fedcast.allocation.taking_part import who_trains, without_others
 from fedcast.clustering import Clustering
@@ -64,6 +64,7 @@ class AllocationProblem:
         model: that they were drawn from.
         settings: of the allocation.
         seed: of the draws.
+        minimiser: of surrogates on `feasible`; the exact one by default.
     """
 
     clustering: Clustering
@@ -79,6 +80,7 @@ class AllocationProblem:
     model: RoundsModel
     settings: Allocation
     seed: int
+    minimiser: Minimiser = minimise_surrogate
 
     @property
     def num_clusters(self) -> int:
@@ -117,6 +119,7 @@ def make_allocation_problem(
     rate_bps: ArrayLike | None = None,
     beta_samples: int = 200,
     seed: int = 0,
+    minimiser: Minimiser = minimise_surrogate,
 ) -> AllocationProblem:
     """Prepare an allocation.
 
@@ -129,6 +132,7 @@ def make_allocation_problem(
         rate_bps: float[K], rate of the link from each member's head; None: the graph's.
         beta_samples: parameter vectors in the evaluation set.
         seed: of every draw.
+        minimiser: of the engine's surrogates; the exact one by default.
     """
     settings = Allocation() if settings is None else settings
     if not bits_per_sample > 0:
@@ -152,7 +156,9 @@ def make_allocation_problem(
     feasible = Feasible(worst / (bits_per_sample * sizes), upper, sizes, delay, leak, limit)
     betas = model.draw(beta_samples, _skew_before(clustering, trained, model), seed)
     who = (clustering, fleet.of(trained), trained, members)
-    return AllocationProblem(*who, rates, bits_per_sample, averages, caps, feasible, betas, model, settings, seed)
+    return AllocationProblem(
+        *who, rates, bits_per_sample, averages, caps, feasible, betas, model, settings, seed, minimiser
+    )
 
 
 def _members_by_cluster(clustering: Clustering) -> tuple[Ints, Ints]:
