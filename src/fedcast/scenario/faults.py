@@ -54,9 +54,10 @@ _PREFIXES = {"": 1.0, "G": 1e9, "M": 1e6, "k": 1e3, "m": 1e-3, "u": 1e-6, "µ": 
 
 def _in_si_units(name: str, value: Any) -> str:
     """A way out for values such as "28 GHz": the plain number in the field's unit."""
-    number = (
-        re.fullmatch(rf"\s*([-+.\deE]+)\s*([GMkmuµ]?){unit_of(name)}\s*", value) if isinstance(value, str) else None
-    )
+    unit = unit_of(name)
+    if unit is None or not isinstance(value, str):
+        return ""
+    number = re.fullmatch(rf"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([GMkmuµ]?){re.escape(unit)}\s*", value)
     if number is None:
         return ""
     return f"; write {float_text(float(number[1]) * _PREFIXES[number[2]])}"
