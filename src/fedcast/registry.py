@@ -200,15 +200,15 @@ def register(kind: str, name: str, value: Plugin) -> None:
     for needed in ("summary", "options"):
         if not hasattr(value, needed):
             raise FedcastError(f"plug-in {name!r}: a {known.noun} has no {needed}: {value!r}")
-    if not dataclasses.is_dataclass(value.options) or value.options.__dataclass_params__.frozen is not True:  # type: ignore[attr-defined]
+    if not _is_frozen_dataclass(value.options):
         raise FedcastError(f"plug-in {name!r}: its options are {value.options!r}; expected a frozen dataclass")
     for other, each in KINDS.items():
         if each.section != known.section:
             continue
         taken = _registered.get((other, name))
         if name in BUILT_IN[other] or (taken is not None and (other != kind or taken.origin != _origin)):
-            by = taken.origin if taken is not None else "fedcast itself"
-            raise FedcastError(f"plug-in {name!r}: the name is taken by a {each.noun} of {by}; choose another")
+            origin = taken.origin if taken is not None else "built in"
+            raise FedcastError(f"plug-in {name!r}: {each.noun} {name!r} exists already ({origin}); choose another name")
     _registered[kind, name] = Choice(kind, name, value, _origin)
 
 
@@ -279,7 +279,8 @@ def load_packages() -> None:
 def load_file(path: str | Path) -> str:
     """Run a plug-in file, which registers what it defines, and return the SHA-256 of its content.
 
-    A file is run once in a process; it is run again if its content has changed.
+    A file is run once in a process; it is run again if its content has changed, and what it registered before is
+    removed. A file that fails leaves nothing registered.
     """
     file = Path(path).resolve()
     try:
@@ -290,6 +291,7 @@ def load_file(path: str | Path) -> str:
     if _loaded_files.get(file) == digest:
         return digest
     _log.info("running plug-in file %s: plug-ins are code, use only files that you trust", path)
+    _loaded_files.pop(file, None)
     _run_file(file, path, digest)
     _loaded_files[file] = digest
     return digest
@@ -308,15 +310,21 @@ def _run_file(file: Path, shown: str | Path, digest: str) -> None:
         raise FedcastError(f"plugins: {shown}: expected a Python file, its name ending in .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
+    origin = f"file {file}"
+    _remove(origin)
     try:
-        with _registering(f"file {file}"):
+        with _registering(origin):
             spec.loader.exec_module(module)
-    except FedcastError as error:
-        del sys.modules[name]
-        raise FedcastError(f"plugins: {shown}: {error}") from error
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        raise FedcastError(f"plugins: {shown}: {type(error).__name__}: {error}") from error
+        _remove(origin)
+        reason = str(error) if isinstance(error, FedcastError) else f"{type(error).__name__}: {error}"
+        raise FedcastError(f"plugins: {shown}: {reason}") from error
+
+
+def _remove(origin: str) -> None:
+    for key in [key for key, choice in _registered.items() if choice.origin == origin]:
+        del _registered[key]
 
 
 @contextmanager
@@ -334,6 +342,10 @@ def _registering(origin: str) -> Iterator[None]:
 def _built_in(kind: str, name: str) -> Choice:
     module, _, attribute = BUILT_IN[kind][name].partition(":")
     return Choice(kind, name, getattr(importlib.import_module(module), attribute), "built in")
+
+
+def _is_frozen_dataclass(options: Any) -> bool:
+    return isinstance(options, type) and dataclasses.is_dataclass(options) and options.__dataclass_params__.frozen  # type: ignore[attr-defined]
 
 
 def _kind(kind: str) -> Kind:
