@@ -21,12 +21,12 @@ def stop() -> bool:
     return next(rounds) == 3
 
 
-assert fedcast.do_run(scenario, folder / "interrupted", should_stop=stop) is None
+assert fedcast.run_scenario(scenario, folder / "interrupted", should_stop=stop) is None
 print("stopped after round 3")
 
 # The same call goes on; a third one would find the run done and return at once.
-resumed = fedcast.load_run(fedcast.do_run(scenario, folder / "interrupted"))
-straight = fedcast.load_run(fedcast.do_run(scenario, folder / "straight"))
+resumed = fedcast.load_run(fedcast.run_scenario(scenario, folder / "interrupted"))
+straight = fedcast.load_run(fedcast.run_scenario(scenario, folder / "straight"))
 
 print(f"went on to round {resumed.history.records[-1].round}, accuracy {resumed.history.records[-1].accuracy:.4f}")
 print("the same as without the interruption:", resumed.history.records == straight.history.records)

@@ -1,3 +1,6 @@
+import itertools
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,7 +12,8 @@ from fedcast.data.skew import skew_of
 from fedcast.errors import FedcastError
 from fedcast.network import graph_from_edges
 from fedcast.scenario import Clustering, Data
-from fedcast.sharing import SERVER, share_samples, whole_water_fill
+from fedcast.sharing import SERVER, Ledger, Shared, Sharing, find_sharing, share_samples, whole_water_fill
+from fedcast.testing.sharing import CHECKS
 
 
 def world(partition="label_skew", num_users=12, samples=600, seed=0):
@@ -138,3 +142,54 @@ def test_whole_water_fill_is_the_most_equal_choice(counts, share):
     open_classes = taken[taken < counts]
     if len(open_classes):
         assert taken.max() - open_classes.min() <= 1, "no class gives two more than one that could give more"
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_raw_sharing_passes_the_conformance_kit(check):
+    raw = find_sharing("raw")
+    check(raw, raw.options())
+
+
+def with_ledger(change):
+    """Raw sharing with a fault: its ledger is changed after the fact, so that it no longer fits the data."""
+
+    def share(population, clustering, seed, options):
+        shared = share_samples(population, clustering, seed, options)
+        ledger = shared.ledger
+        return Shared(shared.assignment, Ledger(*change(ledger.samples, ledger.senders, ledger.receivers)))
+
+    return Sharing(share, "faulty")
+
+
+def unseeded(population, clustering, seed, options):
+    return share_samples(population, clustering, next(unseeded.calls), options)
+
+
+def too_much(population, clustering, seed, options):
+    problem = replace(clustering.problem, volumes=0.9 * clustering.problem.skew.sizes)
+    return share_samples(population, replace(clustering, problem=problem), seed)
+
+
+def received_first(population, clustering, seed, options):
+    shared = share_samples(population, clustering, seed)
+    mixed = replace(shared.assignment, samples=np.concatenate([shared.assignment.of(u)[::-1] for u in range(12)]))
+    return Shared(mixed, shared.ledger)
+
+
+@pytest.mark.parametrize(
+    ("faulty", "check", "message"),
+    [
+        (with_ledger(lambda *parts: [part[:-1] for part in parts]), "ledger_lists_what_was_received", "other samples"),
+        (with_ledger(lambda samples, senders, receivers: (samples, receivers, receivers)),
+         "sends_along_the_clustering", "another user than its head"),
+        (Sharing(too_much, "faulty"), "keeps_volumes_and_consent", "more samples than planned"),
+        (with_ledger(lambda samples, *users: (np.arange(len(samples)), *users)),
+         "keeps_volumes_and_consent", "larger share of its samples"),
+        (Sharing(unseeded, "faulty"), "is_deterministic", "same seed differ"),
+        (Sharing(received_first, "faulty"), "keeps_own_samples_first", "do not come first"),
+    ],
+)  # fmt: skip
+def test_the_kit_finds_faults(faulty, check, message):
+    unseeded.calls = itertools.count()
+    with pytest.raises(AssertionError, match=message):
+        {one.__name__: one for one in CHECKS}[check](faulty, faulty.options())

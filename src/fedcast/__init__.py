@@ -5,6 +5,7 @@ Names are imported when first used, so that ``import fedcast`` costs next to not
 
 from __future__ import annotations
 
+import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from fedcast.report import write_report
     from fedcast.runs.comparison import compare
     from fedcast.runs.prepare import train_scenario
-    from fedcast.runs.store import do_run, load_run, load_runs
+    from fedcast.runs.store import load_run, load_runs, run_scenario
+    from fedcast.runs.store import run_scenario as do_run
     from fedcast.runs.sweep import grid, sweep
     from fedcast.scenario import Scenario, changed, load_scenario, preset, to_toml
 
@@ -50,14 +52,17 @@ _HOME_OF = {
     "to_toml": "scenario",
     "compare": "runs.comparison",
     "train_scenario": "runs.prepare",
-    "do_run": "runs.store",
     "load_run": "runs.store",
     "load_runs": "runs.store",
+    "run_scenario": "runs.store",
     "grid": "runs.sweep",
     "sweep": "runs.sweep",
     "World": "plan.world",
     "make_world": "plan.world",
 }
+
+# Old names, kept for one release.
+_RENAMED = {"do_run": "run_scenario"}
 
 __all__ = [
     "Dataset",
@@ -86,6 +91,7 @@ __all__ = [
     "populate",
     "preset",
     "read_counts",
+    "run_scenario",
     "save_plan",
     "share",
     "skew_of",
@@ -97,6 +103,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name in _RENAMED:
+        warnings.warn(f"fedcast.{name} is now fedcast.{_RENAMED[name]}", DeprecationWarning, stacklevel=2)
+        name = _RENAMED[name]
     if name not in _HOME_OF:
         raise AttributeError(f"module 'fedcast' has no attribute {name!r}")
     return getattr(import_module(f"fedcast.{_HOME_OF[name]}"), name)

@@ -6,7 +6,7 @@ import pytest
 
 from fedcast import load_scenario
 from fedcast.cli.app import run
-from fedcast.runs.store import do_run
+from fedcast.runs.store import run_scenario
 
 
 @pytest.fixture(scope="module")
@@ -14,7 +14,7 @@ def store(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     few = ["data.num_users=20", "training.model=mlp", "training.rounds=2", "training.local_epochs=1"]
     for rule in ("none", "daca"):
-        do_run(load_scenario(base="digits", overrides=[*few, f"clustering.rule={rule}"]), folder)
+        run_scenario(load_scenario(base="digits", overrides=[*few, f"clustering.rule={rule}"]), folder)
     return folder
 
 
@@ -59,8 +59,8 @@ def test_exported_as_csv_and_png_unless_told(fedcast, store, tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["nowhere"], "nowhere: no finished run in it"),
-        (["."], "no finished run in it"),
+        (["nowhere"], "nowhere: no finished run in this folder"),
+        (["."], "no finished run in this folder"),
         (["{store}", "--out", "report.pdf"], "report.pdf: a report is an .html file"),
         (["{store}", "--format", "csv"], "--format: says how to export; add --export FOLDER"),
         (["{store}", "--export", "x", "--format", "xlsx"], "--format xlsx: unknown; expected csv, parquet, png"),

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from fedcast.errors import FedcastError
-from fedcast.runs.store import do_run, load_run, run_folder
+from fedcast.runs.store import load_run, run_folder, run_scenario
 from fedcast.scenario import load_scenario
 from fedcast_paper import Job
 from fedcast_paper.over_seeds import course_rows, differences, mean_loss, mean_of
@@ -34,7 +34,7 @@ def test_what_is_missing_is_trained_kept_and_found_again(tmp_path, monkeypatch):
     asked = scenarios(0, 1, 0)
     first = trained_runs(job, asked)
     assert [run.seed for run in first] == [0, 1]
-    home = load_run(do_run(asked[0], tmp_path / "runs"))
+    home = load_run(run_scenario(asked[0], tmp_path / "runs"))
     assert first[0].curve("accuracy") == pytest.approx(home.history.column("accuracy"), rel=1e-5)
     assert first[0].facts["emd_after"] == pytest.approx(home.facts.emd_after, rel=1e-5)
     monkeypatch.setattr("fedcast_paper.trained._train", lambda *_: pytest.fail("it was trained again"))
@@ -46,7 +46,7 @@ def test_what_is_missing_is_trained_kept_and_found_again(tmp_path, monkeypatch):
 def test_finished_runs_only(tmp_path):
     job = Job("full", store=tmp_path / "runs", only_finished=True)
     asked = scenarios(0, 1)
-    do_run(asked[1], tmp_path / "runs")
+    run_scenario(asked[1], tmp_path / "runs")
     assert [run.seed for run in trained_runs(job, asked)] == [1]
     assert unfinished(job, asked * 2) == asked[:1]
     assert finished(job, asked * 2) == asked[1:]

@@ -10,7 +10,7 @@ import pytest
 
 from fedcast.errors import FedcastError
 from fedcast.runs import trackers as loggers
-from fedcast.runs.store import do_run, load_run
+from fedcast.runs.store import load_run, run_scenario
 from fedcast.runs.trackers import log_run, log_runs, log_targets
 from fedcast.scenario import load_scenario
 
@@ -20,7 +20,7 @@ def runs(tmp_path_factory):
     store = tmp_path_factory.mktemp("runs")
     few = ["data.num_users=20", "training.rounds=2", "training.local_epochs=1"]
     scenarios = [load_scenario(base="digits", overrides=[*few, f"clustering.rule={rule}"]) for rule in ("none", "daca")]
-    return [load_run(do_run(scenario, store)) for scenario in scenarios]
+    return [load_run(run_scenario(scenario, store)) for scenario in scenarios]
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from torch import nn
 
 from fedcast.errors import FedcastError, ScenarioError
 from fedcast.runs.packing import pack
-from fedcast.runs.store import do_run, load_run, run_folder, run_key
+from fedcast.runs.store import load_run, run_folder, run_key, run_scenario
 from fedcast.runs.sweep import grid, sweep
 from fedcast.scenario import load_scenario
 from fedcast.training import with_weights
@@ -34,7 +34,7 @@ def scenario(file, **changes):
 
 
 def test_it_trains_and_its_weights_come_back(file, tmp_path):
-    run = load_run(do_run(scenario(file), tmp_path / "runs"))
+    run = load_run(run_scenario(scenario(file), tmp_path / "runs"))
     stored = torch.load(run.folder / "checkpoint.pt", weights_only=True)["weights"]
     model = with_weights(nn.Sequential(nn.Flatten(), nn.Linear(64, 6), nn.Tanh(), nn.Linear(6, 10)), stored)
     assert [weight.shape for weight in model.parameters()] == [weight.shape for weight in stored]
@@ -46,7 +46,7 @@ def test_its_first_weights_are_those_of_the_seed(file, tmp_path):
         torch.manual_seed(7)
         drawn = nn.Linear(64, 6).weight.detach().clone()
     settings = scenario(file, **{"seed": 7, "training.learning_rate": 1e-12, "training.rounds": 1})
-    run = load_run(do_run(settings, tmp_path / "runs"))
+    run = load_run(run_scenario(settings, tmp_path / "runs"))
     kept = torch.load(run.folder / "checkpoint.pt", weights_only=True)["weights"][0]
     assert torch.allclose(kept, drawn, atol=1e-6)
 
@@ -84,13 +84,13 @@ def test_it_is_swept_in_other_processes(file, tmp_path):
 def test_what_is_wrong_with_it_is_said(file, tmp_path, text, changes, words):
     file.write_text(text)
     with pytest.raises(FedcastError, match=words):
-        do_run(scenario(file, **changes), tmp_path / "runs")
+        run_scenario(scenario(file, **changes), tmp_path / "runs")
 
 
 def test_it_needs_a_function_and_a_file_and_stays_at_home(file, tmp_path):
     with pytest.raises(ScenarioError, match="set training.model to the name of a function in it"):
         scenario(file, **{"training.model": "auto"})
     with pytest.raises(FedcastError, match="no.py: no such file"):
-        do_run(scenario(tmp_path / "no.py"), tmp_path / "runs")
+        run_scenario(scenario(tmp_path / "no.py"), tmp_path / "runs")
     with pytest.raises(FedcastError, match="a pack holds data, not code"):
         pack([scenario(file)], tmp_path / "runs", tmp_path / "pack")

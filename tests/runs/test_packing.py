@@ -10,7 +10,7 @@ import pytest
 import fedcast
 from fedcast.errors import FedcastError
 from fedcast.runs.packing import pack, unpack
-from fedcast.runs.store import do_run, is_done, load_run, run_folder
+from fedcast.runs.store import is_done, load_run, run_folder, run_scenario
 from fedcast.scenario import load_scenario
 
 QUICK = ["training.rounds=2", "training.local_epochs=1", "data.num_users=12", "allocation.method=fixed"]
@@ -52,7 +52,7 @@ def test_a_packed_run_equals_one_done_at_home_byte_for_byte(tmp_path: Path) -> N
     said = train_on_bare_machine(tmp_path / "pack", tmp_path / "trained")
     assert unpack(tmp_path / "trained", tmp_path / "away") == sorted(names)
     for scenario, name in zip(wanted, names, strict=True):
-        home, away = do_run(scenario, tmp_path / "home"), tmp_path / "away" / name
+        home, away = run_scenario(scenario, tmp_path / "home"), tmp_path / "away" / name
         assert home is not None
         assert name in said
         for file in ("history.json", "history.csv", "facts.json", "tables.json", "ledger.csv", "scenario.toml"):
@@ -74,7 +74,7 @@ def test_two_processes_bring_the_same_as_one(tmp_path: Path) -> None:
 
 def test_done_runs_are_not_packed_and_histories_not_put_back_twice(tmp_path: Path) -> None:
     first, second = scenarios()[:2]
-    do_run(first, tmp_path / "store")
+    run_scenario(first, tmp_path / "store")
     assert pack([first, second, second], tmp_path / "store", tmp_path / "pack") == [run_folder(Path(), second).name]
     train_on_bare_machine(tmp_path / "pack", tmp_path / "trained")
     assert len(unpack(tmp_path / "trained", tmp_path / "store")) == 1

@@ -10,19 +10,20 @@ import shutil
 import numpy as np
 import pytest
 
+import fedcast
 from fedcast import Scenario, changed, load_scenario, make_world
 from fedcast.errors import FedcastError
 from fedcast.runs import store as store_module
 from fedcast.runs.facts import facts_of
 from fedcast.runs.prepare import prepare_run, train_scenario
-from fedcast.runs.store import do_run, forget_run, is_done, load_run, load_runs, run_folder, run_key
+from fedcast.runs.store import is_done, load_run, load_runs, reset_run, run_folder, run_key, run_scenario
 from fedcast.training.models import mlp
 
 
 @pytest.fixture(scope="module")
 def finished(small, tmp_path_factory):
     """A finished run with sharing; tests copy it before they change it."""
-    return do_run(changed(small, {"clustering.rule": "daca"}), tmp_path_factory.mktemp("store"))
+    return run_scenario(changed(small, {"clustering.rule": "daca"}), tmp_path_factory.mktemp("store"))
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ def test_the_content_of_named_files_decides_the_key(small, tmp_path, name):
 def test_a_failure_is_in_the_log_of_its_run(small, tmp_path):
     bad = changed(small, {"training.learning_rate": 1e15})
     with pytest.raises(FedcastError, match="training diverged"):
-        do_run(bad, tmp_path)
+        run_scenario(bad, tmp_path)
     assert "failed: training diverged in round 1" in (run_folder(tmp_path, bad) / "log.txt").read_text()
 
 
@@ -167,18 +168,18 @@ def test_a_fixed_ratio_trains_where_the_fit_does_not_reach(small):
 
 def test_a_finished_run_is_not_touched_again(small, copied):
     before = {path.name: path.stat().st_mtime_ns for path in copied.iterdir() if path.name != ".lock"}
-    assert do_run(changed(small, {"clustering.rule": "daca"}), copied.parent) == copied
+    assert run_scenario(changed(small, {"clustering.rule": "daca"}), copied.parent) == copied
     assert {path.name: path.stat().st_mtime_ns for path in copied.iterdir() if path.name != ".lock"} == before
 
 
 def test_stopped_and_gone_on_with_gives_the_same_bytes(small, finished, tmp_path):
     scenario = changed(small, {"clustering.rule": "daca"})
-    assert do_run(scenario, tmp_path, should_stop=lambda: True) is None
+    assert run_scenario(scenario, tmp_path, should_stop=lambda: True) is None
     folder = run_folder(tmp_path, scenario)
     assert not is_done(folder)
-    with pytest.raises(FedcastError, match="holds no finished run; the command that began it goes on"):
+    with pytest.raises(FedcastError, match="no finished run in this folder; repeat the command that started it"):
         load_run(folder)
-    assert do_run(scenario, tmp_path) == folder
+    assert run_scenario(scenario, tmp_path) == folder
     assert (folder / "history.json").read_bytes() == (finished / "history.json").read_bytes()
 
 
@@ -186,16 +187,16 @@ def test_a_run_with_a_table_from_the_working_folder_goes_on(small, tmp_path, mon
     monkeypatch.chdir(tmp_path)
     (tmp_path / "gone.csv").write_text("round,user\n1,0\n")
     scenario = changed(small, {"training.dropout_file": "./gone.csv"})
-    assert do_run(scenario, tmp_path / "runs", should_stop=lambda: True) is None
-    assert load_run(do_run(scenario, tmp_path / "runs")).scenario == scenario
+    assert run_scenario(scenario, tmp_path / "runs", should_stop=lambda: True) is None
+    assert load_run(run_scenario(scenario, tmp_path / "runs")).scenario == scenario
 
 
 def test_a_scenario_changed_under_its_folder_is_refused(small, copied):
     (copied / "done.json").unlink()
     path = copied / "scenario.toml"
     path.write_text(path.read_text().replace("learning_rate = 0.1 ", "learning_rate = 0.2 "))
-    with pytest.raises(FedcastError, match="scenario.toml: was changed after the run began"):
-        do_run(changed(small, {"clustering.rule": "daca"}), copied.parent)
+    with pytest.raises(FedcastError, match="scenario.toml: was changed after the run started"):
+        run_scenario(changed(small, {"clustering.rule": "daca"}), copied.parent)
 
 
 @pytest.mark.parametrize("name", ["history.json", "facts.json", "tables.json"])
@@ -221,24 +222,24 @@ def test_a_finished_run_whose_scenario_was_edited_is_not_used(copied):
 def test_runs_of_another_format_are_refused(copied):
     done = json.loads((copied / "done.json").read_text())
     (copied / "done.json").write_text(json.dumps({**done, "format": 0}))
-    with pytest.raises(FedcastError, match="a run of another format"):
+    with pytest.raises(FedcastError, match="the run has another format version"):
         load_run(copied)
 
 
 def test_forgotten_runs_are_done_anew(small, copied):
-    forget_run(copied)
-    do_run(changed(small, {"clustering.rule": "daca"}), copied.parent)
+    reset_run(copied)
+    run_scenario(changed(small, {"clustering.rule": "daca"}), copied.parent)
     assert (copied / "log.txt").read_text().count("finished") == 2
 
 
 def test_load_runs_of_folders_and_stores(copied):
     assert [run.folder for run in load_runs([copied, copied.parent])] == [copied, copied]
-    with pytest.raises(FedcastError, match="no finished run in it"):
+    with pytest.raises(FedcastError, match="no finished run in this folder"):
         load_runs([copied.parent / "nothing"])
 
 
 def test_a_full_disk_leaves_no_half_written_file(small, tmp_path, monkeypatch):
-    """The disk is full when history.json is to be written: the run is not done, and goes on when there is room."""
+    """The disk is full when history.json is to be written: the run is not done, and resumes when there is room."""
     scenario = changed(small, {"clustering.rule": "daca"})
     save = store_module.History.save
 
@@ -247,17 +248,17 @@ def test_a_full_disk_leaves_no_half_written_file(small, tmp_path, monkeypatch):
 
     monkeypatch.setattr(store_module.History, "save", full)
     with pytest.raises(OSError, match="No space left"):
-        do_run(scenario, tmp_path)
+        run_scenario(scenario, tmp_path)
     folder = run_folder(tmp_path, scenario)
     assert not is_done(folder)
     assert not (folder / "history.json").exists()
     monkeypatch.setattr(store_module.History, "save", save)
-    assert is_done(do_run(scenario, tmp_path))
+    assert is_done(run_scenario(scenario, tmp_path))
 
 
 def _do(scenario, folder, barrier):
     barrier.wait(60)
-    do_run(scenario, folder)
+    run_scenario(scenario, folder)
 
 
 def test_two_processes_on_one_folder_do_the_run_once(small, finished, tmp_path):
@@ -271,5 +272,10 @@ def test_two_processes_on_one_folder_do_the_run_once(small, finished, tmp_path):
         process.join(120)
     assert [process.exitcode for process in processes] == [0, 0]
     folder = run_folder(tmp_path, scenario)
-    assert (folder / "log.txt").read_text().count("begun") == 1
+    assert (folder / "log.txt").read_text().count("started") == 1
     assert (folder / "history.json").read_bytes() == (finished / "history.json").read_bytes()
+
+
+def test_the_old_name_of_run_scenario_still_works():
+    with pytest.warns(DeprecationWarning, match=r"fedcast\.do_run is now fedcast\.run_scenario"):
+        assert fedcast.do_run is run_scenario

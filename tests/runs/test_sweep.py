@@ -97,14 +97,14 @@ def test_what_all_runs_would_stumble_over_is_found_before_any_has_a_folder(
 def test_wrong_arguments_are_refused(small, tmp_path):
     with pytest.raises(FedcastError, match=r"scenarios: expected a list such as \[scenario\], got one scenario"):
         sweep(small, tmp_path)
-    with pytest.raises(FedcastError, match="workers: 0 is refused; expected 1 or more"):
+    with pytest.raises(FedcastError, match="invalid value 0 for workers: expected 1 or more"):
         sweep([small], tmp_path, workers=0)
 
 
 def test_a_file_in_the_place_of_the_store_is_refused(scenarios, tmp_path):
     path = tmp_path / "store"
     path.touch()
-    with pytest.raises(FedcastError, match="is a file, expected a folder"):
+    with pytest.raises(FedcastError, match="is a file; expected a folder"):
         sweep(scenarios, path)
 
 
@@ -144,7 +144,10 @@ if __name__ == "__main__":
     ("text", "message"),
     [
         (SWEEP.replace('if __name__ == "__main__":', "if True:"), 'must call sweep under `if __name__ == "__main__":`'),
-        (OWN_RULE, "clustering.rule: 'own' is not known to the processes that your script starts; add it to its table"),
+        (
+            OWN_RULE,
+            "clustering.rule: 'own' is not known to the worker processes that your script starts; add it",
+        ),
     ],
 )
 def test_scripts_that_processes_cannot_import_are_told_so(small, tmp_path, text, message):
@@ -225,7 +228,7 @@ def test_a_killed_worker_is_not_called_a_bug(small, tmp_path):
         for worker in multiprocessing.active_children():
             worker.kill()
 
-    with pytest.raises(FedcastError, match="a worker process was killed, perhaps for want of memory"):
+    with pytest.raises(FedcastError, match="a worker process was killed, possibly because memory ran out"):
         sweep(slow, tmp_path, workers=2, progress=kill_it)
 
 

@@ -30,14 +30,14 @@ def train(
     """Train once: plan, share, then federated learning. Ctrl-C stops after a checkpoint."""
     from rich.console import Console
 
-    from fedcast.runs.store import do_run, forget_run, is_done, load_run, run_folder
+    from fedcast.runs.store import is_done, load_run, reset_run, run_folder, run_scenario
 
     scenario = read_scenario(path, preset, overrides, usual="digits")
     if not resume:
-        forget_run(run_folder(out, scenario))
+        reset_run(run_folder(out, scenario))
     done = is_done(run_folder(out, scenario))
     with _Bar(Console(stderr=True), scenario.training.rounds) as show, _interrupts() as asked:
-        folder = do_run(scenario, out, data_dir=data_dir, progress=show, should_stop=asked)
+        folder = run_scenario(scenario, out, data_dir=data_dir, progress=show, should_stop=asked)
     if folder is None:
         raise typer.Exit(INTERRUPTED)
     run = load_run(folder)

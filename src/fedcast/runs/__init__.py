@@ -1,6 +1,6 @@
-"""Runs: from a scenario to a finished run in a folder of its own, packs for other machines, and paired tests.
+"""Runs: prepare and train a scenario, run folders, sweeps, packs for other machines, comparisons, trackers.
 
-Most names are imported when first used, since they need PyTorch. `fedcast.sweep` and `fedcast.compare` do many runs.
+Most names are imported when first used, since they need PyTorch.
 """
 
 from __future__ import annotations
@@ -11,35 +11,72 @@ from typing import TYPE_CHECKING, Any
 from fedcast.runs.versions import versions
 
 if TYPE_CHECKING:
-    from fedcast.runs.comparison import PairedTest, interval, paired_test
+    from fedcast.runs.comparison import (
+        Interval,
+        PairedTest,
+        Row,
+        Score,
+        Strategy,
+        compare,
+        comparison_table,
+        interval,
+        paired_test,
+        score,
+    )
+    from fedcast.runs.facts import Facts, facts_of, tables_of
     from fedcast.runs.packing import pack, unpack
-    from fedcast.runs.store import StoredRun, do_run, is_done, load_run, load_runs, run_folder
+    from fedcast.runs.prepare import PreparedRun, TrainedRun, prepare_run, train_prepared, train_scenario
+    from fedcast.runs.store import StoredRun, is_done, load_run, load_runs, reset_run, run_folder, run_scenario
+    from fedcast.runs.sweep import combinations, grid, sweep
+    from fedcast.runs.trackers import log_run, log_runs, log_targets
 
-_MODULE_OF = {
-    "PairedTest": "comparison",
-    "StoredRun": "store",
-    "do_run": "store",
-    "interval": "comparison",
-    "is_done": "store",
-    "load_run": "store",
-    "load_runs": "store",
-    "pack": "packing",
-    "paired_test": "comparison",
-    "run_folder": "store",
-    "unpack": "packing",
-}
+_NAMES_IN = {
+    "comparison": (
+        "Interval", "PairedTest", "Row", "Score", "Strategy", "compare", "comparison_table", "interval", "paired_test",
+        "score",
+    ),
+    "facts": ("Facts", "facts_of", "tables_of"),
+    "packing": ("pack", "unpack"),
+    "prepare": ("PreparedRun", "TrainedRun", "prepare_run", "train_prepared", "train_scenario"),
+    "store": ("StoredRun", "is_done", "load_run", "load_runs", "reset_run", "run_folder", "run_scenario"),
+    "sweep": ("combinations", "grid", "sweep"),
+    "trackers": ("log_run", "log_runs", "log_targets"),
+}  # fmt: skip
+_MODULE_OF = {name: module for module, names in _NAMES_IN.items() for name in names}
 
 __all__ = [
+    "Facts",
+    "Interval",
     "PairedTest",
+    "PreparedRun",
+    "Row",
+    "Score",
     "StoredRun",
-    "do_run",
+    "Strategy",
+    "TrainedRun",
+    "combinations",
+    "compare",
+    "comparison_table",
+    "facts_of",
+    "grid",
     "interval",
     "is_done",
     "load_run",
     "load_runs",
+    "log_run",
+    "log_runs",
+    "log_targets",
     "pack",
     "paired_test",
+    "prepare_run",
+    "reset_run",
     "run_folder",
+    "run_scenario",
+    "score",
+    "sweep",
+    "tables_of",
+    "train_prepared",
+    "train_scenario",
     "unpack",
     "versions",
 ]

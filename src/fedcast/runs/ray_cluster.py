@@ -1,6 +1,6 @@
-"""A sweep on a Ray cluster: workers need no common disk, and a lost one costs only its unfinished runs.
+"""A sweep on a Ray cluster; workers need no shared disk, and a lost worker costs only its unfinished runs.
 
-A worker does a run in a folder of its own and sends the files back; they enter the store whole or not at all.
+A worker does a run in a temporary folder and sends its files back; the store accepts all of them or none.
 """
 
 from __future__ import annotations
@@ -12,59 +12,60 @@ import socket
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fedcast.errors import FedcastError
-from fedcast.runs.store import accept_run, load_run, run_folder
+from fedcast.runs.jobs import Job, SweepProgress, run_job
+from fedcast.runs.store import load_run, run_folder, save_finished_run
 from fedcast.scenario import Scenario
 
-if TYPE_CHECKING:
-    from fedcast.runs.sweep import Job, Progress
-
-# How often Ray begins a run anew whose worker was lost.
+# How often Ray restarts a run whose worker was lost.
 _RETRIES = 5
-_PATIENCE_S = 5.0
+_CONNECT_TIMEOUT_S = 5.0
 Files = dict[str, bytes]
 
 
-def sweep_on_ray(todo: Sequence[Job], store: Path, address: str, data_dir: Path | None, say: Progress) -> None:
-    """Do all runs on the cluster and take them into the store as they come; after a failure, begin no more."""
+def sweep_on_ray(
+    todo: Sequence[Job], store: Path, address: str, data_dir: Path | None, progress: SweepProgress
+) -> None:
+    """Do all runs on the cluster and store each when it ends; after a failure, start no more."""
     ray = _connect(address)
     try:
-        remote = ray.remote(num_cpus=1, max_retries=_RETRIES)(_run_elsewhere)
+        remote = ray.remote(num_cpus=1, max_retries=_RETRIES)(_run_on_worker)
         folder = None if data_dir is None else str(data_dir)
         waiting = iter(todo)
 
-        def begin(count: int) -> dict[Any, Job]:
+        def start(count: int) -> dict[Any, Job]:
             jobs = itertools.islice(waiting, count)
-            return {remote.remote(scenario.model_dump_json(), folder): (place, scenario) for place, scenario in jobs}
+            return {remote.remote(job[1].model_dump_json(), folder): job for job in jobs}
 
-        under_way = begin(max(1, int(ray.cluster_resources().get("CPU", 1))))
+        running = start(max(1, int(ray.cluster_resources().get("CPU", 1))))
         failure: Exception | None = None
-        while under_way:
-            (finished, *_), _ = ray.wait(list(under_way), num_returns=1)
-            place, scenario = under_way.pop(finished)
+        while running:
+            (finished, *_), _ = ray.wait(list(running), num_returns=1)
+            position, scenario = running.pop(finished)
             try:
-                last = load_run(_take_in(store, scenario, *ray.get(finished))).history.records[-1]
+                last = load_run(_store(store, scenario, *ray.get(finished))).history.records[-1]
             except Exception as error:
-                failure = failure or _plain(error)
+                failure = failure or _original_error(error)
                 continue
-            say(place, last.round, last.accuracy)
+            progress(position, last.round, last.accuracy)
             if failure is None:
-                under_way |= begin(1)
+                running |= start(1)
         if failure is not None:
             raise failure
     finally:
         ray.shutdown()
 
 
-def _take_in(store: Path, scenario: Scenario, name: str, files: Files) -> Path:
+def _store(store: Path, scenario: Scenario, name: str, files: Files) -> Path:
     folder = run_folder(store, scenario)
     if name != folder.name:
         raise FedcastError(
-            f"{folder.name}: the worker made {name}; a file that the scenario names, or fedcast, differs there"
+            f"{folder.name}: the worker returned {name}; a file that the scenario names, or the version of fedcast, "
+            f"differs there"
         )
-    return accept_run(folder, files)
+    return save_finished_run(folder, files)
 
 
 def _connect(address: str) -> Any:
@@ -72,7 +73,7 @@ def _connect(address: str) -> Any:
         import ray
     except ImportError:
         raise FedcastError('a Ray cluster needs Ray: pip install "fedcast[ray]"') from None
-    _refuse_silence(address)
+    _check_answers(address)
     try:
         ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
     except (ConnectionError, ValueError, RuntimeError) as error:
@@ -81,31 +82,28 @@ def _connect(address: str) -> Any:
     return ray
 
 
-def _refuse_silence(address: str) -> None:
-    """Ray waits for minutes at an address where nobody answers: ask first."""
+def _check_answers(address: str) -> None:
+    """Fail early: Ray itself waits for minutes at an address that does not answer."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not port.isdigit():
-        return  # a name such as auto, which Ray knows at once whether it can resolve
+        return  # a name such as auto, which Ray resolves without waiting
     try:
-        socket.create_connection((host, int(port)), timeout=_PATIENCE_S).close()
+        socket.create_connection((host, int(port)), timeout=_CONNECT_TIMEOUT_S).close()
     except OSError as error:
         raise FedcastError(
             f"--ray {address}: no Ray cluster there ({error.strerror or error}); `ray start --head` starts one"
         ) from None
 
 
-def _run_elsewhere(scenario: str, data_dir: str | None) -> tuple[str, Files]:
-    """On a worker: one run on one thread; its folder's name and files."""
+def _run_on_worker(scenario: str, data_dir: str | None) -> tuple[str, Files]:
+    """Do one run on one thread, and return the name of its folder and its files."""
     import torch
-
-    from fedcast.runs.sweep import named_run
 
     torch.set_num_threads(1)
     store = Path(tempfile.mkdtemp(prefix="fedcast-"))
     try:
-        folder = named_run(
-            Scenario.model_validate_json(scenario), store, data_dir=None if data_dir is None else Path(data_dir)
-        )
+        job = 0, Scenario.model_validate_json(scenario)
+        folder = run_job(job, store, data_dir=None if data_dir is None else Path(data_dir))
         assert folder is not None
         files = {path.name: path.read_bytes() for path in folder.iterdir() if path.name[0] != "."}
         return folder.name, files
@@ -113,8 +111,8 @@ def _run_elsewhere(scenario: str, data_dir: str | None) -> tuple[str, Files]:
         shutil.rmtree(store)
 
 
-def _plain(error: Exception) -> Exception:
-    """What went wrong in the run, without Ray's wrapping."""
+def _original_error(error: Exception) -> Exception:
+    """Return the error of the run without Ray's wrapper."""
     if isinstance(error, FedcastError):
         return error
     cause = getattr(error, "cause", None)

@@ -1,8 +1,8 @@
-"""Runs on disk: each in a folder named after all that decides it, so that none is done twice and none is mixed.
+"""Run folders: each run has a folder whose name contains a hash of everything that determines its result.
 
-A store is a folder of run folders. A run folder holds scenario.toml, versions.json, plan.json (where there is a plan),
-facts.json, tables.json (users, heads, classes), ledger.csv, history.json and .csv, checkpoint.pt and log.txt; done.json
-is written last and says that all of it is whole.
+A store is a folder of run folders. A run folder holds scenario.toml, versions.json, plan.json, facts.json, tables.json
+(users, heads, classes), ledger.csv, history.json and .csv, checkpoint.pt and log.txt. done.json is written last, with
+digests of the other files, and marks the run as finished.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from fedcast.runs.versions import versions
 from fedcast.scenario import Scenario, changed, load_scenario, named_files, to_toml
 from fedcast.training import History, Record, load_history
 
-# Raised when the same scenario gives other results than before: runs of older formats are then done anew.
+# Increased when the same scenario gives different results than before: runs of older formats are then repeated.
 RUN_FORMAT = 1
-# These change how a run is carried out, not what comes of it.
+# Parameters that do not affect the result of a run.
 NOT_DECIDING = (("training", "checkpoint_every"),)
-# These change while a folder is whole: they are no part of what it promises.
-_LOOSE_FILES = ("checkpoint.pt", "log.txt", "done.json")
+# Files without a digest in done.json, since they may change after the run has finished.
+_FILES_WITHOUT_DIGEST = ("checkpoint.pt", "log.txt", "done.json")
 _KEY_LENGTH = 12
 
 Progress = Callable[[Record], None]
@@ -46,12 +46,12 @@ class StoredRun:
     """A finished run, read from its folder.
 
     Attributes:
-        folder: where it is.
-        scenario: that it was made from.
-        facts: what was known before training.
+        folder: path of the run folder.
+        scenario: of the run.
+        facts: numbers known before training.
         history: of training.
-        plan: who shares how much; None where nothing was planned.
-        versions: of the packages that made it.
+        plan: who shares how much; None in folders of older versions, where some runs had no plan.
+        versions: of the packages that were used.
     """
 
     folder: Path
@@ -63,12 +63,12 @@ class StoredRun:
 
     @property
     def rule(self) -> str:
-        """Its clustering rule."""
+        """Return the name of its clustering rule."""
         return self.scenario.clustering.rule
 
     @cached_property
     def tables(self) -> dict[str, Table]:
-        """Users, heads and classes, each by column; see `fedcast.runs.facts.tables_of`."""
+        """Return the tables of users, heads and classes, each by column; see `fedcast.runs.facts.tables_of`."""
         tables: dict[str, Table] = _read_json(self.folder / "tables.json")
         return tables
 
@@ -101,11 +101,11 @@ def run_folder(store: Path, scenario: Scenario) -> Path:
 
 
 def is_done(folder: Path) -> bool:
-    """Whether the folder holds a finished run."""
+    """Return whether the folder holds a finished run."""
     return (folder / "done.json").is_file()
 
 
-def do_run(
+def run_scenario(
     scenario: Scenario,
     store: str | Path,
     *,
@@ -113,22 +113,23 @@ def do_run(
     progress: Progress | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> Path | None:
-    """The folder of a scenario's finished run: as it stands, gone on with from its checkpoint, or begun.
+    """Run a scenario and return its run folder.
 
-    Other processes may do the same at the same time: one does the work, the others wait for it.
+    A finished run is returned as it is, an unfinished one is resumed from its checkpoint. Several processes may call
+    this for the same scenario at the same time: one does the work, the others wait for it.
 
     Args:
         scenario: of the run.
         store: folder of run folders.
         data_dir: where dataset files are looked for first.
         progress: called after every round.
-        should_stop: asked after every round; if it says so, the run is left with a checkpoint, and None is returned.
+        should_stop: called after every round; if it returns true, a checkpoint is written and None is returned.
     """
     folder = run_folder(Path(store), scenario)
     check_store(Path(store))
-    with locked(folder), _failures_in_log(folder):
+    with locked(folder), _logged_failures(folder):
         if not is_done(folder):
-            _begin(folder, scenario)
+            _start(folder, scenario)
             prepared = prepare_run(scenario, data_dir=data_dir)
             _save_prepared(folder, prepared)
             trained = train_prepared(
@@ -142,10 +143,10 @@ def do_run(
 
 
 def check_store(store: Path) -> None:
-    """Refuse a place that cannot hold runs before any work is done for it."""
+    """Raise an error if the folder cannot be created or written to, before any work is done."""
     wrong = next((place for place in (store, *store.parents) if place.exists() and not place.is_dir()), None)
     if wrong is not None:
-        raise FedcastError(f"{wrong}: is a file, expected a folder for runs")
+        raise FedcastError(f"{wrong}: is a file; expected a folder for runs")
     store.mkdir(parents=True, exist_ok=True)
     probe = store / f".writable.{os.getpid()}"
     probe.touch()
@@ -153,29 +154,31 @@ def check_store(store: Path) -> None:
 
 
 def prepare_folder(scenario: Scenario, store: Path, *, data_dir: Path | None = None) -> tuple[Path, PreparedRun | None]:
-    """A run's folder with all that is known before training, for training elsewhere; None if it is done."""
+    """Write everything that is known before training, for training on another machine; None if the run is finished."""
     folder = run_folder(store, scenario)
     with locked(folder):
         if is_done(folder):
             return folder, None
-        _begin(folder, scenario)
+        _start(folder, scenario)
         prepared = prepare_run(scenario, data_dir=data_dir)
         _save_prepared(folder, prepared)
     return folder, prepared
 
 
 def finish_run(folder: Path, history: History) -> None:
-    """Write what training brought, and that the run is done."""
+    """Write the history of training, and mark the run as finished."""
     history.save(folder / "history.json")
     history.save(folder / "history.csv")
     _log(folder, f"finished after round {history.records[-1].round}")
-    files = [path for path in sorted(folder.iterdir()) if path.name[0] != "." and path.name not in _LOOSE_FILES]
+    files = [
+        path for path in sorted(folder.iterdir()) if path.name[0] != "." and path.name not in _FILES_WITHOUT_DIGEST
+    ]
     digests = {path.name: _digest_of(path).hex() for path in files}
     _write_json(folder / "done.json", {"format": RUN_FORMAT, "files": digests})
 
 
-def accept_run(folder: Path, files: Mapping[str, bytes]) -> Path:
-    """Take in the files of a run that was done elsewhere, done.json last; a run that is done stays as it is."""
+def save_finished_run(folder: Path, files: Mapping[str, bytes]) -> Path:
+    """Write the files of a run that was done on another machine, done.json last; a finished run is left as it is."""
     with locked(folder):
         if not is_done(folder):
             for name in sorted(files, key=lambda name: name == "done.json"):
@@ -184,8 +187,8 @@ def accept_run(folder: Path, files: Mapping[str, bytes]) -> Path:
     return folder
 
 
-def forget_run(folder: Path) -> None:
-    """Take away all that is known of a run but its log, so that it is done anew."""
+def reset_run(folder: Path) -> None:
+    """Delete all files of a run except its log, so that it starts again."""
     with locked(folder):
         for path in folder.iterdir():
             if path.name not in (".lock", "log.txt"):
@@ -198,10 +201,10 @@ def load_run(folder: str | Path) -> StoredRun:
     if not folder.is_dir():
         raise FedcastError(f"{folder}: no such run folder")
     if not is_done(folder):
-        begun = (folder / "scenario.toml").exists()
-        way_out = "the command that began it goes on with it" if begun else "expected a folder made by `fedcast run`"
-        raise FedcastError(f"{folder}: holds no finished run; {way_out}")
-    _refuse_changes(folder)
+        started = (folder / "scenario.toml").exists()
+        advice = "repeat the command that started it to resume it" if started else "expected one made by `fedcast run`"
+        raise FedcastError(f"{folder}: no finished run in this folder; {advice}")
+    _check_unchanged(folder)
     plan = folder / "plan.json"
     return StoredRun(
         folder,
@@ -214,7 +217,7 @@ def load_run(folder: str | Path) -> StoredRun:
 
 
 def load_runs(paths: str | Path | Sequence[str | Path]) -> list[StoredRun]:
-    """Read run folders, and all finished runs of stores; one path or several."""
+    """Read run folders, and all finished runs of stores; takes one path or several."""
     runs = []
     for path in map(Path, [paths] if isinstance(paths, str | Path) else paths):
         if (path / "scenario.toml").exists():
@@ -223,26 +226,30 @@ def load_runs(paths: str | Path | Sequence[str | Path]) -> list[StoredRun]:
         store = path / "runs" if (path / "runs").is_dir() else path
         inside = [folder for folder in sorted(store.glob("*/")) if is_done(folder)]
         if not inside:
-            raise FedcastError(f"{path}: no finished run in it; `fedcast run` or `fedcast compare` make some")
+            raise FedcastError(
+                f"{path}: no finished run in this folder; create some with `fedcast run` or `fedcast compare`"
+            )
         runs += [load_run(folder) for folder in inside]
     return runs
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold a run folder alone; waits for another process that does. Killed processes hold nothing."""
+    """Lock a run folder, waiting for another process that holds the lock; a killed process releases it."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
-def _refuse_changes(folder: Path) -> None:
-    """Refuse a finished run that is not as it was when it finished."""
+def _check_unchanged(folder: Path) -> None:
+    """Raise an error if a file of a finished run has changed since it finished."""
     done = _read_json(folder / "done.json")
     known = isinstance(done, dict) and done.get("format") == RUN_FORMAT and isinstance(done.get("files"), dict)
     if not known:
-        raise FedcastError(f"{folder}: a run of another format; delete the folder and repeat the command that made it")
+        raise FedcastError(
+            f"{folder}: the run has another format version; delete the folder and repeat the command that made it"
+        )
     for name, digest in done["files"].items():
         path = folder / name
         if not path.is_file() or _digest_of(path).hex() != digest:
@@ -251,7 +258,7 @@ def _refuse_changes(folder: Path) -> None:
 
 
 @contextmanager
-def _failures_in_log(folder: Path) -> Iterator[None]:
+def _logged_failures(folder: Path) -> Iterator[None]:
     try:
         yield
     except FedcastError as error:
@@ -259,7 +266,7 @@ def _failures_in_log(folder: Path) -> Iterator[None]:
         raise
 
 
-def _begin(folder: Path, scenario: Scenario) -> None:
+def _start(folder: Path, scenario: Scenario) -> None:
     text = to_toml(scenario)
     path = folder / "scenario.toml"
     if path.exists():
@@ -267,18 +274,18 @@ def _begin(folder: Path, scenario: Scenario) -> None:
         kept = {f"{section}.{key}": getattr(getattr(stored, section), key) for section, key in NOT_DECIDING}
         if stored != changed(scenario, kept):
             raise FedcastError(
-                f"{path}: was changed after the run began; a run folder belongs to one scenario: "
+                f"{path}: was changed after the run started, but a run folder belongs to one scenario: "
                 f"delete the folder, and call fedcast with the changed scenario instead"
             )
     else:
         with written_aside(path) as aside:
             aside.write_text(text, encoding="utf-8")
     _write_json(folder / "versions.json", versions())
-    _log(folder, f"begun by process {os.getpid()}, threads: {torch.get_num_threads()}")
+    _log(folder, f"started by process {os.getpid()}, threads: {torch.get_num_threads()}")
 
 
 def _stored_scenario(folder: Path) -> Scenario:
-    """As it was given: paths in it start at the working folder, not in the run's."""
+    """Read the scenario; its paths are relative to the working directory, not to the run folder."""
     return load_scenario(folder / "scenario.toml", folder=Path())
 
 

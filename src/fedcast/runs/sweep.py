@@ -1,12 +1,12 @@
-"""Many runs: over the cores of this machine, or over a Ray cluster. What is done is kept, and never done again."""
+"""Many runs, on the cores of this machine or on a Ray cluster; finished runs are not repeated."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TypeVar
 
 from fedcast.allocation.methods import find_method
 from fedcast.clustering.rules import find_rule
@@ -15,15 +15,10 @@ from fedcast.data.validate import data_faults
 from fedcast.errors import FedcastError, ScenarioError
 from fedcast.rounds import load_fit
 from fedcast.runs.comparison import NOTHING_ALLOCATED
-from fedcast.runs.store import check_store, do_run, is_done, run_folder
+from fedcast.runs.jobs import SweepProgress, run_job
+from fedcast.runs.store import check_store, is_done, run_folder
 from fedcast.scenario import Scenario, changed
 
-if TYPE_CHECKING:
-    from fedcast.training import Record
-
-# Called with the place of a run, its round and its accuracy.
-Progress = Callable[[int, int, float], None]
-Job = tuple[int, Scenario]
 _T = TypeVar("_T")
 
 
@@ -34,9 +29,10 @@ def grid(
     algorithms: Sequence[str] = (),
     seeds: Iterable[int] = (),
 ) -> list[Scenario]:
-    """Every combination; what is empty is as in the scenario.
+    """Return the scenario for every combination; an empty list means the scenario's own value.
 
-    Where nothing is shared (rule none) or nothing allocated (central), methods would repeat one run: the first counts.
+    Rules ``none`` and ``central`` allocate nothing, so that all methods would give the same run: only the first method
+    is used with them.
 
     Example:
         >>> made = grid(Scenario(), ["none", "daca"], ["jfvo", "saa"], seeds=[0, 1])
@@ -45,8 +41,8 @@ def grid(
         >>> len(made)
         6
     """
-    rules, methods = _several("rules", rules, "['daca']"), _several("methods", methods, "['jfvo']")
-    algorithms, seeds = _several("algorithms", algorithms, "['fedavg']"), _several("seeds", seeds, "range(3)")
+    rules, methods = _as_list("rules", rules, "['daca']"), _as_list("methods", methods, "['jfvo']")
+    algorithms, seeds = _as_list("algorithms", algorithms, "['fedavg']"), _as_list("seeds", seeds, "range(3)")
     for rule in rules:
         find_rule(rule)
     for method in methods:
@@ -57,7 +53,7 @@ def grid(
 def combinations(
     scenario: Scenario, rules: Sequence[str], methods: Sequence[str], algorithms: Sequence[str], seeds: Sequence[int]
 ) -> list[Scenario]:
-    """The same for names that need not be known here, such as the rules of finished runs."""
+    """Do the same as `grid` without looking the names up: finished runs may use a plug-in that is not installed."""
     methods = methods or [scenario.allocation.method]
     algorithms = algorithms or [scenario.training.algorithm]
     seeds = seeds or [scenario.seed]
@@ -69,8 +65,8 @@ def combinations(
     return list({run_folder(Path(), one): one for one in made}.values())
 
 
-def _several(name: str, values: Iterable[_T], example: str) -> list[_T]:
-    """A list of the values; a single value, which Python might take apart, is refused."""
+def _as_list(name: str, values: Iterable[_T], example: str) -> list[_T]:
+    """Return the values as a list; a single string or scenario, which is iterable too, is an error."""
     if isinstance(values, str | Scenario) or not isinstance(values, Iterable):
         shown = "one scenario" if isinstance(values, Scenario) else repr(values)
         raise FedcastError(f"{name}: expected a list such as {example}, got {shown}")
@@ -84,52 +80,52 @@ def sweep(
     data_dir: Path | None = None,
     workers: int = 1,
     ray_address: str | None = None,
-    progress: Progress | None = None,
+    progress: SweepProgress | None = None,
 ) -> list[Path]:
-    """Do all runs that are not done yet, and return all folders, in order.
+    """Run all scenarios that have no finished run yet, and return all run folders, in order.
 
-    Every run computes on one thread, so that its bytes do not depend on how many run beside it. If one fails, those
-    under way are finished and kept, no other is begun, and its error is raised.
+    Every run computes on one thread, so that its results do not depend on how many run at the same time. If a run
+    fails, the runs in progress are finished and kept, no other is started, and its error is raised.
 
     Args:
         scenarios: of the runs.
         store: folder of run folders.
         data_dir: where dataset files are looked for first.
-        workers: processes; 1: in this one.
-        ray_address: of a Ray cluster that does the runs instead; ``auto``: the one that this machine belongs to.
-        progress: called with place, round and accuracy after every round of every run; by Ray, after every run.
+        workers: number of processes; 1: all runs in this process.
+        ray_address: address of a Ray cluster to use instead; ``auto``: the one that this machine belongs to.
+        progress: called with position, round and accuracy after every round of every run; with Ray, after every run.
     """
-    store, scenarios = Path(store), _several("scenarios", scenarios, "[scenario]")
+    store, scenarios = Path(store), _as_list("scenarios", scenarios, "[scenario]")
     if workers < 1:
-        raise FedcastError(f"workers: {workers} is refused; expected 1 or more")
+        raise FedcastError(f"invalid value {workers} for workers: expected 1 or more")
     check_store(store)
-    todo = [(place, one) for place, one in enumerate(scenarios) if not is_done(run_folder(store, one))]
-    _refuse_faults([scenario for _, scenario in todo], data_dir, data_here=ray_address is None)
-    say = progress or (lambda *_: None)
+    todo = [(position, one) for position, one in enumerate(scenarios) if not is_done(run_folder(store, one))]
+    _check_scenarios([scenario for _, scenario in todo], data_dir, data_here=ray_address is None)
+    report = progress or (lambda *_: None)
     if ray_address is not None:
         from fedcast.runs.ray_cluster import sweep_on_ray
 
-        sweep_on_ray(todo, store, ray_address, data_dir, say)
+        sweep_on_ray(todo, store, ray_address, data_dir, report)
     elif workers == 1 or len(todo) <= 1:
         with _one_thread():
-            for place, scenario in todo:
-                named_run(scenario, store, data_dir=data_dir, progress=told(place, say))
+            for job in todo:
+                run_job(job, store, data_dir=data_dir, progress=report)
     else:
         from fedcast.runs.processes import sweep_in_processes
 
-        sweep_in_processes(todo, store, data_dir, min(workers, len(todo)), say)
+        sweep_in_processes(todo, store, data_dir, min(workers, len(todo)), report)
     return [run_folder(store, scenario) for scenario in scenarios]
 
 
-def _refuse_faults(scenarios: Sequence[Scenario], data_dir: Path | None, *, data_here: bool) -> None:
-    """Find what every run would stumble over, before any of them has a folder: unknown names, missing or wrong files.
+def _check_scenarios(scenarios: Sequence[Scenario], data_dir: Path | None, *, data_here: bool) -> None:
+    """Raise an error for unknown names and missing or invalid files, before any run has a folder.
 
-    Runs of a sweep mostly share their data, so that those of the first are tried.
+    Runs of a sweep mostly use the same data, so that only the data of the first are loaded.
 
     Args:
         scenarios: of the runs.
         data_dir: where dataset files are looked for first.
-        data_here: false if they need only be where the runs are done.
+        data_here: false if the data are needed only where the runs are carried out.
     """
     for scenario in scenarios:
         find_rule(scenario.clustering.rule)
@@ -139,19 +135,6 @@ def _refuse_faults(scenarios: Sequence[Scenario], data_dir: Path | None, *, data
             raise ScenarioError("\n".join(faults))
     if scenarios and data_here:
         make_population(scenarios[0].data, scenarios[0].seed, data_dir)
-
-
-def named_run(scenario: Scenario, store: Path, **how: Any) -> Path | None:
-    """`do_run`, whose errors say which of many runs they are about."""
-    try:
-        return do_run(scenario, store, **how)
-    except FedcastError as error:
-        raise FedcastError(f"{run_folder(store, scenario).name}: {error}") from None
-
-
-def told(place: int, say: Progress) -> Callable[[Record], None]:
-    """What a run calls after every round."""
-    return lambda record: say(place, record.round, record.accuracy)
 
 
 @contextmanager

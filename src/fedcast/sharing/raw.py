@@ -1,94 +1,50 @@
-"""Sharing: a clustering and its volumes become extra samples for members; the ledger says which went to whom."""
+"""Share raw samples: heads send whole samples to their members, or the server sends one set to all users."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
-
 import numpy as np
-from numpy.typing import NDArray
 
 from fedcast.clustering import Clustering
 from fedcast.clustering.composition import water_fill
-from fedcast.data.assignment import Assignment, assignment_from_owners
-from fedcast.data.population import Population
+from fedcast.data import Population
+from fedcast.data.assignment import assignment_from_owners
 from fedcast.errors import FedcastError
-from fedcast.io import save_table
 from fedcast.random import generator
+from fedcast.registry import NoOptions
+from fedcast.sharing.kinds import Sharing
+from fedcast.sharing.ledger import SERVER, Ledger, Shared
 from fedcast.typing import Ints
 
-SERVER = -1
 
+def share_samples(
+    population: Population, clustering: Clustering, seed: int = 0, options: NoOptions | None = None
+) -> Shared:
+    """Send whole samples from every head to each of its members, or from the server to all users.
 
-@dataclass(frozen=True, eq=False)
-class Ledger:
-    """The privacy ledger: one entry for every sample that reached somebody else.
+    A head sends the same samples to all its members, as a multicast does: drawn at random, or as evenly over classes as
+    possible if the clustering's composition is balanced. Volumes are rounded down to whole samples.
 
-    Attributes:
-        samples: int64[T], which sample of the dataset.
-        senders: int64[T], who sent it; -1: the server.
-        receivers: int64[T], who received it.
+    Args:
+        population: who holds which samples.
+        clustering: who sends how many samples to whom.
+        seed: of the draws.
+        options: none are used.
     """
-
-    samples: Ints
-    senders: Ints
-    receivers: Ints
-
-    def __len__(self) -> int:
-        return len(self.samples)
-
-    @property
-    def distinct_samples(self) -> int:
-        """Different samples that left their owner."""
-        return len(np.unique(self.samples))
-
-    def revealed_shares(self, sizes: Ints) -> NDArray[np.float64]:
-        """Share of each user's samples that others have seen, float64[K]; what the server sent is nobody's.
-
-        Args:
-            sizes: int64[K], samples of each user before sharing.
-        """
-        pairs = np.unique(np.stack([self.senders, self.samples]), axis=1)
-        counts = np.bincount(pairs[0][pairs[0] >= 0], minlength=len(sizes))
-        return np.divide(counts, sizes, out=np.zeros(len(sizes)), where=sizes > 0)
-
-    def save(self, path: str | Path) -> Path:
-        """Write sample, sender and receiver as .csv or .parquet."""
-        return save_table({"sample": self.samples, "sender": self.senders, "receiver": self.receivers}, path)
-
-
-@dataclass(frozen=True, eq=False)
-class Shared:
-    """Data after sharing.
-
-    Attributes:
-        assignment: samples of each user, its own first, then what it received.
-        ledger: who sent what to whom.
-    """
-
-    assignment: Assignment
-    ledger: Ledger
-
-
-def share_samples(population: Population, clustering: Clustering, seed: int = 0) -> Shared:
-    """Let every head send whole samples to each of its members, or the server its one set to everybody.
-
-    A head sends the same samples to all its members, as a multicast does: at random, or as equal over classes as it can
-    when the clustering's composition is balanced. Volumes are rounded down to whole samples.
-    """
+    del options
     if population.assignment is None or population.dataset is None:
         raise FedcastError("synthetic populations have counts but no samples: nothing can be shared or trained")
     if clustering.problem.num_users != population.num_users:
         raise FedcastError(
             f"the clustering is of {clustering.problem.num_users} users, the population of {population.num_users}"
         )
-    ledger = (
-        _broadcast(population, clustering, seed) if clustering.broadcast else _multicast(population, clustering, seed)
-    )
-    own = population.assignment
+    send = _multicast if clustering.broadcast is None else _broadcast
+    ledger, own = send(population, clustering, seed), population.assignment
     owners = np.concatenate([own.owners, ledger.receivers])
     samples = np.concatenate([own.samples, ledger.samples])
     return Shared(assignment_from_owners(owners, samples, own.num_users), ledger)
+
+
+SHARING = Sharing(share_samples, "heads send raw samples to their members", NoOptions)
 
 
 def _multicast(population: Population, clustering: Clustering, seed: int) -> Ledger:
@@ -111,10 +67,8 @@ def _broadcast(population: Population, clustering: Clustering, seed: int) -> Led
     assert population.assignment is not None
     pool = np.sort(population.assignment.samples)
     sent = _choose(population, pool, int(clustering.broadcast.volume), True, generator(seed, "share"))
-    everyone = np.arange(population.num_users)
-    return Ledger(
-        np.tile(sent, len(everyone)), np.full(len(everyone) * len(sent), SERVER), np.repeat(everyone, len(sent))
-    )
+    users = np.arange(population.num_users)
+    return Ledger(np.tile(sent, len(users)), np.full(len(users) * len(sent), SERVER), np.repeat(users, len(sent)))
 
 
 def _joined(parts: list[Ints]) -> Ints:
@@ -122,7 +76,7 @@ def _joined(parts: list[Ints]) -> Ints:
 
 
 def _choose(population: Population, pool: Ints, volume: int, balanced: bool, rng: np.random.Generator) -> Ints:
-    """`volume` samples of the pool, at random or as equal over classes as the pool allows."""
+    """Draw `volume` samples of the pool at random, or as evenly over classes as the pool allows."""
     shuffled = rng.permutation(pool)
     if not balanced:
         return shuffled[:volume]
@@ -136,7 +90,9 @@ def _choose(population: Population, pool: Ints, volume: int, balanced: bool, rng
 
 
 def whole_water_fill(counts: Ints, volume: int) -> Ints:
-    """Whole numbers as near to equal as the counts allow, with that sum; classes that hold most get the rest.
+    """Return whole numbers with sum `volume`, at most `counts` and as equal as possible.
+
+    What rounding leaves is taken from the classes with the most samples left.
 
     Example:
         >>> whole_water_fill(np.array([10, 1, 5]), 8).tolist()

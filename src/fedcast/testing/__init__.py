@@ -1,0 +1,1 @@
+"""Conformance kits: checks that a plug-in of each kind must pass, for use with pytest."""

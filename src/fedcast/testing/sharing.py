@@ -1,0 +1,123 @@
+"""Checks that every kind of sharing must pass.
+
+Each check takes a kind of sharing and its options, and raises `AssertionError` that says what is wrong:
+
+    @pytest.mark.parametrize("check", CHECKS)
+    def test_my_sharing(check):
+        check(SHARING, SHARING.options())
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedcast.clustering import Clustering, cluster, make_problem
+from fedcast.data import Population, dataset_from_arrays, populate
+from fedcast.data.skew import skew_of
+from fedcast.network import graph_from_edges
+from fedcast.scenario import Clustering as ClusteringSettings
+from fedcast.scenario import Data
+from fedcast.sharing import SERVER, Sharing
+from fedcast.typing import Floats
+
+_USERS, _SAMPLES, _CLASSES = 12, 600, 4
+_RULES = ("none", "daca", "gain", "central")
+
+
+class Case(NamedTuple):
+    """What is shared in a check.
+
+    Attributes:
+        population: who holds which samples.
+        clustering: who sends to whom.
+        consent: float64[K], largest share of its samples that each user may send.
+    """
+
+    population: Population
+    clustering: Clustering
+    consent: Floats
+
+
+def keeps_own_samples_first(sharing: Sharing, options: Any) -> None:
+    """Check that users keep their own samples, in order, before those that they receive."""
+    for case in cases():
+        shared, own = sharing.share(case.population, case.clustering, 0, options), case.population.assignment
+        assert own is not None
+        for user in range(_USERS):
+            before, after = own.of(user), shared.assignment.of(user)
+            assert np.array_equal(after[: len(before)], before), f"user {user}: its own samples do not come first"
+
+
+def ledger_lists_what_was_received(sharing: Sharing, options: Any) -> None:
+    """Check that the ledger lists exactly the samples that users received, and who held them before."""
+    for case in cases():
+        shared, own = sharing.share(case.population, case.clustering, 0, options), case.population.assignment
+        assert own is not None
+        ledger = shared.ledger
+        for user in range(_USERS):
+            received = shared.assignment.of(user)[len(own.of(user)) :]
+            listed = ledger.samples[ledger.receivers == user]
+            assert np.array_equal(np.sort(received), np.sort(listed)), f"user {user}: the ledger lists other samples"
+        for sender, sample in set(zip(ledger.senders.tolist(), ledger.samples.tolist(), strict=True)):
+            held = own.samples if sender == SERVER else own.of(sender)
+            assert sample in held, f"user {sender}: sent sample {sample}, which it does not hold"
+
+
+def sends_along_the_clustering(sharing: Sharing, options: Any) -> None:
+    """Check that members receive from their own head and others from the server or nobody."""
+    for case in cases():
+        ledger, clustering = sharing.share(case.population, case.clustering, 0, options).ledger, case.clustering
+        expected = np.full(len(ledger), SERVER) if clustering.broadcast else clustering.head_of[ledger.receivers]
+        assert np.array_equal(ledger.senders, expected), "a user received samples from another user than its head"
+        assert clustering.broadcast or (ledger.senders >= 0).all(), "a user without a head received samples"
+
+
+def keeps_volumes_and_consent(sharing: Sharing, options: Any) -> None:
+    """Check that nobody receives more samples than planned, and nobody sends more than it consents to."""
+    for case in cases():
+        ledger = sharing.share(case.population, case.clustering, 0, options).ledger
+        received = np.bincount(ledger.receivers, minlength=_USERS)
+        assert (received <= case.clustering.received).all(), "a user received more samples than planned"
+        revealed = ledger.revealed_shares(case.population.sizes)
+        assert (revealed <= case.consent + 1e-9).all(), "a user sent a larger share of its samples than it consents to"
+
+
+def is_deterministic(sharing: Sharing, options: Any) -> None:
+    """Check that the same seed gives the same samples, and that the arguments are left unchanged."""
+    for case in cases():
+        own = case.population.assignment
+        assert own is not None
+        before = own.owners.copy(), own.samples.copy(), case.clustering.head_of.copy()
+        first, second = (sharing.share(case.population, case.clustering, 3, options) for _ in range(2))
+        for one, other in zip(vars(first.ledger).values(), vars(second.ledger).values(), strict=True):
+            assert np.array_equal(one, other), "two calls with the same seed differ"
+        assert np.array_equal(first.assignment.samples, second.assignment.samples), "two calls with one seed differ"
+        after = own.owners, own.samples, case.clustering.head_of
+        assert all(map(np.array_equal, before, after)), "an argument was changed"
+
+
+CHECKS = (
+    keeps_own_samples_first,
+    ledger_lists_what_was_received,
+    sends_along_the_clustering,
+    keeps_volumes_and_consent,
+    is_deterministic,
+)
+
+
+def cases() -> Iterator[Case]:
+    """Yield populations with clusterings of several rules; every third user consents to send nothing."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, _CLASSES, _SAMPLES)
+    dataset = dataset_from_arrays(rng.random((_SAMPLES, 3)), labels, rng.random((1, 3)), labels[:1])
+    population = populate(dataset, Data(partition="label_skew", num_users=_USERS, single_class_share=0.6), 0)
+    first, second = np.triu_indices(_USERS, 1)
+    graph = graph_from_edges(first, second, 1e6, 0.9, num_users=_USERS)
+    consent = np.where(np.arange(_USERS) % 3 == 0, 0.0, 0.15)
+    for rule in _RULES:
+        settings = ClusteringSettings(rule=rule, sharing_ratio=0.2)
+        problem = make_problem(skew_of(population.counts), graph, settings, max_ratios=consent, whole=True)
+        yield Case(population, cluster(problem), consent)
