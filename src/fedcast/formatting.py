@@ -1,12 +1,20 @@
-"""Words for people that many rooms say."""
+"""Formatting helpers for user-facing text: names, counts, numbers with units, intervals, p-values."""
 
 from __future__ import annotations
 
+import math
+
 from fedcast.typing import Names
+
+# A no-break space.
+SPACE = "\u00a0"
+_DIGITS = 3
+_SMALLEST_P = 0.001
+_PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"))
 
 
 def called(user: int, names: Names | None) -> str:
-    """What a person calls a user: by its name, if users have names.
+    """Return how a user is called in messages: by its name, if users have names.
 
     Example:
         >>> import numpy as np
@@ -17,10 +25,94 @@ def called(user: int, names: Names | None) -> str:
 
 
 def counted(count: int, one: str, many: str | None = None) -> str:
-    """A number of things.
+    """Format a number of things.
 
     Example:
         >>> counted(1, "user"), counted(2000, "user"), counted(2, "class", "classes")
         ('1 user', '2,000 users', '2 classes')
     """
     return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def number(value: float, decimals: int | None = None) -> str:
+    """Format a number, by default with as many decimals as give three significant digits.
+
+    Example:
+        >>> number(1234.5), number(16.9651), number(0.0357), number(48), number(0.0)
+        ('1,234', '17.0', '0.0357', '48', '0')
+    """
+    if decimals is None:
+        decimals = 0 if float(value).is_integer() else _decimals(value)
+    return f"{value:,.{decimals}f}".replace("-", "−")
+
+
+def percent(share: float) -> str:
+    """Format a share in per cent.
+
+    Example:
+        >>> percent(0.85) == f"85{SPACE}%", percent(0.11714) == f"11.7{SPACE}%"
+        (True, True)
+    """
+    shown = round(100 * float(share), 1)
+    return f"{number(shown, 0 if shown.is_integer() else 1)}{SPACE}%"
+
+
+def quantity(value: float, unit: str) -> str:
+    """Format a number with its unit and a fitting SI prefix; times from 3 hours on are given in hours.
+
+    Example:
+        >>> quantity(0.0352, "J").replace(SPACE, " "), quantity(36806016.0, "B").replace(SPACE, " ")
+        ('35.2 mJ', '36.8 MB')
+    """
+    scale, named = unit_for(value, unit)
+    return f"{number(value / scale)}{SPACE}{named}"
+
+
+def unit_for(largest: float, unit: str) -> tuple[float, str]:
+    """Return the divisor, and the unit with its SI prefix, for values up to `largest`.
+
+    Example:
+        >>> unit_for(0.05, "J"), unit_for(17.0, "s"), unit_for(36_000.0, "s")
+        ((0.001, 'mJ'), (1.0, 's'), (3600.0, 'h'))
+    """
+    size = abs(largest)
+    if unit == "s" and size >= 1:
+        return (3600.0, "h") if size >= 3 * 3600 else (1.0, "s")
+    if size == 0:
+        return 1.0, unit
+    scale, prefix = next(((scale, prefix) for scale, prefix in _PREFIXES if size >= scale), _PREFIXES[-1])
+    return scale, prefix + unit
+
+
+def mean_and_interval(mean: float, half_width: float | None, unit: str = "") -> tuple[str, str | None]:
+    """Format a mean with its unit, and the half width of its interval with as many decimals; % is a unit for shares.
+
+    Example:
+        >>> [text.replace(SPACE, " ") for text in mean_and_interval(16.97, 0.31, "s")]
+        ['17.0 s', '± 0.3']
+        >>> mean_and_interval(48.0, None)
+        ('48', None)
+    """
+    scale, named = (0.01, "%") if unit == "%" else unit_for(mean, unit) if unit else (1.0, "")
+    mean, half = mean / scale, half_width
+    decimals = 1 if unit == "%" else 0 if mean.is_integer() and not half else _decimals(mean)
+    text = number(mean, decimals) + (f"{SPACE}{named}" if named else "")
+    return text, None if half is None else f"±{SPACE}{number(half / scale, decimals)}"
+
+
+def p_value(value: float) -> str:
+    """Format the p-value of a test.
+
+    Example:
+        >>> p_value(0.02536).replace(SPACE, " "), p_value(1e-5).replace(SPACE, " ")
+        ('p = 0.025', 'p < 0.001')
+    """
+    sign, shown = ("<", _SMALLEST_P) if value < _SMALLEST_P else ("=", value)
+    return f"p{SPACE}{sign}{SPACE}{shown:.3f}"
+
+
+def _decimals(value: float) -> int:
+    """Return how many decimals give three significant digits; at most four."""
+    if value == 0:
+        return 0
+    return min(4, max(0, _DIGITS - 1 - math.floor(math.log10(abs(value)))))

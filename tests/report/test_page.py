@@ -13,10 +13,10 @@ import pytest
 
 from fedcast import changed, load_scenario
 from fedcast.errors import FedcastError
+from fedcast.formatting import SPACE
 from fedcast.plan import LeakagePoint
 from fedcast.report import write_report
 from fedcast.report.content import gather
-from fedcast.report.numbers import SPACE
 from fedcast.report.page import page
 from fedcast.report.sections.headline import evidence, headline
 from fedcast.report.sections.reproduce import commands

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedcast.formatting import SPACE, mean_and_interval, number, p_value, percent, quantity
 from fedcast.report.markup import Markup, empty_tag, tag
-from fedcast.report.numbers import SPACE, mean_and_interval, number, p_value, percent, quantity
-from fedcast.report.svg import (
+from fedcast.report.old_svg import (
     Scale,
     band_path,
     ends_around,
@@ -92,7 +92,7 @@ def test_numbers_are_within_half_of_their_last_digit(value):
     ],
 )
 def test_intervals_have_the_decimals_of_their_mean(found, unit, texts):
-    shown = mean_and_interval(found, unit)
+    shown = mean_and_interval(found.mean, found.half_width, unit)
     assert tuple(text and text.replace(SPACE, " ") for text in shown) == texts
 
 

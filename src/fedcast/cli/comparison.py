@@ -179,9 +179,9 @@ def _until(row: Row, name: str, unit: str = "") -> str:
 
 def _interval(interval: Interval, unit: str = "") -> str:
     """As the report writes it."""
-    from fedcast.report.numbers import mean_and_interval
+    from fedcast.formatting import mean_and_interval
 
-    return " ".join(part for part in mean_and_interval(interval, unit) if part)
+    return " ".join(part for part in mean_and_interval(interval.mean, interval.half_width, unit) if part)
 
 
 def _p_value(row: Row, name: str) -> str:

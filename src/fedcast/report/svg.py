@@ -1,212 +1,135 @@
-"""What plots are made of: scales, ticks, axes and lines. Lengths are in units of the view box, colours are the page's.
-
-A plot of the usual width is as readable in half a desktop page as over the whole of a phone.
-"""
+"""SVG of a figure that was laid out: as part of the report page, or as a file of its own. Texts stay texts."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from fedcast.report.figures.palette import colour_place, pattern
+from fedcast.report.colours import INK, MUTED, Colour, Dash, css_of, hex_of, series_class
+from fedcast.report.layout import Drawing, Shapes, Words
 from fedcast.report.markup import Markup, coordinate, empty_tag, join, tag
-from fedcast.report.numbers import number
 from fedcast.typing import Floats
 
-Formatter = Callable[[float], str]
-
-WIDTH, HEIGHT = 440.0, 268.0
-LEFT, RIGHT, TOP, BOTTOM = 50.0, 22.0, 30.0, 42.0
-# Below a frame without ticks.
-LOW_BOTTOM = 24.0
-_TICK_GAP = 7.0
-_NICE_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
+_DASHES: dict[Dash, str | None] = {"solid": None, "dashed": "5 3", "dotted": "0.1 4", "dashdot": "6 3 1 3"}
+_FONTS = "Helvetica, Arial, 'DejaVu Sans', sans-serif"
+_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-@dataclass(frozen=True)
-class Scale:
-    """A straight line from values to places.
+def svg_for_page(drawing: Drawing, name: str, **attributes: object) -> Markup:
+    """Return an SVG element for the report page, whose style sheet and script it needs.
 
-    Attributes:
-        low: value at `start`.
-        high: value at `end`.
-        start: place in the view box.
-        end: place in the view box.
+    Args:
+        drawing: what to show.
+        name: by which scripts and tests find it.
+        attributes: further attributes, see `fedcast.report.markup.tag`.
     """
-
-    low: float
-    high: float
-    start: float
-    end: float
-
-    def __call__(self, value: ArrayLike) -> Floats:
-        """Places of values.
-
-        Example:
-            >>> Scale(0, 10, 100, 0)([0, 2.5]).tolist()
-            [100.0, 75.0]
-        """
-        share = (np.asarray(value, dtype=np.float64) - self.low) / ((self.high - self.low) or 1.0)
-        places: Floats = self.start + share * (self.end - self.start)
-        return places
+    # It takes the keyboard's focus: arrow keys then go from mark to mark.
+    fixed = {"class_": "plot", "role": "img", "aria_label": drawing.description, "tabindex": 0, "data_plot": name}
+    items = [_words(item) if isinstance(item, Words) else _shapes(item, css_of) for item in drawing.items]
+    return tag("svg", *items, viewBox=_box(drawing), **fixed, **attributes)
 
 
-@dataclass(frozen=True)
-class Frame:
-    """Where marks are drawn: both scales, and the size of the whole."""
-
-    x: Scale
-    y: Scale
-    width: float = WIDTH
-    height: float = HEIGHT
-
-
-def frame(x: tuple[float, float], y: tuple[float, float], top: float = TOP, bottom: float = BOTTOM) -> Frame:
-    """A frame for values in these ranges, with room for axes."""
-    return Frame(Scale(*x, LEFT, WIDTH - RIGHT), Scale(*y, HEIGHT - bottom, top))
+def svg_file(drawing: Drawing) -> str:
+    """Return the text of an SVG file on white paper that needs nothing else."""
+    paper = empty_tag("rect", width="100%", height="100%", fill="#ffffff")
+    items = [_sized_words(item) if isinstance(item, Words) else _plain_shapes(item) for item in drawing.items]
+    picture = tag(
+        "svg", tag("title", drawing.description), paper, *items, xmlns="http://www.w3.org/2000/svg",
+        viewBox=_box(drawing), width=f"{coordinate(drawing.width)}pt", height=f"{coordinate(drawing.height)}pt",
+        font_family=Markup(_FONTS),
+    )  # fmt: skip
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + _NOT_IN_XML.sub("�", picture) + "\n"
 
 
-def nice_step(low: float, high: float, about: int = 5, whole: bool = False) -> float:
-    """A round step that cuts the range into some `about` parts.
+def line_path(points: Floats, closed: bool = False) -> str:
+    """Return the SVG path through points.
 
     Example:
-        >>> nice_step(0, 20.6), nice_step(0, 0.05), nice_step(0, 3, whole=True)
-        (5.0, 0.01, 1.0)
+        >>> line_path(np.array([(0.0, 5.0), (10.0, 2.5)])), line_path(np.array([(0.0, 0.0), (1.0, 1.0)]), closed=True)
+        ('M0 5L10 2.5', 'M0 0L1 1Z')
     """
-    rough = max((high - low) / about, 1e-12)
-    decade = 10.0 ** math.floor(math.log10(rough))
-    step = next(nice * decade for nice in _NICE_STEPS if nice * decade >= rough * 0.999)
-    return max(step, 1.0) if whole else step
+    places = [f"{coordinate(x)} {coordinate(y)}" for x, y in points.tolist()]
+    return "M" + "L".join(places) + ("Z" if closed else "")
 
 
-def ticks(low: float, high: float, about: int = 5, whole: bool = False) -> list[float]:
-    """Round values within a range.
-
-    Example:
-        >>> ticks(0, 80), ticks(0.3, 1.1, 4)
-        ([0.0, 20.0, 40.0, 60.0, 80.0], [0.4, 0.6, 0.8, 1.0])
-    """
-    step = nice_step(low, high, about, whole)
-    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    return [round(place * step, 12) for place in range(first, last + 1)]
+def _box(drawing: Drawing) -> str:
+    return f"0 0 {coordinate(drawing.width)} {coordinate(drawing.height)}"
 
 
-def upper_end(values: Iterable[float], about: int = 5) -> float:
-    """A round value no less than any of these, to end a scale that begins at 0.
-
-    Example:
-        >>> upper_end([3.0, 20.6]), upper_end([])
-        (25.0, 1.0)
-    """
-    highest = max(values, default=0.0)
-    if highest <= 0:
-        return 1.0
-    step = nice_step(0, highest, about)
-    return round(math.ceil(highest / step - 1e-9) * step, 12)
+def _words(words: Words, **look: object) -> Markup:
+    """Write a text; on the page its class decides size and, unless it has one of its own, colour."""
+    if not look:
+        look = {"class_": words.role, "fill": None if words.colour in (INK, MUTED) else css_of(words.colour)}
+    if words.rotate:
+        look["transform"] = f"rotate({coordinate(-words.rotate)} {coordinate(words.x)} {coordinate(words.y)})"
+    anchor = None if words.anchor == "start" else words.anchor
+    return tag("text", words.text, x=words.x, y=words.y, text_anchor=anchor, **look)
 
 
-def plain_ticks(values: Sequence[float]) -> Formatter:
-    """Numbers, all with the decimals that the one with most of them needs.
-
-    Example:
-        >>> show = plain_ticks([0.0, 0.25, 0.5])
-        >>> show(0.5), plain_ticks([0.0, 5000.0])(5000.0)
-        ('0.50', '5,000')
-    """
-    decimals = max((len(f"{value:.6g}".partition(".")[2]) for value in values), default=0)
-    return lambda value: number(value, decimals)
+def _sized_words(words: Words) -> Markup:
+    return _words(words, font_size=words.size, fill=hex_of(words.colour))
 
 
-def ends_around(values: Sequence[float], about: int = 5) -> tuple[float, float]:
-    """Round values around all of these, for a scale that need not begin at 0.
-
-    Example:
-        >>> ends_around([16.9, 21.0]), ends_around([20.0])
-        ((16.0, 21.0), (10.0, 30.0))
-    """
-    low, high = min(values), max(values)
-    if high == low:
-        low, high = (0.5 * low, 1.5 * high) if low else (0.0, 1.0)
-    step = nice_step(low, high, about)
-    return round(math.floor(low / step + 1e-9) * step, 12), round(math.ceil(high / step - 1e-9) * step, 12)
+def _plain_shapes(shapes: Shapes) -> Markup:
+    """Write shapes without what only the page uses; those that only answer the pointer are left out."""
+    if shapes.fill is shapes.stroke is shapes.fills is shapes.strokes is None:
+        return Markup("")
+    return _shapes(shapes, hex_of, page=False)
 
 
-def x_axis(place: Frame, values: Sequence[float], label: str, show: Formatter | None = None) -> Markup:
-    """Ticks and a label below the frame."""
-    show = show or plain_ticks(values)
-    base = place.y.start
-    low = base + (32 if values else 16)
-    texts = [
-        tag("text", show(value), x=float(at), y=base + 16, class_="tick", text_anchor="middle")
-        for value, at in zip(values, place.x(values), strict=True)
+def _shapes(shapes: Shapes, colour_of: Callable[[Colour], str], page: bool = True) -> Markup:
+    stroked = shapes.stroke is not None or shapes.strokes is not None
+    look = {
+        "fill": "none" if shapes.fill is None and shapes.fills is None else _colour(shapes.fill, colour_of),
+        "stroke": _colour(shapes.stroke, colour_of),
+        "stroke_width": round(shapes.stroke_width, 2) if stroked else None,
+        "stroke_dasharray": _DASHES[shapes.dash],
+        "stroke_linecap": "round" if shapes.kind == "path" and stroked else None,
+        "stroke_linejoin": "round" if shapes.kind == "path" and stroked else None,
+        "opacity": shapes.opacity if shapes.opacity != 1 else None,
+    }
+    look = {key: str(value) if isinstance(value, float) else value for key, value in look.items()}
+    items = [
+        _geometry(shapes, place) | _item_colour(shapes, index, colour_of) | (_page_item(shapes, index) if page else {})
+        for index, place in enumerate(shapes.places)
     ]
-    line = empty_tag("line", x1=place.x.start, x2=place.x.end, y1=base, y2=base, class_="axis")
-    name = tag("text", label, x=place.x.end, y=low, class_="label", text_anchor="end")
-    return join([line, *texts, name])
+    css = shapes.css or None if page else None
+    if page and shapes.series is not None:
+        inner = [empty_tag(shapes.kind, **{**look, **item}) for item in items]
+        return tag("g", *inner, class_=series_class(shapes.series), data_series=shapes.series)
+    if len(items) == 1:
+        css = " ".join(filter(None, (css, items[0].pop("class_", None)))) or None  # type: ignore[arg-type]
+        return empty_tag(shapes.kind, **look, **items[0], class_=css)
+    return tag("g", *(empty_tag(shapes.kind, **item) for item in items), class_=css, **look) if items else Markup("")
 
 
-def y_axis(place: Frame, values: Sequence[float], label: str, show: Formatter | None = None) -> Markup:
-    """Grid lines with ticks on the left, and a label above them."""
-    show = show or plain_ticks(values)
-    marks = []
-    for value, at in zip(values, place.y(values), strict=True):
-        marks.append(empty_tag("line", x1=place.x.start, x2=place.x.end, y1=float(at), y2=float(at), class_="grid"))
-        where = {"x": place.x.start - _TICK_GAP, "y": float(at) + 4}
-        marks.append(tag("text", show(value), class_="tick", text_anchor="end", **where))
-    name = [tag("text", label, x=0.0, y=13.0, class_="label")] if label else []
-    return join([*marks, *name])
+def _geometry(shapes: Shapes, place: object) -> dict[str, object]:
+    if shapes.kind == "path":
+        return {"d": line_path(np.asarray(place), shapes.closed)}
+    names = {"circle": ("cx", "cy", "r"), "rect": ("x", "y", "width", "height"), "line": ("x1", "y1", "x2", "y2")}
+    return dict(zip(names[shapes.kind], map(float, place), strict=True))  # type: ignore[call-overload]
 
 
-def level(place: Frame, value: float, label: str = "", at_end: bool = False) -> Markup:
-    """A dashed line across the frame at one value, with its name, if it has one, above its left or its right end."""
-    at = float(place.y(value))
-    line = empty_tag("line", x1=place.x.start, x2=place.x.end, y1=at, y2=at, class_="target")
-    x, anchor = (place.x.end - 4, "end") if at_end else (place.x.start + 4, "start")
-    name = [tag("text", label, x=x, y=at - 5, class_="label", text_anchor=anchor)] if label else []
-    return join([line, *name])
+def _item_colour(shapes: Shapes, index: int, colour_of: Callable[[Colour], str]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for name, colours in (("fill", shapes.fills), ("stroke", shapes.strokes)):
+        if colours is not None:
+            found[name] = colour_of(colours[index])
+    return found
 
 
-def line_path(x: Floats, y: Floats) -> str:
-    """The path of a line through points.
-
-    Example:
-        >>> line_path(np.array([0.0, 10.0]), np.array([5.0, 2.5]))
-        'M0 5L10 2.5'
-    """
-    points = [f"{coordinate(one)} {coordinate(other)}" for one, other in zip(x.tolist(), y.tolist(), strict=True)]
-    return "M" + "L".join(points)
+def _page_item(shapes: Shapes, index: int) -> dict[str, object]:
+    css = shapes.item_css if isinstance(shapes.item_css, str) else shapes.item_css[index]
+    found: dict[str, object] = {"class_": " ".join(filter(None, ("mark" if shapes.tips else "", css))) or None}
+    if shapes.tips:
+        found["data_tip"] = shapes.tips[index]
+    return found | {f"data_{name}": values[index] for name, values in shapes.data.items()}
 
 
-def band_path(x: Floats, low: Floats, high: Floats) -> str:
-    """The path around a band."""
-    return line_path(np.concatenate([x, x[::-1]]), np.concatenate([high, low[::-1]])) + "Z"
+def _colour(colour: Colour | None, colour_of: Callable[[Colour], str]) -> str | None:
+    return None if colour is None else colour_of(colour)
 
 
-def bar(x: float, y: float, width: float, height: float, **attributes: object) -> Markup:
-    """A bar, whatever the signs of its sides."""
-    return empty_tag("rect", x=x, y=y, width=max(width, 0.0), height=max(height, 0.0), **attributes)
-
-
-def plot(place: Frame, *marks: object, name: str, says: str, **attributes: object) -> Markup:
-    """The whole picture. `name` is for scripts and tests, `says` for those who cannot see it.
-
-    It takes the keyboard's focus: arrows then go from mark to mark.
-    """
-    box = f"0 0 {coordinate(place.width)} {coordinate(place.height)}"
-    return tag(
-        "svg", *marks, viewBox=box, class_="plot", role="img", aria_label=says, tabindex=0, data_plot=name, **attributes
-    )
-
-
-def series_class(number: int) -> str:
-    """The classes that give a series its colour and the pattern of its line.
-
-    Example:
-        >>> series_class(1), series_class(8)
-        ('s1 solid', 's1 dashed')
-    """
-    return f"s{colour_place(number)} {pattern(number)}"
+__all__ = ["join", "line_path", "svg_file", "svg_for_page"]

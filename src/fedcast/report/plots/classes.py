@@ -9,7 +9,7 @@ import numpy as np
 from fedcast.formatting import counted
 from fedcast.report.figures.class_change import ClassChange
 from fedcast.report.markup import Markup, empty_tag, join, tag
-from fedcast.report.svg import RIGHT, Frame, Scale, bar, plot, x_axis
+from fedcast.report.old_svg import RIGHT, Frame, Scale, bar, plot, x_axis
 
 WIDE, NARROW = 920.0, 440.0
 _LEFT, _TOP, _GAP, _BOTTOM = 34.0, 26.0, 34.0, 26.0

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fedcast.formatting import counted
+from fedcast.formatting import counted, quantity
 from fedcast.report.figures.cluster_map import ClusterMap
 from fedcast.report.figures.palette import colour_place
 from fedcast.report.markup import Markup, empty_tag, join, tag
-from fedcast.report.numbers import quantity
-from fedcast.report.svg import WIDTH, Frame, Scale, nice_step, plot
+from fedcast.report.old_svg import WIDTH, Frame, Scale, nice_step, plot
 
 _SIZE, _EDGE = WIDTH, 12.0
 _HEAD, _MEMBER, _ALONE = 7.0, 4.2, 3.2

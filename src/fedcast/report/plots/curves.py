@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from fedcast.formatting import percent
 from fedcast.report.figures.learning import Curve
 from fedcast.report.markup import Markup, empty_tag, join, tag
-from fedcast.report.numbers import percent
-from fedcast.report.shown import Axis, Measure
-from fedcast.report.svg import (
+from fedcast.report.old_svg import (
     Frame,
     band_path,
     frame,
@@ -25,6 +24,7 @@ from fedcast.report.svg import (
     x_axis,
     y_axis,
 )
+from fedcast.report.shown import Axis, Measure
 
 _DIGITS = 5
 

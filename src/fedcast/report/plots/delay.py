@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fedcast.formatting import percent, quantity
 from fedcast.report.figures.delay_split import PART_COLOURS, PARTS, DelaySplit
 from fedcast.report.figures.leakage import LeakageCurve
 from fedcast.report.markup import Markup, empty_tag, join, tag
-from fedcast.report.numbers import percent, quantity
-from fedcast.report.svg import (
+from fedcast.report.old_svg import (
     BOTTOM,
     HEIGHT,
     RIGHT,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fedcast.formatting import number, quantity, unit_for
 from fedcast.report.figures.emd_change import LARGEST_EMD, EmdChange
 from fedcast.report.figures.user_energy import UserEnergy
 from fedcast.report.markup import Markup, empty_tag, tag
-from fedcast.report.numbers import number, quantity, unit_for
-from fedcast.report.svg import LOW_BOTTOM, Frame, bar, frame, level, plot, ticks, upper_end, x_axis, y_axis
+from fedcast.report.old_svg import LOW_BOTTOM, Frame, bar, frame, level, plot, ticks, upper_end, x_axis, y_axis
 
 _EMD_DECIMALS = 3
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from fedcast.formatting import SPACE, mean_and_interval, number, p_value
 from fedcast.report.content import Content
 from fedcast.report.markup import Markup, join, tag
-from fedcast.report.numbers import SPACE, mean_and_interval, number, p_value
+from fedcast.report.old_svg import series_class
 from fedcast.report.sections.parts import scrolled
-from fedcast.report.svg import series_class
 from fedcast.runs.comparison import Row
 
 
@@ -83,7 +83,7 @@ def _row(content: Content, row: Row) -> Markup:
 
 def _cell(content: Content, row: Row, column: _Column) -> Markup:
     bound = f"≥{SPACE}" if column.to_target and row.reached < len(row.seeds) else ""
-    mean, half = mean_and_interval(row.measures[column.measure], column.unit)
+    mean, half = _mean(row, column)
     parts: list[object] = [bound + mean, *_small(half)]
     test = row.tests.get(column.measure)
     if test is not None and test.p_value is not None:
@@ -110,5 +110,10 @@ def _is_best(content: Content, row: Row, column: _Column) -> bool:
         return False
     choose = min if column.better == "low" else max
     best = choose(rows, key=lambda one: one.measures[column.measure].mean)
-    texts = [mean_and_interval(one.measures[column.measure], column.unit)[0] for one in (row, best, *rows)]
+    texts = [_mean(one, column)[0] for one in (row, best, *rows)]
     return texts[0] == texts[1] and len(set(texts)) > 1
+
+
+def _mean(row: Row, column: _Column) -> tuple[str, str | None]:
+    found = row.measures[column.measure]
+    return mean_and_interval(found.mean, found.half_width, column.unit)

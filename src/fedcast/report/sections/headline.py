@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from fedcast.formatting import counted
+from fedcast.formatting import counted, number, p_value, percent, quantity
 from fedcast.report.content import Content
 from fedcast.report.markup import Markup, join, tag
-from fedcast.report.numbers import number, p_value, percent, quantity
 from fedcast.runs.comparison import Row
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from fedcast.formatting import counted
+from fedcast.formatting import counted, number, percent, quantity
 from fedcast.report.content import Content
 from fedcast.report.figures.class_change import MAX_CLASSES
 from fedcast.report.markup import Markup, join, tag
-from fedcast.report.numbers import number, percent, quantity
 from fedcast.report.plots.classes import NARROW, WIDE, classes_plot
 from fedcast.report.plots.clusters import map_plot
 from fedcast.report.plots.users import emd_plot, energy_plot

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedcast.formatting import counted
+from fedcast.formatting import SPACE, counted, number, percent, quantity
 from fedcast.report.markup import Markup, tag
-from fedcast.report.numbers import SPACE, number, percent, quantity
 from fedcast.report.sections.parts import scrolled, table
 from fedcast.runs.store import StoredRun
 

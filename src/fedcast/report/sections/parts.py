@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from fedcast.report.content import Content
 from fedcast.report.markup import Markup, tag
-from fedcast.report.svg import series_class
+from fedcast.report.old_svg import series_class
 
 
 def figure(title: str, *content: object, note: str = "", class_: str | None = None) -> Markup:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from pydantic.fields import FieldInfo
 
+from fedcast.formatting import quantity
 from fedcast.report.content import Content
 from fedcast.report.markup import Markup, tag
-from fedcast.report.numbers import quantity
 from fedcast.report.sections.parts import scrolled, table
 from fedcast.scenario import Scenario, to_toml
 from fedcast.scenario.describe import unit_of

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcast.formatting import counted
-from fedcast.report.numbers import number, percent, quantity
+from fedcast.formatting import counted, number, percent, quantity
 from fedcast.runs.store import StoredRun
 
 _EMD_DECIMALS = 3
