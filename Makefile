@@ -1,19 +1,33 @@
 # make run: install and run the main job.  make test: install what the tests need and run everything CI runs.
+# make quick: linters, types and the fast tests, for every change.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run test test-all lint types docs bench clean
+.PHONY: run quick quick-tests test test-all checks lint types docs bench clean
 
 run: $(VENV)/.run
 	$(BIN)/fedcast run
 
-test: lint types docs
-	$(BIN)/python -m pytest -n auto -m "not slow" --cov --cov-report=term:skip-covered --durations=15
+# Whole files go to one worker while both are busy (worksteal), so that fixtures of a file are made once.
+PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 
-test-all: lint types docs
-	$(BIN)/python -m pytest -n auto --cov --cov-report=term:skip-covered
+quick: $(VENV)/.dev
+	$(MAKE) --jobs=3 --output-sync=target lint types quick-tests
+
+quick-tests: $(VENV)/.dev
+	$(PYTEST) -m "not slow and not long"
+
+test: checks
+	$(PYTEST) -m "not slow" --cov --cov-report=term:skip-covered --durations=15
+
+test-all: checks
+	$(PYTEST) --cov --cov-report=term:skip-covered
+
+# One core each.
+checks: $(VENV)/.dev
+	$(MAKE) --jobs=2 --output-sync=target lint types docs
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .

@@ -11,6 +11,101 @@ settings.register_profile("fedcast", deadline=None, suppress_health_check=[Healt
 settings.load_profile("fedcast")
 
 
+TESTS = Path(__file__).parent
+
+# What `make quick` leaves to `make test`: files whose tests train, start processes or compare with brute force, ...
+LONG_FILES = {
+    "allocation/test_limited.py",
+    "allocation/test_traces.py",
+    "cli/test_report.py",
+    "cli/test_run.py",
+    "paper/test_command.py",
+    "paper/test_figures.py",
+    "paper/test_training_figures.py",
+    "report/test_browser.py",
+    "runs/test_loggers.py",
+    "runs/test_own_model_file.py",
+    "runs/test_packing.py",
+    "runs/test_sweep.py",
+    "test_examples.py",
+    "test_readme.py",
+}
+# ... and tests of other files that take more than two seconds, all their parameters together.
+LONG_TESTS = {
+    "fedcast.runs.run.train_scenario",
+    "test_a_device_that_left_keeps_its_row_with_zeros",
+    "test_a_difference_lists_every_user_as_json",
+    "test_a_dropout_file_is_checked",
+    "test_a_million_links_with_one_bad_line",
+    "test_a_plain_double_loop_gives_the_same_links",
+    "test_a_time_limit_leaves_a_clustering_and_a_true_bound",
+    "test_any_places_give_a_sound_graph_both_ways",
+    "test_auto_engine_stacks_small_models_and_loops_over_large_ones",
+    "test_bfloat16_of_a_recurrence",
+    "test_bfloat16_products_train_about_as_well_and_not_the_same",
+    "test_both_ways_give_the_same_graph_edge_for_edge",
+    "test_cifar10",
+    "test_cifar10_from_the_original_archive",
+    "test_compiled_and_interpreted_rules_agree",
+    "test_compiled_step_gives_the_same",
+    "test_ctrl_c_stops_after_a_checkpoint",
+    "test_each_scenario_trains_in_a_folder_of_its_own",
+    "test_every_figure_in_every_format",
+    "test_every_model",
+    "test_every_rule_passes_every_check",
+    "test_fednova_does_not_favour_users_with_many_steps",
+    "test_fit_rounds_from_training_to_plan",
+    "test_fractional_against_root_finding",
+    "test_gpu_layers_compile_to_the_same",
+    "test_heavier_models_with_other_algorithms",
+    "test_it_is_the_best_of_all_clusterings_on_100_instances_under_a_b_and_c",
+    "test_it_is_within_5_percent_of_the_best_of_all_clusterings",
+    "test_jfvo_is_quick_and_as_good_as_its_rivals",
+    "test_jfvo_on_other_measures_against_brute_force",
+    "test_json_to_standard_output_stands_alone",
+    "test_kill_9_and_resume",
+    "test_leakage_stays_within_its_limit_and_uses_it",
+    "test_more_energy_or_a_faster_sidelink_never_costs_time",
+    "test_never_worse_than_cvxpy",
+    "test_one_bad_line_in_a_million_is_named_within_seconds",
+    "test_paths_of_a_scenario_start_at_its_folder",
+    "test_rates_are_those_of_the_radio_to_float32",
+    "test_repeating_clustering_never_makes_it_worse",
+    "test_smoke_makes_a_result_and_a_picture",
+    "test_stacked_forward_of_both_kinds_against_one_user_at_a_time",
+    "test_the_full_result_is_stored_and_can_be_drawn",
+    "test_the_least_skew_within_caps_against_brute_force",
+    "test_the_oracle_against_brute_force",
+    "test_the_plan_is_kept_when_the_reader_of_the_screen_goes_away",
+    "test_the_same_runs_give_the_same_bytes_in_another_process_and_folder",
+    "test_the_same_seeds_give_the_same_result",
+    "test_the_table_says_what_the_plan_says",
+    "test_torch_is_not_imported",
+    "test_two_processes_on_one_folder_do_the_run_once",
+    "test_users_are_stacked_where_it_pays",
+    "test_users_that_share_nothing_are_offered_again",
+    "test_volumes_of_the_plan_are_what_is_shared",
+    "test_what_no_table_says_is_listed_with_the_way_to_say_it",
+    "test_who_is_left_out_and_who_leads_all_the_same",
+    "test_written_in_every_format",
+}
+
+
+def _is_long(path):
+    return path.is_relative_to(TESTS) and path.relative_to(TESTS).as_posix() in LONG_FILES
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Do not even import long files where their tests would be left out."""
+    return True if "not long" in config.option.markexpr and _is_long(collection_path) else None
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if _is_long(item.path) or getattr(item, "originalname", item.name) in LONG_TESTS:
+            item.add_marker("long")
+
+
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
     """The folder with real datasets, or a skip that says how to have one."""

@@ -236,6 +236,14 @@ def test_a_file_is_run_again_only_when_its_content_changes(file, tmp_path):
     assert find("clustering", "own").summary == "does something"
 
 
+def test_a_relative_path_is_the_same_file(file, monkeypatch):
+    monkeypatch.chdir(file.parent)
+    load_file(file.name)
+    assert find("clustering", "own").origin == f"file {file}"
+    monkeypatch.chdir("/")
+    assert load_file(file)
+
+
 def test_names_of_two_files_must_differ(file, tmp_path):
     load_file(file)
     other = tmp_path / "other.py"

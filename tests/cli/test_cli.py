@@ -232,8 +232,8 @@ def test_ctrl_c_stops_after_a_checkpoint(tmp_path):
     import signal
     import time
 
-    words = ["train", "--set", "training.rounds=100000", "--set", "allocation.method=fixed"]
-    words += ["--set", "data.num_users=10", "--out", str(tmp_path / "run")]
+    words = ["train", "--preset", "digits", "--set", "training.rounds=100000", "--set", "allocation.method=fixed"]
+    words += ["--set", "data.num_users=10", "--set", "training.model=mlp", "--out", str(tmp_path / "run")]
     process = subprocess.Popen(
         [sys.executable, "-c", "from fedcast.cli import main; main()", *words],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

@@ -1,5 +1,6 @@
 """Sweeps: over processes, killed at random moments, over a real Ray cluster."""
 
+import contextlib
 import multiprocessing
 import os
 import random
@@ -162,6 +163,11 @@ def test_scripts_that_processes_cannot_import_are_told_so(small, tmp_path, text,
     assert message in ended.stderr.splitlines()[-1]
 
 
+def rounds_kept(store):
+    """What changes with every checkpoint of any run."""
+    return {str(path): path.stat().st_mtime_ns for path in store.glob("*/checkpoint.pt")}
+
+
 @pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.slow)])
 def test_killed_at_random_moments_the_result_is_that_of_an_undisturbed_sweep(small, scenarios, calm, tmp_path, kills):
     """The whole group of processes dies by kill -9, again and again; then the sweep is done in peace."""
@@ -173,11 +179,17 @@ def test_killed_at_random_moments_the_result_is_that_of_an_undisturbed_sweep(sma
     chance = random.Random(kills)
     done_before: dict[str, int] = {}
     for _ in range(kills):
+        before = rounds_kept(store)
         process = start(scenario_file, store, script)
-        # Starting takes some seconds, all four runs about as many: most kills fall into training.
-        time.sleep(chance.uniform(2.0, 10.0))
-        os.killpg(process.pid, signal.SIGKILL)
+        # Kills fall into training: some moments after the first checkpoint that this process writes.
+        deadline = time.monotonic() + 60
+        while rounds_kept(store) == before and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(chance.uniform(0.0, 1.0))
+        with contextlib.suppress(ProcessLookupError):  # if it has just finished
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait(60)
+        assert rounds_kept(store)
         for name, moment in done_before.items():
             assert (store / name / "done.json").stat().st_mtime_ns == moment
         done_before = {path.parent.name: path.stat().st_mtime_ns for path in store.glob("*/done.json")}

@@ -265,7 +265,8 @@ def test_embeddings_of_bounded_norm_are_stepped_side_by_side():
 def test_bfloat16_of_a_recurrence(engine):
     def trained(precision):
         model = build_model("lstm", (80,), 80, seed=1)
-        return train(text_federation(), model, settings(engine=engine, precision=precision, rounds=2), seed=3)
+        few = text_federation(sizes=[3, 5, 0, 2])
+        return train(few, model, settings(engine=engine, precision=precision, rounds=1), seed=3)
 
     half, whole = trained("bf16"), trained("float32")
     distance = max(float((a - b).abs().max()) for a, b in zip(half.weights, whole.weights, strict=True))
