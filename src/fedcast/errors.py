@@ -1,19 +1,19 @@
-"""The errors a person can cause, each with a message they can act on."""
+"""Errors caused by invalid input; messages say how to fix it."""
 
 from __future__ import annotations
 
 
 class FedcastError(Exception):
-    """Something in the input is wrong; the message says what, where and what would do instead."""
+    """Invalid input; the message names the place, the value and what is expected instead."""
 
 
 class ScenarioError(FedcastError):
-    """A scenario file or override that cannot be accepted; one line per fault."""
+    """An invalid scenario file or override; the message has one line per fault."""
 
 
 class DataError(FedcastError):
-    """A dataset, partition or table that is missing, damaged or impossible."""
+    """A dataset, partition or table that is missing, damaged or invalid."""
 
 
 class OutsideFitError(FedcastError):
-    """A skew or a target accuracy that a fit of rounds says nothing about."""
+    """A skew or target accuracy outside the range that a fit of rounds covers."""

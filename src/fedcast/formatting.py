@@ -13,22 +13,22 @@ _SMALLEST_P = 0.001
 _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"))
 
 
-def called(user: int, names: Names | None) -> str:
-    """Return how a user is called in messages: by its name, if users have names.
+def user_label(user: int, names: Names | None) -> str:
+    """Return the label of a user: its name if users have names, otherwise its number.
 
     Example:
         >>> import numpy as np
-        >>> called(1, None), called(1, np.array(["lobby", "gate"]))
+        >>> user_label(1, None), user_label(1, np.array(["lobby", "gate"]))
         ('user 1', 'user gate')
     """
     return f"user {user if names is None else names[user]}"
 
 
-def counted(count: int, one: str, many: str | None = None) -> str:
-    """Format a number of things.
+def pluralize(count: int, one: str, many: str | None = None) -> str:
+    """Return a count with its noun in singular or plural.
 
     Example:
-        >>> counted(1, "user"), counted(2000, "user"), counted(2, "class", "classes")
+        >>> pluralize(1, "user"), pluralize(2000, "user"), pluralize(2, "class", "classes")
         ('1 user', '2,000 users', '2 classes')
     """
     return f"{count:,} {one if count == 1 else many or one + 's'}"

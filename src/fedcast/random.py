@@ -1,10 +1,10 @@
-"""Randomness as a function of (seed, purpose, round, user).
+"""Random draws as functions of (seed, purpose, round, user).
 
-Nothing here keeps state. A draw depends on what it is for, not on what was drawn before it, so that adding a
-user, a round or a whole new step changes no other draw.
+There is no state. A draw depends on its purpose, not on earlier draws, so that adding a user, a round or a step does
+not change other draws.
 
-Two forms: `generator` gives one NumPy generator per (seed, purpose, round, user) for whole arrays;
-`user_uniform` and `pair_uniform` hash millions of users or pairs at once, one number each.
+`generator` returns a NumPy generator per (seed, purpose, round, user), for arrays. `user_uniform` and `pair_uniform`
+hash millions of users or pairs at once, one number each.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _digest(seed: int, purpose: str, *numbers: int, size: int) -> int:
 
 
 def generator(seed: int, purpose: str, *, round: int = 0, user: int = 0) -> np.random.Generator:  # noqa: A002
-    """A generator of its own for one purpose, round and user.
+    """Return the generator of one purpose, round and user.
 
     Example:
         >>> a = generator(7, "batches", round=3, user=5).integers(1000)
@@ -42,12 +42,12 @@ def generator(seed: int, purpose: str, *, round: int = 0, user: int = 0) -> np.r
 
 
 def stream_key(seed: int, purpose: str) -> np.uint64:
-    """The 64-bit key under which `user_uniform` and `pair_uniform` hash, for code that hashes on its own."""
+    """Return the 64-bit key that `user_uniform` and `pair_uniform` use, for compiled code that hashes as they do."""
     return np.uint64(_digest(seed, purpose, size=8))
 
 
 def _splitmix(x: U64) -> U64:
-    """The finaliser of SplitMix64 (Steele, Lea, Flood 2014): a bijection of 64-bit words."""
+    """Apply the finaliser of SplitMix64 (Steele, Lea, Flood 2014), a bijection of 64-bit words."""
     x = x + _GOLDEN
     x = (x ^ (x >> np.uint64(30))) * _MIX_1
     x = (x ^ (x >> np.uint64(27))) * _MIX_2
@@ -63,7 +63,7 @@ def _words(numbers: ArrayLike) -> U64:
 
 
 def user_uniform(seed: int, purpose: str, users: ArrayLike) -> NDArray[np.float64]:
-    """One uniform number in [0, 1) for each user id, the same whatever other users there are.
+    """Return a uniform number in [0, 1) for each user id, independent of other users.
 
     Example:
         >>> few, many = user_uniform(0, "x", [3, 4]), user_uniform(0, "x", range(100))
@@ -74,11 +74,11 @@ def user_uniform(seed: int, purpose: str, users: ArrayLike) -> NDArray[np.float6
         return _unit(_splitmix(_splitmix(_words(users)) ^ stream_key(seed, purpose)))
 
 
-def name_words(names: Iterable[str]) -> U64:
-    """Users as numbers that depend on their names alone, uint64[K], to draw by in the place of ids.
+def name_hash_keys(names: Iterable[str]) -> U64:
+    """Return hash keys that depend on names alone, uint64[K], to be used in place of ids in draws.
 
     Example:
-        >>> few, many = name_words(["gate"]), name_words(["lobby", "gate"])
+        >>> few, many = name_hash_keys(["gate"]), name_hash_keys(["lobby", "gate"])
         >>> bool(few[0] == many[1])
         True
     """
@@ -87,7 +87,7 @@ def name_words(names: Iterable[str]) -> U64:
 
 
 def hash_words(first: ArrayLike, second: ArrayLike) -> U64:
-    """A 64-bit hash of each ordered pair of whole numbers, uint64[...].
+    """Return a 64-bit hash of each ordered pair of whole numbers, uint64[...].
 
     Example:
         >>> bool(hash_words(1, 2) == hash_words(2, 1))
@@ -98,7 +98,7 @@ def hash_words(first: ArrayLike, second: ArrayLike) -> U64:
 
 
 def pair_uniform(seed: int, purpose: str, first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]:
-    """One uniform number in [0, 1) for each unordered pair of users: (i, j) and (j, i) give the same.
+    """Return a uniform number in [0, 1) for each unordered pair of users; (i, j) and (j, i) give the same number.
 
     Example:
         >>> bool(pair_uniform(0, "trust", 3, 8) == pair_uniform(0, "trust", 8, 3))

@@ -1,14 +1,14 @@
-r"""Local search for a clustering of least mean divergence plus shift: the loops of rule ``blend``.
+r"""Local search for the clustering with the smallest mean divergence plus shift: kernels of the rule ``blend``.
 
-The objective of a clustering with total cost W (see `costs`), sizes after sharing :math:`T = \sum_k \tilde n_k` and
-what the members received :math:`V = \sum_c n^s_m (q_m - P_g)` is
+The objective of a clustering with total cost W (see `fedcast.clustering.costs`), total size after sharing
+:math:`T = \sum_k \tilde n_k` and received deviation :math:`V = \sum_c n^s_m (q_m - P_g)` is
 
 .. math:: J = \frac{W}{Z} + \lambda \frac{\|V\|_1}{T}, \qquad Z = T \text{ (weighting B) or } n \text{ (A, C)}
 
-The shift couples all clusters, so no gain of one link tells what a change does. But a change touches few terms:
-W, T and V are kept, and every candidate is judged by the true J in O(Y).
+The shift couples all clusters, so the gain of a link alone does not determine the effect of a change. But a change
+affects few terms: W, T and V are updated, and every candidate is evaluated by the exact J in O(Y).
 
-"Nobody" is head -1, whose row in `volumes` and `sent` is the last one, all 0.
+Head -1 means no head; its row in `volumes` and `sent` is the last one, all 0.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from typing import NamedTuple
 from fedcast.typing import Floats, Ids, Ints
 
 MAX_SWEEPS = 50
-WORTH_IT = 1e-12
+MIN_IMPROVEMENT = 1e-12
 CHANGES_PER_KICK = 3
 
 
 class World(NamedTuple):
-    """What does not change. A row's user "leads" when it is the head, and "joins" when the neighbour is."""
+    """The constant inputs. The user of a row "leads" if it is the head, and "joins" if its neighbour is."""
 
     offsets: Ints
     neighbours: Ids
-    leads: Floats  # [E] by how much the neighbour's cost falls if the row's user leads it
-    joins: Floats  # [E] by how much the row's user's cost falls if the neighbour leads it
+    leads: Floats  # [E] reduction of the neighbour's cost if the row's user leads it
+    joins: Floats  # [E] reduction of the cost of the row's user if the neighbour leads it
     volumes: Floats  # [K + 1] samples sent to each member
-    sent: Floats  # [K + 1, Y] volume · (mix - whole)
-    fixed_total: float  # n, or 0 where the average is over sizes after sharing
+    sent: Floats  # [K + 1, Y] volume · (sent distribution - global distribution)
+    fixed_total: float  # n, or 0 if the average is over sizes after sharing
     shift_weight: float
 
 
@@ -40,26 +40,26 @@ class State(NamedTuple):
 
     head_of: Ints  # [K]
     num_members: Ints  # [K]
-    drop: Floats  # [K] by how much each user's cost has fallen
+    drop: Floats  # [K] reduction of the cost of each user
     totals: Floats  # [3] cost, size and L1 norm of the shift
     shift: Floats  # [Y]
-    marked: Ints  # [K] 1: to be looked at again
-    trial: Floats  # [Y] scratch: the shift of a change under trial
-    plan: Ints  # [largest degree] scratch: who goes where in it
+    marked: Ints  # [K] 1: to be examined again
+    trial: Floats  # [Y] scratch: the shift of a candidate change
+    plan: Ints  # [largest degree] scratch: reassignments of the candidate change
     plan_drop: Floats  # [largest degree] scratch
 
 
 class Kicks(NamedTuple):
-    """Random changes: user and one of its links to join over, or -1 to toggle the user."""
+    """Random changes: a user and one of its links to join over, or -1 to toggle the user."""
 
     users: Ints
     links: Ints
 
 
 def search(world: World, kicks: Kicks, state: State, best: State) -> None:
-    """Improve; then change a few things at a time by lot, improve around them and keep what is lower.
+    """Improve to a local optimum; then repeatedly apply random changes, improve around them and keep a lower J.
 
-    Some heads only pay together, where what they send cancels out in the shift: no single change finds them. An
+    Some heads lower J only together, if their contributions to the shift cancel; no single change finds them. An
     attempt is `CHANGES_PER_KICK` entries of `kicks`; `best` is scratch space.
     """
     improve(world, state)
@@ -72,7 +72,7 @@ def search(world: World, kicks: Kicks, state: State, best: State) -> None:
             else:
                 join(world, state, kicks.users[place], kicks.links[place])
         improve_marked(world, state)
-        if value_of(world, state) < value_of(world, best) - WORTH_IT:
+        if value_of(world, state) < value_of(world, best) - MIN_IMPROVEMENT:
             copy_state(state, best)
             kept += 1
         else:
@@ -82,7 +82,7 @@ def search(world: World, kicks: Kicks, state: State, best: State) -> None:
 
 
 def improve(world: World, state: State) -> None:
-    """Improve until no change of any one user pays."""
+    """Improve until no change of a single user lowers J."""
     for _ in range(MAX_SWEEPS):
         for user in range(len(state.head_of)):
             state.marked[user] = 1
@@ -91,7 +91,7 @@ def improve(world: World, state: State) -> None:
 
 
 def improve_marked(world: World, state: State) -> int:
-    """Move, open and close marked users while the objective falls; a change marks those around it."""
+    """Move, open and close marked users while J decreases; a change marks the users around it."""
     changes = 0
     for _ in range(MAX_SWEEPS):
         before = changes
@@ -110,18 +110,18 @@ def improve_marked(world: World, state: State) -> int:
 
 
 def objective(world: World, cost: float, size: float, norm: float) -> float:
-    """J of total cost, total size and the norm of the shift."""
+    """Return J of total cost, total size and the norm of the shift."""
     over = world.fixed_total if world.fixed_total > 0 else size
     return cost / over + world.shift_weight * norm / size
 
 
 def value_of(world: World, state: State) -> float:
-    """J of a clustering."""
+    """Return J of a clustering."""
     return objective(world, state.totals[0], state.totals[1], state.totals[2])
 
 
 def norm_after(world: World, shift: Floats, old: int, new: int) -> float:
-    """L1 norm of the shift once a member of `old` is one of `new`."""
+    """Return the L1 norm of the shift after a member of `old` moves to `new`."""
     norm = 0.0
     for now, gone, come in zip(shift, world.sent[old], world.sent[new]):  # noqa: B905 (numba's zip is never strict)
         norm += abs(now - gone + come)
@@ -129,7 +129,7 @@ def norm_after(world: World, shift: Floats, old: int, new: int) -> float:
 
 
 def change_shift(world: World, shift: Floats, old: int, new: int) -> float:
-    """Let a member of `old` be one of `new` in the shift; its new L1 norm."""
+    """Move a member of `old` to `new` in the shift, and return its new L1 norm."""
     norm = 0.0
     gone, come = world.sent[old], world.sent[new]
     for y in range(len(shift)):
@@ -141,9 +141,9 @@ def change_shift(world: World, shift: Floats, old: int, new: int) -> float:
 def best_place(
     world: World, state: State, user: int, closing: int, cost: float, size: float, shift: Floats
 ) -> tuple[int, float, float]:
-    """The best head of a user, or -1, given sums that count it where it is: head, the user's drop there, J.
+    """Return the best head of a user (or -1), the reduction of its cost there, and J.
 
-    Staying is a choice too, unless its head is `closing`.
+    The given sums include the user at its present head. Staying is a candidate, unless its head is `closing`.
     """
     old = state.head_of[user]
     best, best_drop = -1, 0.0
@@ -154,23 +154,23 @@ def best_place(
         if head != closing and state.num_members[head] > 0:
             drop, size_led = world.joins[link], size_alone + world.volumes[head]
             value = objective(world, cost_alone - drop, size_led, norm_after(world, shift, old, head))
-            if value < best_value - WORTH_IT:
+            if value < best_value - MIN_IMPROVEMENT:
                 best, best_drop, best_value = head, drop, value
     return best, best_drop, best_value
 
 
 def move_user(world: World, state: State, user: int) -> int:
-    """Give a user that leads nobody its best head; 1 if that changed anything."""
+    """Move a user without members to its best head; return 1 if that changed anything."""
     old = state.head_of[user]
     head, drop, value = best_place(world, state, user, -1, state.totals[0], state.totals[1], state.shift)
-    if head == old or value >= value_of(world, state) - WORTH_IT:
+    if head == old or value >= value_of(world, state) - MIN_IMPROVEMENT:
         return 0
     reassign(world, state, user, head, drop)
     return 1
 
 
 def open_head(world: World, state: State, user: int) -> int:
-    """Make a head of a user that leads nobody, with the neighbours that gain by it; 1 if that lowers J."""
+    """Make a user without members a head of the neighbours that gain by it; return 1 if that lowers J."""
     if world.volumes[user] <= 0:
         return 0
     old = state.head_of[user]
@@ -182,29 +182,29 @@ def open_head(world: World, state: State, user: int) -> int:
     joining = 0
     for link in range(world.offsets[user], world.offsets[user + 1]):
         member = world.neighbours[link]
-        # The user's own head may join it if it has nobody else: the two change places.
+        # The user's own head may join it if it has no other member: the two swap roles.
         if state.num_members[member] == 0 or (member == old and state.num_members[member] == 1):
             left = state.head_of[member]
             new_cost = cost + state.drop[member] - world.leads[link]
             new_size = size - world.volumes[left] + world.volumes[user]
             new_value = objective(world, new_cost, new_size, norm_after(world, state.trial, left, user))
-            if new_value < value - WORTH_IT:
+            if new_value < value - MIN_IMPROVEMENT:
                 cost, size, value = new_cost, new_size, new_value
                 norm = change_shift(world, state.trial, left, user)
                 state.plan[joining] = link
                 joining += 1
-    if joining == 0 or value >= value_of(world, state) - WORTH_IT:
+    if joining == 0 or value >= value_of(world, state) - MIN_IMPROVEMENT:
         return 0
-    settle(world, state, user, -1, 0.0)
+    assign(world, state, user, -1, 0.0)
     for place in range(joining):
         link = state.plan[place]
-        settle(world, state, world.neighbours[link], user, world.leads[link])
-    keep_trial(state, cost, size, norm)
+        assign(world, state, world.neighbours[link], user, world.leads[link])
+    accept_trial(state, cost, size, norm)
     return 1
 
 
 def close_head(world: World, state: State, head: int) -> int:
-    """Send every member of a head, then the head itself, to the best other head; 1 if that lowers J."""
+    """Move every member of a head, then the head itself, to the best other head; return 1 if that lowers J."""
     cost, size, norm = state.totals[0], state.totals[1], state.totals[2]
     copy_numbers(state.shift, state.trial)
     first, last = world.offsets[head], world.offsets[head + 1]
@@ -217,21 +217,21 @@ def close_head(world: World, state: State, head: int) -> int:
             norm = change_shift(world, state.trial, head, place)
             state.plan[link - first], state.plan_drop[link - first] = place, drop
     place, drop, value = best_place(world, state, head, head, cost, size, state.trial)
-    if value >= value_of(world, state) - WORTH_IT:
+    if value >= value_of(world, state) - MIN_IMPROVEMENT:
         return 0
     for link in range(first, last):
         user = world.neighbours[link]
         if state.head_of[user] == head:
-            settle(world, state, user, state.plan[link - first], state.plan_drop[link - first])
-    keep_trial(state, cost, size, norm)
+            assign(world, state, user, state.plan[link - first], state.plan_drop[link - first])
+    accept_trial(state, cost, size, norm)
     reassign(world, state, head, place, drop)
     return 1
 
 
 def toggle(world: World, state: State, user: int) -> None:
-    """Break up the cluster of a head, or make a head of another user with all that gain by it, shift or no shift."""
+    """Dissolve the cluster of a head, or make another user the head of all that gain by it, ignoring the shift."""
     if state.num_members[user] > 0:
-        break_up(world, state, user)
+        dissolve(world, state, user)
         return
     if state.head_of[user] >= 0:
         reassign(world, state, user, -1, 0.0)
@@ -243,33 +243,33 @@ def toggle(world: World, state: State, user: int) -> None:
 
 
 def join(world: World, state: State, user: int, link: int) -> None:
-    """Let a user join over a link of its own, whatever it and the other were before."""
+    """Make a user a member of the neighbour on a link, whatever roles both had before."""
     head = world.neighbours[link]
     if world.volumes[head] > 0:
-        break_up(world, state, user)
+        dissolve(world, state, user)
         if state.head_of[head] >= 0:
             reassign(world, state, head, -1, 0.0)
         reassign(world, state, user, head, world.joins[link])
 
 
-def break_up(world: World, state: State, head: int) -> None:
-    """Leave a head without members."""
+def dissolve(world: World, state: State, head: int) -> None:
+    """Remove all members of a head."""
     for link in range(world.offsets[head], world.offsets[head + 1]):
         if state.head_of[world.neighbours[link]] == head:
             reassign(world, state, world.neighbours[link], -1, 0.0)
 
 
 def reassign(world: World, state: State, user: int, head: int, drop: float) -> None:
-    """Give a user another head, -1: none, and bring the sums up to date."""
+    """Assign a user to another head (-1: none) and update the sums."""
     old = state.head_of[user]
     state.totals[0] += state.drop[user] - drop
     state.totals[1] += world.volumes[head] - world.volumes[old]
     state.totals[2] = change_shift(world, state.shift, old, head)
-    settle(world, state, user, head, drop)
+    assign(world, state, user, head, drop)
 
 
-def settle(world: World, state: State, user: int, head: int, drop: float) -> None:
-    """Give a user another head, -1: none; the sums are the caller's."""
+def assign(world: World, state: State, user: int, head: int, drop: float) -> None:
+    """Assign a user to another head (-1: none) without updating the sums."""
     old = state.head_of[user]
     state.head_of[user] = head
     state.drop[user] = drop
@@ -285,20 +285,20 @@ def settle(world: World, state: State, user: int, head: int, drop: float) -> Non
 
 
 def mark_around(world: World, state: State, user: int) -> None:
-    """Have the user and its neighbours looked at again."""
+    """Mark the user and its neighbours to be examined again."""
     state.marked[user] = 1
     for link in range(world.offsets[user], world.offsets[user + 1]):
         state.marked[world.neighbours[link]] = 1
 
 
-def keep_trial(state: State, cost: float, size: float, norm: float) -> None:
-    """Make the sums under trial the current ones."""
+def accept_trial(state: State, cost: float, size: float, norm: float) -> None:
+    """Make the sums of the candidate change the current ones."""
     state.totals[0], state.totals[1], state.totals[2] = cost, size, norm
     copy_numbers(state.trial, state.shift)
 
 
 def copy_state(source: State, target: State) -> None:
-    """Make `target` equal to `source`, but for marks and scratch space."""
+    """Copy a state, except for marks and scratch space."""
     copy_numbers(source.head_of, target.head_of)
     copy_numbers(source.num_members, target.num_members)
     copy_numbers(source.drop, target.drop)
@@ -307,6 +307,6 @@ def copy_state(source: State, target: State) -> None:
 
 
 def copy_numbers(source: Floats | Ints, target: Floats | Ints) -> None:
-    """Copy one array, or list, into another."""
+    """Copy one array or list into another."""
     for place in range(len(source)):
         target[place] = source[place]

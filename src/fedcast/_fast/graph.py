@@ -1,4 +1,4 @@
-"""The loops over pairs and rows, compiled by numba; imported only where a graph is large enough to need them."""
+"""Compiled loops over pairs and rows of a graph. This module imports numba; import it only for large graphs."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcast._fast.machine_code import Function
-from fedcast._fast.machine_code import machine_code as njit
+from fedcast._fast.kernels import Function, njit
 from fedcast.typing import Floats, Ints
 
 Floats32 = NDArray[np.float32]
 Ids = NDArray[np.int32]
 Words = NDArray[np.uint64]
 
-# The intervals of a lookup table: exponent and first four bits of the mantissa, so 16 intervals to an octave.
+# Intervals of a lookup table are given by the exponent and the first four bits of the mantissa: 16 per octave.
 INTERVAL_SHIFT = 48
 
-# SplitMix64, as in `fedcast.random`
+# Constants of SplitMix64, as in `fedcast.random`.
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
@@ -27,7 +26,7 @@ _SHIFT_1, _SHIFT_2, _SHIFT_3, _TO_53_BITS = np.uint64(30), np.uint64(27), np.uin
 _TO_UNIT = 2.0**-53
 _NOT_KEPT = -1.0
 
-# Rows of more links are sorted by a scan over all users, shorter ones by counting smaller neighbours.
+# Longer rows are sorted by a scan over all users, shorter ones by counting smaller neighbours.
 _LONG_ROW = 1024
 
 
@@ -38,11 +37,11 @@ class Users(NamedTuple):
         x_m: float64[K].
         y_m: float64[K].
         columns: int32[K].
-        ids: uint64[K], the users as they are known outside.
-        words: uint64[K], what their draws are a function of; mostly their ids.
-        halves: uint64[K], their `half_hashes`.
+        ids: uint64[K], ids of the users.
+        words: uint64[K], hash keys that determine their draws; without names the ids.
+        halves: uint64[K], `half_hashes` of the keys.
         communities: int64[K].
-        strips: int64[S + 1], where each strip begins.
+        strips: int64[S + 1], first user of each strip.
     """
 
     x_m: Floats
@@ -56,7 +55,7 @@ class Users(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Room for pairs: int32[C] ids of both users, float64[C] squared distance in m², float64[C] draw."""
+    """Buffers for pairs: int32[C] ids of both users, float64[C] squared distance in m², float64[C] draw."""
 
     first: Ids
     second: Ids
@@ -65,13 +64,13 @@ class Found(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """What a pair must meet.
+    """Conditions that a pair must meet.
 
     Attributes:
         radius_m: the largest distance.
-        columns: how far apart the columns of such a pair can lie.
-        inside: the least draw of a pair within a community.
-        across: the least draw of a pair across two.
+        columns: the largest difference between the columns of such a pair.
+        inside: the smallest draw of a pair within a community.
+        across: the smallest draw of a pair across two communities.
     """
 
     radius_m: float
@@ -81,7 +80,7 @@ class Limits(NamedTuple):
 
 
 def njit_inline(function: Function) -> Function:
-    """As machine code copied into its callers: a call per run of users would cost a quarter of the time."""
+    """Return the function inlined into its callers: a call per run of users would take a quarter of the time."""
     return cast("Function", numba.njit(inline="always")(function))
 
 
@@ -95,7 +94,7 @@ def _mix(word: np.uint64) -> np.uint64:
 
 @njit
 def half_hashes(words: Words, key: np.uint64) -> Words:
-    """What `pair_uniform` makes of the smaller word of a pair before it adds the larger; uint64[K]."""
+    """Return the hash that `pair_uniform` computes of the smaller key of a pair before adding the larger; uint64[K]."""
     halves = np.empty_like(words)
     for place in range(len(words)):
         halves[place] = _mix(_mix(words[place]) ^ key)
@@ -104,13 +103,14 @@ def half_hashes(words: Words, key: np.uint64) -> Words:
 
 @njit
 def find_pairs(begin: int, users: Users, limits: Limits, found: Found) -> tuple[int, int]:
-    """Sweep over the users from `begin` on and write down the pairs that meet the limits, each once.
+    """Sweep over the users from `begin` on and store the pairs that meet the limits, each once.
 
-    Strips are at least as high as the radius, so the partners of a user are two runs without gaps: those after it in
-    its own strip, and those in columns around it in the next one. The ends of the runs only move forward in a strip.
+    Strips are at least as high as the radius, so the neighbours of a user are in two contiguous runs: users after it
+    in its own strip, and users in nearby columns of the next strip. Within a strip the ends of the runs only move
+    forward.
 
     Returns:
-        The user at which the room was used up (K if it never was), and how many pairs were found.
+        The user at which the buffers were full (K if they never were), and the number of pairs found.
     """
     columns, strips = users.columns, users.strips
     squared, draws = np.empty(len(found.first)), np.empty(len(found.first))
@@ -147,10 +147,10 @@ def _keep(
     count: int,
     found: Found,
 ) -> int:
-    """Write down the partners of a user in a run; returns the number of pairs found so far.
+    """Store the pairs of a user with the users of a run, and return the number of pairs found so far.
 
-    Two loops without branches, the first of which becomes vector instructions: cheaper than to branch on a distance
-    that no predictor can guess. Slices, since indices that might be negative would prevent that.
+    Two loops without branches, the first of which is vectorized, are faster than branches on unpredictable distances.
+    Slices are used because indices that might be negative prevent vectorization.
     """
     x, y, own_word, own_half = users.x_m[user], users.y_m[user], users.words[user], users.halves[user]
     xs, ys, words, halves = users.x_m[start:end], users.y_m[start:end], users.words[start:end], users.halves[start:end]
@@ -176,14 +176,14 @@ def _keep(
 
 @njit
 def look_up(values: Floats, lowest: int, centres: Floats, scales: Floats, coefficients: Floats) -> Floats:
-    """Piecewise polynomials at the values, float64[N]; NaN outside the table.
+    """Evaluate piecewise polynomials at the values, float64[N]; NaN outside the table.
 
     Args:
         values: float64[N], positive.
-        lowest: the number of the first interval, counted by `INTERVAL_SHIFT`.
-        centres: float64[I], of the intervals.
-        scales: float64[I], one over half their width.
-        coefficients: float64[I, 8], of the polynomial on [-1, 1], constant first.
+        lowest: number of the first interval, see `INTERVAL_SHIFT`.
+        centres: float64[I], centres of the intervals.
+        scales: float64[I], reciprocals of half their width.
+        coefficients: float64[I, 8], of the polynomials on [-1, 1], constant first.
     """
     bits = values.view(np.int64)
     result = np.empty_like(values)
@@ -201,7 +201,7 @@ def look_up(values: Floats, lowest: int, centres: Floats, scales: Floats, coeffi
 
 @njit
 def count_links(first: Ids, second: Ids, degrees: Ints) -> None:
-    """Add to each user's degree its links in a block."""
+    """Add the links of a block to the degrees of the users."""
     for link in range(len(first)):
         degrees[first[link]] += 1
         degrees[second[link]] += 1
@@ -218,7 +218,7 @@ def fill_rows(
     rate_bps: Floats32,
     closeness: Floats32,
 ) -> None:
-    """Put both directions of each link of a block at the end of their rows, `filled` so far."""
+    """Append both directions of each link of a block to their rows; `filled` holds the ends of the rows."""
     for link in range(len(first)):
         one, other = first[link], second[link]
         for row, neighbour in ((one, other), (other, one)):
@@ -255,7 +255,7 @@ def sort_rows(offsets: Ints, neighbours: Ids, rate_bps: Floats32, closeness: Flo
 
 @njit
 def _rank_by_counting(ids: Ids, ranks: Ids) -> None:
-    """How many ids are smaller than each: quadratic, but in vector instructions, and rows are short."""
+    """Count the ids smaller than each: quadratic but vectorized, for short rows."""
     for place in range(len(ids)):
         rank = np.int32(0)
         for other in range(len(ids)):
@@ -265,7 +265,7 @@ def _rank_by_counting(ids: Ids, ranks: Ids) -> None:
 
 @njit
 def _rank_by_scan(ids: Ids, place_of: Ids, ranks: Ids) -> None:
-    """The same by a walk over all users; `place_of` is -1 for every user before and after."""
+    """Rank the ids by a scan over all users; `place_of` is -1 for every user before and after."""
     for place in range(len(ids)):
         place_of[ids[place]] = place
     rank = 0

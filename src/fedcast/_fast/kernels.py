@@ -1,10 +1,10 @@
-"""Run a loop where it is fastest: little work in the interpreter, much work compiled by numba.
+"""Run loops in the interpreter or compiled by numba, whichever is faster for their size.
 
-A kernel is a plain function of numbers and arrays (alone or in named tuples) that writes into its last argument's
-arrays; it may call other plain functions of its module. Below `INTERPRETED_STEPS` it runs as it is written, on
+A kernel is a plain function of numbers and arrays (alone or in named tuples) that writes into the arrays of its last
+arguments; it may call other plain functions of its module. Below `INTERPRETED_STEPS` it runs in the interpreter on
 lists, which are several times faster than arrays there and need neither the import of numba nor a compilation.
-Above, the same source is compiled once and kept on disk. Both ways do the same arithmetic in the same order, so a
-rule has one text and one meaning.
+Above, the same source is compiled once and cached on disk. Both do the same arithmetic in the same order, so results
+are identical.
 """
 
 from __future__ import annotations
@@ -15,33 +15,32 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import cache
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from fedcast._fast.machine_code import machine_code
-
-# About a tenth of a second in the interpreter: less than importing numba and loading a compiled kernel.
+# About 0.1 s in the interpreter, less than importing numba and loading a compiled kernel takes.
 INTERPRETED_STEPS = 1_000_000
 
 Kernel = Callable[..., Any]
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def run(kernel: Kernel, inputs: Sequence[Any], outputs: Sequence[Any], *, steps: float) -> None:
+def run_kernel(kernel: Kernel, inputs: Sequence[Any], outputs: Sequence[Any], *, steps: float) -> None:
     """Call ``kernel(*inputs, *outputs)``, which fills the arrays of `outputs` in place.
 
     Args:
-        kernel: a plain function, see above.
-        inputs: arrays, numbers and named tuples of them that it only reads.
-        outputs: arrays and named tuples of them that it reads and writes.
-        steps: rough number of innermost steps, which decides how it runs.
+        kernel: a plain function as described above.
+        inputs: arrays, numbers and named tuples of them that are only read.
+        outputs: arrays and named tuples of them that are read and written.
+        steps: approximate number of innermost steps, which determines how the kernel runs.
 
     Example:
         >>> def double(values, out):
         ...     for i in range(len(values)):
         ...         out[i] = 2 * values[i]
         >>> out = np.zeros(3)
-        >>> run(double, [np.arange(3.0)], [out], steps=3)
+        >>> run_kernel(double, [np.arange(3.0)], [out], steps=3)
         >>> out.tolist()
         [0.0, 2.0, 4.0]
     """
@@ -55,14 +54,14 @@ def run(kernel: Kernel, inputs: Sequence[Any], outputs: Sequence[Any], *, steps:
 
 
 def compiled(kernel: Kernel) -> Kernel:
-    """The kernel as machine code, compiled on first use and read from numba's cache on disk after that."""
+    """Return the kernel compiled by numba: on first use, later from the cache on disk."""
     function: Kernel = getattr(_compiled_module(kernel.__module__), kernel.__name__)
     return function
 
 
 @cache
 def _compiled_module(name: str) -> ModuleType:
-    """A second copy of a module whose functions are numba's, so that kernels find each other compiled."""
+    """Return a second copy of a module with compiled functions, so that kernels call each other compiled."""
     original = sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, original.__file__)
     assert spec is not None
@@ -71,8 +70,19 @@ def _compiled_module(name: str) -> ModuleType:
     spec.loader.exec_module(copy)
     for function_name, function in inspect.getmembers(copy, inspect.isfunction):
         if function.__module__ == name:
-            setattr(copy, function_name, machine_code(function))
+            setattr(copy, function_name, njit(function))
     return copy
+
+
+def njit(function: Function) -> Function:
+    """Return the function compiled by `numba.njit`, cached on disk if possible; numba is imported on first use."""
+    import numba
+
+    try:
+        return cast("Function", numba.njit(cache=True)(function))
+    except RuntimeError:
+        # Neither the folder of the package nor the cache folder is writable: compile in every process.
+        return cast("Function", numba.njit(function))
 
 
 def _as_lists(value: Any) -> Any:

@@ -1,29 +1,57 @@
-"""Data: datasets, how they are spread over users, and what the planner sees of them."""
+"""Data: datasets, their partition over users, descriptors and skew measures."""
 
-from fedcast.data.assignment import Assignment, class_counts
+from fedcast.data.assignment import Assignment, assignment_from_owners, class_counts
 from fedcast.data.catalogue import CATALOGUE, load_dataset, presence
+from fedcast.data.counts import read_counts
 from fedcast.data.dataset import Dataset, TextWindows, dataset_from_arrays
 from fedcast.data.descriptors import describe
+from fedcast.data.files import data_folders, find_source
+from fedcast.data.flwr import assignment_from_flwr
 from fedcast.data.partitions import PARTITIONS
 from fedcast.data.population import Population, make_population, populate, population_from
-from fedcast.data.skew import Skew, average_emd, skew_of
+from fedcast.data.skew import (
+    Skew,
+    Weighting,
+    average_emd,
+    average_js,
+    average_kl,
+    distribution_shift,
+    emd,
+    js_divergence,
+    kl_divergence,
+    mix_distributions,
+    skew_of,
+)
 
 __all__ = [
-    "CATALOGUE",
-    "PARTITIONS",
     "Assignment",
+    "CATALOGUE",
     "Dataset",
+    "PARTITIONS",
     "Population",
     "Skew",
     "TextWindows",
+    "Weighting",
+    "assignment_from_flwr",
+    "assignment_from_owners",
     "average_emd",
+    "average_js",
+    "average_kl",
     "class_counts",
+    "data_folders",
     "dataset_from_arrays",
     "describe",
+    "distribution_shift",
+    "emd",
+    "find_source",
+    "js_divergence",
+    "kl_divergence",
     "load_dataset",
     "make_population",
+    "mix_distributions",
     "populate",
     "population_from",
     "presence",
+    "read_counts",
     "skew_of",
 ]

@@ -1,4 +1,4 @@
-"""Which samples each user holds, and the two ways to deal them out: by class counts, or at random."""
+"""Assignment of samples to users: by class counts, or at random."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fedcast.typing import Ints
 
 @dataclass(frozen=True, eq=False)
 class Assignment:
-    """User k holds ``samples[offsets[k]:offsets[k + 1]]``.
+    """The samples of each user; user k has ``samples[offsets[k]:offsets[k + 1]]``.
 
     Attributes:
         samples: int64[n_assigned], indices into the dataset.
@@ -25,16 +25,16 @@ class Assignment:
 
     @property
     def num_users(self) -> int:
-        """Users K."""
+        """Number of users K."""
         return len(self.offsets) - 1
 
     @property
     def sizes(self) -> Ints:
-        """Samples of each user, int64[K]."""
+        """Number of samples of each user, int64[K]."""
         return np.diff(self.offsets)
 
     def of(self, user: int) -> Ints:
-        """Samples of one user (a view)."""
+        """Return the samples of one user (a view)."""
         return self.samples[self.offsets[user] : self.offsets[user + 1]]
 
     @property
@@ -44,14 +44,14 @@ class Assignment:
 
 
 def assignment_from_owners(owners: Ints, samples: Ints, num_users: int) -> Assignment:
-    """Group samples by their owner, each user's in the order given."""
+    """Group samples by their owner, keeping the order within each user."""
     order = np.argsort(owners, kind="stable")
     sizes = np.bincount(owners, minlength=num_users)
     return Assignment(samples[order], np.concatenate([[0], np.cumsum(sizes)]))
 
 
 def class_counts(assignment: Assignment, labels: Ints, num_classes: int) -> Ints:
-    """Samples of each user and class, int64[K, Y].
+    """Return the number of samples of each user and class, int64[K, Y].
 
     Example:
         >>> held = Assignment(samples=np.array([2, 0, 1]), offsets=np.array([0, 2, 2, 3]))
@@ -64,12 +64,12 @@ def class_counts(assignment: Assignment, labels: Ints, num_classes: int) -> Ints
 
 
 def deal(labels: Ints, counts: Ints, rng: np.random.Generator) -> Assignment:
-    """Hand out samples so that user k gets ``counts[k, y]`` of class y, which ones at random.
+    """Assign random samples so that user k gets ``counts[k, y]`` of class y.
 
     Args:
         labels: int64[n].
-        counts: int64[K, Y]; no column may ask for more than there is.
-        rng: chooses the samples.
+        counts: int64[K, Y]; the sum of column y is at most the number of samples of class y.
+        rng: generator that selects the samples.
     """
     users, samples = [], []
     everyone = np.arange(len(counts))
@@ -82,15 +82,15 @@ def deal(labels: Ints, counts: Ints, rng: np.random.Generator) -> Assignment:
 
 
 def random_deal(class_sizes: Ints, sizes: Ints, rng: np.random.Generator) -> Ints:
-    """Class counts of users who draw `sizes` samples from one pool, without replacement.
+    """Draw the class counts of users who draw `sizes` samples from one pool without replacement.
 
-    Exact in law, without touching a sample: the pool is halved again and again between two halves of the users, each
-    half's classes drawn from the hypergeometric law. O(K·Y) draws.
+    Exact in distribution without touching a sample: the pool is split recursively between two halves of the users, with
+    the classes of each half drawn from the hypergeometric distribution. O(K·Y) draws.
 
     Args:
-        class_sizes: int64[Y], the pool.
-        sizes: int64[K], samples that each user draws; together at most the pool.
-        rng: makes the draws.
+        class_sizes: int64[Y], number of samples of each class in the pool.
+        sizes: int64[K], number of samples that each user draws; their sum is at most the size of the pool.
+        rng: generator of the draws.
 
     Returns:
         int64[K, Y]; row sums are `sizes`.
@@ -117,7 +117,7 @@ def random_deal(class_sizes: Ints, sizes: Ints, rng: np.random.Generator) -> Int
 
 
 def draw_from(pools: Ints, sizes: Ints, rng: np.random.Generator) -> Ints:
-    """Draw ``sizes[i]`` samples from pool i without replacement, as class counts int64[N, Y]."""
+    """Draw ``sizes[i]`` samples from pool i without replacement; return class counts int64[N, Y]."""
     drawn = np.zeros_like(pools)
     left_in_pool = pools.sum(axis=1)
     left_to_draw = sizes.copy()
@@ -130,7 +130,7 @@ def draw_from(pools: Ints, sizes: Ints, rng: np.random.Generator) -> Ints:
 
 
 def split_by_shares(total: int, shares: NDArray[np.float64]) -> Ints:
-    """Whole numbers that sum to `total`, in proportion to `shares`, each within one of its due.
+    """Return integers that sum to `total`, proportional to `shares`, each within one of the exact value.
 
     Example:
         >>> split_by_shares(10, np.array([0.25, 0.25, 0.5])).tolist()
@@ -143,9 +143,9 @@ def split_by_shares(total: int, shares: NDArray[np.float64]) -> Ints:
 
 
 def dirichlet_shares(alpha: float, shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.float64]:
-    """Shares along axis 0 from a symmetric Dirichlet law, safe for tiny alpha.
+    """Draw shares along axis 0 from a symmetric Dirichlet distribution, also for tiny alpha.
 
-    Gamma variates underflow to 0 for small alpha, and 0/0 follows; their logarithms do not:
+    Gamma variates underflow to 0 for small alpha, which would give 0/0; their logarithms do not underflow:
     ln G(alpha) = ln G(alpha + 1) + ln(U)/alpha (Marsaglia and Tsang 2000, §6).
     """
     logs = np.log(rng.standard_gamma(alpha + 1, shape)) + np.log1p(-rng.random(shape)) / alpha
@@ -155,29 +155,29 @@ def dirichlet_shares(alpha: float, shape: tuple[int, ...], rng: np.random.Genera
 
 
 def ensure_minimum(counts: Ints, minimum: int, rng: np.random.Generator) -> Ints:
-    """Move as few samples as possible so that every user holds at least `minimum`; the largest users give.
+    """Move as few samples as possible from the largest users so that every user has at least `minimum`.
 
-    Other tools draw the whole partition again until it happens to fit, which may never end.
+    Redrawing the partition until it fits, as other tools do, may never terminate.
 
     Args:
         counts: int64[K, Y].
-        minimum: samples that every user must hold.
-        rng: chooses which classes move.
+        minimum: smallest number of samples of a user.
+        rng: generator that selects the classes that move.
     """
     sizes = counts.sum(axis=1)
     if sizes.sum() < minimum * len(sizes):
         raise DataError(
-            f"data.min_samples = {minimum}: {len(sizes)} users would need {minimum * len(sizes)} samples, "
-            f"there are {sizes.sum()}; lower data.min_samples or data.num_users"
+            f"invalid value {minimum} for data.min_samples: {len(sizes)} users need {minimum * len(sizes)} samples, "
+            f"there are {sizes.sum()}; decrease data.min_samples or data.num_users"
         )
     missing = np.maximum(minimum - sizes, 0)
     given = _surplus_of_largest(sizes, int(missing.sum()), minimum)
-    gifts = draw_from(counts, given, rng)
-    return counts - gifts + random_deal(gifts.sum(axis=0), missing, rng)
+    moved = draw_from(counts, given, rng)
+    return counts - moved + random_deal(moved.sum(axis=0), missing, rng)
 
 
 def _surplus_of_largest(sizes: Ints, needed: int, minimum: int) -> Ints:
-    """How many samples each user gives when the largest are cut down to one common level until `needed` are there."""
+    """Return how many samples each user gives if the largest are reduced to a common level to yield `needed`."""
     low, high = minimum, int(sizes.max(initial=minimum)) + 1
     while high - low > 1:
         level = (low + high) // 2

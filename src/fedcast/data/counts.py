@@ -1,4 +1,4 @@
-"""A population from a table of label counts: no dataset, no samples."""
+"""Read a population from a table of label counts, without a dataset."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from fedcast.data.population import Population
 from fedcast.errors import DataError
 from fedcast.io import Column, Table, column_names, read_user_table, read_with_users
 
-# More than any device holds, and few enough that sums over users and classes stay exact.
-_MOST_SAMPLES = 1e12
-_NAMED = 3
+# More than any device stores, and small enough that sums over users and classes are exact.
+_MAX_SAMPLES = 1e12
+_LISTED_USERS = 3
 
-# How pandas names an index without a name: when it reads such a CSV again, and in Parquet. In CSV it is blank.
+# Names that pandas gives to an unnamed index: on reading a CSV, and in Parquet. In CSV the name is empty.
 _UNNAMED = ("Unnamed:", "__index_level_")
 
 
 def read_counts(path: str | Path) -> Population:
-    """Read who holds how many samples of which class, CSV or Parquet.
+    """Read the number of samples of each user and class from a CSV or Parquet file.
 
     - wide: a column ``user`` and one column per class, one row for each user;
-    - long: columns ``user``, ``class``, ``count``, one row for each user and class; a class that a user does not list
-      is 0.
+    - long: columns ``user``, ``class``, ``count``, one row for each user and class; a class that is not listed has
+      count 0.
 
-    Users are 0 … K − 1 without gaps, or names, none of which is a number, in the order of the file.
+    Users are 0 … K − 1 without gaps, or names (not numbers) in the order of the file.
     """
     names = column_names(path)
-    people = _long(path) if {"class", "count"} <= set(names) else _wide(path, names)
-    if not people.counts.any():
-        raise DataError(f"{path}: no user holds any data: every count is 0")
-    return people
+    population = _long(path) if {"class", "count"} <= set(names) else _wide(path, names)
+    if not population.counts.any():
+        raise DataError(f"{path}: no user has any data: every count is 0")
+    return population
 
 
 def _wide(path: str | Path, names: list[str]) -> Population:
@@ -40,8 +40,8 @@ def _wide(path: str | Path, names: list[str]) -> Population:
         raise DataError(f"{path}: no class columns; expected user and one column per class, or user,class,count")
     for place, name in enumerate(names, start=1):
         if not name or name.startswith(_UNNAMED):
-            way_out = "name the class, or remove the column (pandas: index=False)"
-            raise DataError(f"{path}: column {place} has no name, and every column beside user is a class; {way_out}")
+            hint = "name the class, or remove the column (pandas: index=False)"
+            raise DataError(f"{path}: column {place} has no name, and every column except user is a class; {hint}")
     table = read_user_table(path, [_counts(name) for name in classes])
     counts = np.stack([np.asarray(table[name], dtype=np.int64) for name in classes], axis=1)
     return Population(counts, tuple(classes), names=table.names)
@@ -50,7 +50,7 @@ def _wide(path: str | Path, names: list[str]) -> Population:
 def _long(path: str | Path) -> Population:
     own = [Column("user", "int", minimum=0)]
     table = read_with_users(path, own, [Column("class", "text"), _counts("count")], own_users=True)
-    _refuse_gaps(table)
+    _check_gaps(table)
     users, amounts = np.asarray(table["user"]), np.asarray(table["count"])
     classes, labels = np.unique(np.asarray(table["class"]).astype(str), return_inverse=True)
     cells = users * len(classes) + labels
@@ -64,19 +64,19 @@ def _long(path: str | Path) -> Population:
 
 
 def _counts(name: str) -> Column:
-    return Column(name, "int", minimum=0, maximum=_MOST_SAMPLES)
+    return Column(name, "int", minimum=0, maximum=_MAX_SAMPLES)
 
 
-def _refuse_gaps(table: Table) -> None:
-    """Before anything is allocated: one wrong id would otherwise stand for as many empty users."""
+def _check_gaps(table: Table) -> None:
+    """Raise an error if ids have gaps: a single wrong id would otherwise create many empty users."""
     users = np.unique(table["user"])
     last = int(users[-1])
     absent = last + 1 - len(users)
     if not absent:
         return
     if absent == 1 and users[0] == 1:
-        raise DataError(f"{table.path}: no row for user 0; users are counted from 0: subtract 1 from every id")
-    first = np.setdiff1d(np.arange(min(len(users) + _NAMED, last)), users)[:_NAMED]
+        raise DataError(f"{table.path}: missing row for user 0; users are numbered from 0: subtract 1 from every id")
+    first = np.setdiff1d(np.arange(min(len(users) + _LISTED_USERS, last)), users)[:_LISTED_USERS]
     named = ", ".join(str(user) for user in first) + (f" … ({absent:,} in all)" if absent > len(first) else "")
-    way_out = "number users from 0 without gaps, one without data with a count of 0, or give them names: n7, say"
-    raise table.fail(int(np.argmax(table["user"])), f"user {last}, but there is no row for {named}; {way_out}", "user")
+    hint = "number users from 0 without gaps (a user without data has a count of 0), or use names such as n7"
+    raise table.fail(int(np.argmax(table["user"])), f"user {last}, but there is no row for {named}; {hint}", "user")

@@ -1,4 +1,4 @@
-"""A dataset as stored: inputs, labels, a test set, and what a plan must know of them."""
+"""Datasets: inputs, labels and a test set, as stored."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _USUAL_CHANNELS = (1, 3, 4)
 
 @dataclass(frozen=True, eq=False)
 class TextWindows:
-    """Sequences of characters cut out of one long text, kept as where they start: no copy of the text.
+    """Sequences of characters of one long text, stored as their start positions without copying the text.
 
     Attributes:
         codes: uint8[n_characters], the text.
-        starts: int64[n], where each sequence starts.
-        length: characters of a sequence.
+        starts: int64[n], start of each sequence.
+        length: number of characters of a sequence.
     """
 
     codes: NDArray[np.uint8]
@@ -40,7 +40,7 @@ class TextWindows:
 
     @property
     def nbytes(self) -> int:
-        """Memory, bytes."""
+        """Memory use in bytes."""
         return self.codes.nbytes + self.starts.nbytes
 
 
@@ -48,22 +48,22 @@ class TextWindows:
 class Dataset:
     """Training and test samples with labels 0 … num_classes − 1.
 
-    Inputs stay as they are stored (bytes of images, characters of text); ``inputs * scale`` lies in [0, 1].
+    Inputs keep their stored type (bytes of images, characters of text); ``inputs * scale`` is in [0, 1].
 
     Attributes:
-        name: as in the scenario.
+        name: name in the scenario.
         inputs: [n, channels, height, width] for images, [n, features] for vectors, `TextWindows` for text.
         labels: int64[n].
         test_inputs: as inputs.
         test_labels: int64[n_test].
-        num_classes: classes Y.
-        bits_per_sample: bits that sharing one sample costs, the label not counted for images.
-        scale: factor that brings inputs to [0, 1]; None for text.
+        num_classes: number of classes Y.
+        bits_per_sample: bits sent to share one sample; for images without the label.
+        scale: factor that scales inputs to [0, 1]; None for text.
         class_names: one per class.
-        groups: int64[n], the natural owner of each sample (role, writer); None where there is none.
-        test_groups: the same for the test set.
+        groups: int64[n], natural owner of each sample (role, writer); None if there is none.
+        test_groups: natural owner of each test sample.
         group_names: one per owner.
-        noisy_test_inputs: test inputs with the mixture of the users' noise, where these have noise: a second test.
+        noisy_test_inputs: test inputs with the noise of the users, for a second evaluation; None without noise.
     """
 
     name: str
@@ -95,16 +95,16 @@ class Dataset:
 
     @property
     def class_sizes(self) -> Ints:
-        """Training samples of each class, int64[Y]."""
+        """Number of training samples of each class, int64[Y]."""
         return np.bincount(self.labels, minlength=self.num_classes)
 
     def features(self, samples: Any) -> NDArray[np.float32]:
-        """Inputs of the given training samples, scaled to [0, 1], float32; characters of text as numbers."""
+        """Return the inputs of the given training samples, float32, scaled to [0, 1]; characters of text as numbers."""
         return scaled(self.inputs[samples], self.scale)
 
 
 def scaled(inputs: NDArray[Any], scale: float | None) -> NDArray[np.float32]:
-    """Stored inputs as float32, multiplied by their scale."""
+    """Return stored inputs as float32, multiplied by their scale."""
     values = inputs.astype(np.float32)
     return values if scale is None or scale == 1.0 else values * np.float32(scale)
 
@@ -120,11 +120,11 @@ def dataset_from_arrays(
     class_names: tuple[str, ...] = (),
     bits_per_sample: float | None = None,
 ) -> Dataset:
-    """Your own data: images [n, h, w] or [n, c, h, w], or vectors [n, features], and labels 0 … Y − 1.
+    """Return a dataset of images [n, h, w] or [n, c, h, w], or vectors [n, features], with labels 0 … Y − 1.
 
-    Bytes count as 0 … 255. Other numbers are used as they are if they lie in [0, 1], else moved there linearly by the
-    training set's smallest and largest value; test inputs are of the same kind. Without a test set every fifth sample
-    of each class is held out.
+    Bytes are scaled from 0 … 255 to [0, 1]. Other numbers are used unchanged if they are in [0, 1], otherwise scaled
+    linearly by the minimum and maximum of the training set; test inputs have the same type. Without a test set every
+    fifth sample of each class is held out.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -132,22 +132,22 @@ def dataset_from_arrays(
         >>> len(mine), len(mine.test_labels), mine.num_classes, mine.inputs.shape[1:]
         (40, 10, 5, (1, 8, 8))
     """
-    inputs, labels = _checked("inputs", "labels", inputs, labels)
-    owners = None if groups is None else _checked_labels("groups", groups, len(inputs))
+    inputs, labels = _check_inputs("inputs", "labels", inputs, labels)
+    owners = None if groups is None else _check_labels("groups", groups, len(inputs))
     test_owners = None
     if test_inputs is None or test_labels is None:
         if test_inputs is not None or test_labels is not None:
-            raise DataError(f"{name}: test_inputs and test_labels must be given together, or neither")
+            raise DataError(f"{name}: expected both test_inputs and test_labels, or neither")
         if len(labels) == 1:
-            way_out = "give more samples, or test_inputs and test_labels"
-            raise DataError(f"{name}: 1 sample, and it would be held out for the test; {way_out}")
-        train, test = held_out(labels, math.ceil(_HELD_OUT_SHARE * len(labels)))
+            hint = "provide more samples, or test_inputs and test_labels"
+            raise DataError(f"{name}: the only sample would be held out for the test; {hint}")
+        train, test = stratified_split(labels, math.ceil(_HELD_OUT_SHARE * len(labels)))
         test_inputs, test_labels = inputs[test], labels[test]
         inputs, labels = inputs[train], labels[train]
         if owners is not None:
             owners, test_owners = owners[train], owners[test]
-    test_inputs, test_labels = _checked("test_inputs", "test_labels", test_inputs, test_labels)
-    _refuse_unlike(name, inputs, test_inputs)
+    test_inputs, test_labels = _check_inputs("test_inputs", "test_labels", test_inputs, test_labels)
+    _check_same_shape(name, inputs, test_inputs)
     num_classes = int(max(labels.max(), test_labels.max())) + 1
     if class_names and len(class_names) != num_classes:
         raise DataError(f"{name}: {len(class_names)} class names for {num_classes} classes")
@@ -169,11 +169,11 @@ def dataset_from_arrays(
     )
 
 
-def held_out(labels: Ints, num_test: int) -> tuple[Ints, Ints]:
-    """A stratified split, the same on every call: indices for training and for the test, both ascending.
+def stratified_split(labels: Ints, num_test: int) -> tuple[Ints, Ints]:
+    """Return a deterministic stratified split: sorted indices of the training and of the test samples.
 
-    The samples are shuffled, put in order of their class, and the test takes evenly spaced ones, so that every class
-    gives its share to within one sample.
+    The samples are shuffled and sorted by class, and evenly spaced ones are held out, so that the fraction held out of
+    every class is exact to within one sample.
     """
     order = generator(0, "held-out").permutation(len(labels))
     order = order[np.argsort(labels[order], kind="stable")]
@@ -182,31 +182,31 @@ def held_out(labels: Ints, num_test: int) -> tuple[Ints, Ints]:
     return np.sort(order[~is_test]), np.sort(order[is_test])
 
 
-def _checked(
+def _check_inputs(
     inputs_name: str, labels_name: str, inputs: NDArray[Any], labels: NDArray[Any]
 ) -> tuple[NDArray[Any], Ints]:
     inputs = np.asarray(inputs)
     if inputs.ndim not in (2, 3, 4) or inputs.size == 0:
         raise DataError(f"{inputs_name}: shape {inputs.shape}; expected [n, features], [n, h, w] or [n, c, h, w]")
     if inputs.ndim == 4 and inputs.shape[1] == inputs.shape[2] > inputs.shape[3] in _USUAL_CHANNELS:
-        way_out = f"pass {inputs_name}.transpose(0, 3, 1, 2)"
-        raise DataError(f"{inputs_name}: shape {inputs.shape} has its channels last; expected [n, c, h, w]: {way_out}")
+        hint = f"pass {inputs_name}.transpose(0, 3, 1, 2)"
+        raise DataError(f"{inputs_name}: shape {inputs.shape} has its channels last; expected [n, c, h, w]: {hint}")
     if inputs.dtype.kind not in "uifb":
-        raise DataError(f"{inputs_name}: numbers of type {inputs.dtype}; expected integers or floats")
+        raise DataError(f"{inputs_name}: type {inputs.dtype}; expected integers or floats")
     if inputs.dtype.kind == "f" and not np.isfinite(inputs).all():
         sample = int(np.argwhere(~np.isfinite(inputs))[0][0])
-        raise DataError(f"{inputs_name}: sample {sample} holds NaN or infinity")
-    return inputs, _checked_labels(labels_name, labels, len(inputs))
+        raise DataError(f"{inputs_name}: sample {sample} contains NaN or infinity")
+    return inputs, _check_labels(labels_name, labels, len(inputs))
 
 
-def _checked_labels(name: str, labels: NDArray[Any], expected: int) -> Ints:
+def _check_labels(name: str, labels: NDArray[Any], expected: int) -> Ints:
     labels = np.asarray(labels)
     if labels.shape != (expected,):
         raise DataError(f"{name}: shape {labels.shape}; expected ({expected},), one for each input")
     if labels.dtype.kind not in "uib":
         whole_floats = labels.dtype.kind == "f" and np.isfinite(labels).all() and (labels == np.rint(labels)).all()
-        way_out = f": pass {name}.astype(int)" if whole_floats else ""
-        raise DataError(f"{name}: type {labels.dtype}; expected whole numbers 0, 1, 2, …{way_out}")
+        hint = f": pass {name}.astype(int)" if whole_floats else ""
+        raise DataError(f"{name}: type {labels.dtype}; expected whole numbers 0, 1, 2, …{hint}")
     whole = labels.astype(np.int64)
     if (whole < 0).any():
         sample = int(np.argmax(whole < 0))
@@ -214,12 +214,12 @@ def _checked_labels(name: str, labels: NDArray[Any], expected: int) -> Ints:
     return whole
 
 
-def _refuse_unlike(name: str, inputs: NDArray[Any], test_inputs: NDArray[Any]) -> None:
+def _check_same_shape(name: str, inputs: NDArray[Any], test_inputs: NDArray[Any]) -> None:
     if test_inputs.shape[1:] != inputs.shape[1:]:
         raise DataError(f"{name}: test_inputs have shape {test_inputs.shape[1:]}, inputs {inputs.shape[1:]}")
     if test_inputs.dtype.kind != inputs.dtype.kind:
         found = f"test_inputs are of type {test_inputs.dtype}, inputs {inputs.dtype}"
-        raise DataError(f"{name}: {found}; give both the same type and range, since one scale brings both to [0, 1]")
+        raise DataError(f"{name}: {found}; expected the same type and range, since both are scaled by the same factor")
 
 
 def _to_unit_range(train: NDArray[Any], test: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], float]:

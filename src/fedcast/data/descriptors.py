@@ -1,7 +1,7 @@
 """Descriptors: one probability vector per user, the mean of one vector per sample.
 
-The planner sees nothing else of the data. Since a descriptor is a mean, mixing two users' data mixes their
-descriptors in proportion to their sizes.
+The planner uses nothing else of the data. Since a descriptor is a mean, the descriptor of combined data is the average
+of the descriptors weighted by size.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 def describe(population: Population, data: Data, seed: int = 0) -> Floats:
-    """Descriptor of each user times its size, float64[K, B]; row sums are the sizes.
+    """Return the descriptor of each user times its size, float64[K, B]; row sums are the sizes.
 
-    The table has the form that `fedcast.data.skew.skew_of` takes: for classes it is the table of counts.
+    The table is what `fedcast.data.skew_of` expects; for classes it is the table of counts.
 
     Example:
         >>> from fedcast.data import make_population
@@ -36,9 +36,11 @@ def describe(population: Population, data: Data, seed: int = 0) -> Floats:
     if data.descriptor == "classes":
         return population.counts.astype(np.float64)
     if population.dataset is None or population.assignment is None:
-        raise DataError(f"data.descriptor = {data.descriptor}: synthetic data have no inputs; use classes")
+        raise DataError(
+            f"invalid value {data.descriptor!r} for data.descriptor: synthetic data have no inputs; use classes"
+        )
     if population.dataset.is_text:
-        raise DataError(f"data.descriptor = {data.descriptor}: text has no input values; use classes (next characters)")
+        raise DataError(f"invalid value {data.descriptor!r} for data.descriptor: text has no input values; use classes")
     if data.descriptor == "values":
         edges = np.linspace(data.value_min, data.value_max, data.value_bins + 1)
         return value_histograms(population.dataset, population.assignment, edges)
@@ -46,9 +48,9 @@ def describe(population: Population, data: Data, seed: int = 0) -> Floats:
 
 
 def value_histograms(dataset: Dataset, assignment: Assignment, edges: Floats) -> Floats:
-    """Histogram of scaled input values of each user, times its size, float64[K, bins].
+    """Return the histogram of scaled input values of each user times its size, float64[K, bins].
 
-    Values beyond the outer edges count in the outer bins.
+    Values outside the outer edges are counted in the outer bins.
     """
     inputs = np.asarray(dataset.inputs)
     table = np.zeros((assignment.num_users, len(edges) - 1))
@@ -68,12 +70,14 @@ def _bins(values: NDArray[Any], edges: Floats) -> NDArray[np.int64]:
 
 
 def cluster_histograms(dataset: Dataset, assignment: Assignment, num_clusters: int, *, seed: int) -> Floats:
-    """How many samples of each user fall into each k-means cluster of the inputs, float64[K, clusters]."""
+    """Return the number of samples of each user in each k-means cluster of the inputs, float64[K, clusters]."""
     from sklearn.cluster import MiniBatchKMeans
 
     held = np.sort(assignment.samples)
     if num_clusters > len(held):
-        raise DataError(f"data.feature_clusters = {num_clusters}: only {len(held)} samples")
+        raise DataError(
+            f"invalid value {num_clusters} for data.feature_clusters: expected at most {len(held)} (samples)"
+        )
     inputs = np.asarray(dataset.inputs)
     features = scaled(inputs, dataset.scale).reshape(len(inputs), -1)
     model = MiniBatchKMeans(num_clusters, random_state=seed % 2**32, n_init=3, batch_size=4096).fit(features[held])

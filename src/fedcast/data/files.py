@@ -1,4 +1,4 @@
-"""Where a dataset's files are: a folder of the user's, the cache, or a download; always checked by SHA-256."""
+"""Find the files of a dataset in a data folder or the cache, or download them; SHA-256 is always verified."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DATA_VARIABLE = "FEDCAST_DATA"
 
 @dataclass(frozen=True)
 class SourceFile:
-    """One file of a dataset: where it lies under a data folder, its SHA-256, and where it can be had."""
+    """A file of a dataset: its path under a data folder, its SHA-256, and its download address."""
 
     path: str
     sha256: str
@@ -24,34 +24,34 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class Source:
-    """Files that together hold a dataset. A dataset may have several sources, any of which will do."""
+    """Files that together contain a dataset. A dataset may have several alternative sources."""
 
     files: tuple[SourceFile, ...]
 
     @property
     def downloadable(self) -> bool:
-        """Whether every file has an address."""
+        """Whether every file has a download address."""
         return all(file.url for file in self.files)
 
 
 def cache_folder() -> Path:
-    """The user's cache of downloaded datasets."""
+    """Return the cache folder of downloaded datasets."""
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("fedcast")) / "data"
 
 
 def data_folders(data_dir: str | Path | None = None) -> list[Path]:
-    """Folders searched, in order: `data_dir` or else $FEDCAST_DATA, then the cache."""
+    """Return the folders to search, in order: `data_dir` or otherwise $FEDCAST_DATA, then the cache."""
     given = data_dir or os.environ.get(DATA_VARIABLE)
     if given and not Path(given).is_dir():
         origin = "--data-dir" if data_dir else DATA_VARIABLE
-        raise DataError(f"{origin} = {given}: no such folder")
+        raise DataError(f"invalid value {given} for {origin}: no such folder")
     return [*([Path(given)] if given else []), cache_folder()]
 
 
 def find_source(sources: Iterable[Source], folders: Iterable[Path]) -> tuple[Source, Path] | None:
-    """The first source that is complete in one of the folders, not yet checked; None if there is none."""
+    """Return the first source whose files all exist in one of the folders (not yet verified), or None."""
     for folder in folders:
         for source in sources:
             if all((folder / file.path).is_file() for file in source.files):
@@ -60,11 +60,11 @@ def find_source(sources: Iterable[Source], folders: Iterable[Path]) -> tuple[Sou
 
 
 def fetch(name: str, sources: tuple[Source, ...], data_dir: str | Path | None = None) -> tuple[Source, list[Path]]:
-    """The checked files of a dataset, downloaded into the cache if no folder has them.
+    """Return the verified files of a dataset; download them into the cache if no folder has them.
 
     Raises:
-        DataError: a file is truncated or altered, or there is none and it cannot be downloaded; the message says which
-            file to put where.
+        DataError: a file is truncated or altered, or is missing and cannot be downloaded; the message says which file
+            to put where.
     """
     folders = data_folders(data_dir)
     found = find_source(sources, folders)
@@ -82,8 +82,8 @@ def _verify(file: SourceFile, path: Path) -> None:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
     if digest != file.sha256:
         raise DataError(
-            f"{path}: damaged or altered, not used: SHA-256 is {digest[:16]}…, expected {file.sha256[:16]}…; "
-            "delete it and fetch it again"
+            f"{path}: damaged or altered: SHA-256 is {digest[:16]}…, expected {file.sha256[:16]}…; "
+            "delete the file and download it again"
         )
 
 
@@ -99,7 +99,7 @@ def _download(name: str, sources: tuple[Source, ...], folders: list[Path]) -> tu
     for file in source.files:
         target = cache / file.path
         try:
-            # pooch writes aside, compares the hash and only then renames.
+            # pooch writes to a temporary file, verifies the hash and then renames it.
             pooch.retrieve(
                 file.url, f"sha256:{file.sha256}", fname=target.name, path=target.parent, progressbar=_progress_shown()
             )
@@ -121,5 +121,5 @@ def _where_to_put(name: str, source: Source, folders: list[Path]) -> str:
     places = " or ".join(str(folder) for folder in folders)
     return (
         f"Dataset {name} is not on this machine: put {files} under {places}, "
-        f"or name another folder by --data-dir or ${DATA_VARIABLE}"
+        f"or set another folder with --data-dir or ${DATA_VARIABLE}"
     )

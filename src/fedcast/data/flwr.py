@@ -1,4 +1,4 @@
-"""Partitions made by a `flwr-datasets` partitioner (extra ``fedcast[flwr-datasets]``)."""
+"""Partitions from a `flwr-datasets` partitioner (extra ``fedcast[flwr-datasets]``)."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _SAMPLE = "fedcast_sample"
 
 
 def assignment_from_flwr(dataset: Dataset, partitioner: Partitioner, label_column: str = "label") -> Assignment:
-    """Let a partitioner of flwr-datasets spread our dataset.
+    """Return the assignment that a flwr-datasets partitioner makes of a dataset.
 
-    It is handed the labels (and natural owners as ``group``) and the number of each sample, no inputs.
+    The partitioner gets the labels, the natural owners as ``group`` and the number of each sample, but no inputs.
 
     Args:
-        dataset: whose training samples are spread.
-        partitioner: any partitioner that works on a label or group column, with no dataset set yet.
-        label_column: name under which it looks for labels.
+        dataset: dataset whose training samples are partitioned.
+        partitioner: a partitioner of a label or group column, without a dataset yet.
+        label_column: name of the label column that the partitioner uses.
     """
     try:
         import datasets

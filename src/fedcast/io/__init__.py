@@ -1,24 +1,25 @@
-"""A person's own tables, CSV or Parquet: read whole, checked, and refused with file, line, column, value and reason.
+"""Tables (CSV or Parquet) and atomic files.
 
-Only the declared columns are read. Others are ignored, since exports of other tools carry more than is needed, but a
-column whose name is nearly that of an absent one is refused: it would otherwise be dropped without a word.
+Only the declared columns of a table are read, and all their values are validated; an error names file, line, column,
+value and reason. Other columns are ignored, except if their name is similar to that of a missing optional column:
+then it is probably a typo, and the table is invalid.
 """
 
 from __future__ import annotations
 
-from fedcast.io.atomic import written_aside
-from fedcast.io.reading import column_names, read_table
-from fedcast.io.saving import save_table
+from fedcast.io.atomic import atomic_write, check_writable
 from fedcast.io.table import Column, Table
+from fedcast.io.table_files import column_names, read_table, save_table
 from fedcast.io.user_tables import read_user_table, read_with_users
 
 __all__ = [
     "Column",
     "Table",
+    "atomic_write",
+    "check_writable",
     "column_names",
     "read_table",
     "read_user_table",
     "read_with_users",
     "save_table",
-    "written_aside",
 ]

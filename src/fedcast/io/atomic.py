@@ -1,4 +1,4 @@
-"""Files written whole or not at all."""
+"""Atomic writing of files."""
 
 from __future__ import annotations
 
@@ -11,41 +11,42 @@ from fedcast.errors import FedcastError
 
 
 @contextmanager
-def written_aside(path: str | Path) -> Iterator[Path]:
-    """A place beside `path` to write to; renamed to it if all goes well, removed if not. Folders are made.
+def atomic_write(path: str | Path) -> Iterator[Path]:
+    """Yield a temporary path beside `path`; rename it to `path` on success, remove it on failure.
 
-    A link stays, and the file that it leads to is written. A pipe or a device is no file to replace: it is written to.
+    Missing folders are created. If `path` is a symbolic link, its target is replaced. Pipes and devices cannot be
+    replaced and are written directly.
 
     Example:
         >>> import tempfile
         >>> target = Path(tempfile.mkdtemp()) / "new" / "a.txt"
-        >>> with written_aside(target) as aside:
-        ...     _ = aside.write_text("whole")
+        >>> with atomic_write(target) as temporary:
+        ...     _ = temporary.write_text("complete")
         >>> target.read_text(), [file.name for file in target.parent.iterdir()]
-        ('whole', ['a.txt'])
+        ('complete', ['a.txt'])
     """
     path = Path(path)
-    check_place(path)
+    check_writable(path)
     if path.exists() and not path.is_file():
         yield path
         return
     target = Path(os.path.realpath(path))
     target.parent.mkdir(parents=True, exist_ok=True)
-    aside = target.with_name(f".{target.name}.{os.getpid()}")
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        yield aside
-        aside.replace(target)
+        yield temporary
+        temporary.replace(target)
     except OSError as error:
-        if error.filename in (None, str(aside)):
+        if error.filename in (None, str(temporary)):
             error.filename = str(path)
         raise
     finally:
-        aside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
-def check_place(path: Path) -> None:
-    """Refuse a path where no file can be, before any work is done for it."""
+def check_writable(path: Path) -> None:
+    """Raise an error if no file can be written at a path, before any work is done for it."""
     if path.is_dir():
         raise FedcastError(f"{path}: is a folder, expected a file")
     if wrong := next((place for place in path.parents if place.exists() and not place.is_dir()), None):
-        raise FedcastError(f"{wrong}: is no folder, so it cannot hold {path.name}")
+        raise FedcastError(f"{wrong}: is not a folder, so it cannot contain {path.name}")

@@ -1,29 +1,28 @@
-"""CSV: streamed in blocks of rows, so that memory stays flat and the first bad line is named at once."""
+"""CSV files: read in blocks of rows, so that memory use is bounded and the first invalid line is reported early."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import numpy as np
 
 from fedcast.errors import DataError
-from fedcast.io.checks import parse, present_columns
-from fedcast.io.table import Column, Table, Values
+from fedcast.io.table import Column, Table, Values, parse, present_columns
 from fedcast.typing import Ints
 
 _BLOCK_ROWS = 65_536
 Rows = list[list[str]]
 
-# Gives the columns of a file without rows their types.
+# An empty block, so that the columns of a file without rows have their types.
 _NO_ROWS: tuple[Rows, Ints] = ([], np.empty(0, np.int64))
 
 
 def read(path: Path, columns: Sequence[Column]) -> Table:
-    """The declared columns of a CSV file."""
+    """Read the declared columns of a CSV file."""
     with _open(path) as file:
         blocks = _blocks(path, file)
         header = _header(path, blocks)
@@ -34,13 +33,13 @@ def read(path: Path, columns: Sequence[Column]) -> Table:
 
 
 def names(path: Path) -> list[str]:
-    """The header of a CSV file."""
+    """Return the header of a CSV file."""
     with _open(path) as file:
         return _header(path, _blocks(path, file))
 
 
 def first(path: Path, name: str) -> str | None:
-    """The value of a column in the first row; None: there is none."""
+    """Return the value of a column in the first row, or None if there is none."""
     with _open(path) as file:
         blocks = _blocks(path, file)
         header = _header(path, blocks)
@@ -50,12 +49,12 @@ def first(path: Path, name: str) -> str | None:
 
 
 def _open(path: Path) -> TextIO:
-    # utf-8-sig drops the byte-order mark that spreadsheets write; csv wants line ends untouched.
+    # utf-8-sig drops the byte-order mark that spreadsheets write; the csv module needs newline="".
     return path.open(encoding="utf-8-sig", newline="")
 
 
 def _blocks(path: Path, file: TextIO) -> Iterator[tuple[Rows, Ints]]:
-    """The header alone, then blocks of rows, each with the line on which every row ends; blank lines are left out."""
+    """Yield the header alone, then blocks of rows with the line on which each row ends; blank lines are skipped."""
     reader = csv.reader(file, strict=True)
     size, done = 1, 0
     while True:
@@ -81,7 +80,7 @@ def _blocks(path: Path, file: TextIO) -> Iterator[tuple[Rows, Ints]]:
 def _line_numbers(rows: Rows, done: int, last: int) -> Ints:
     if last - done == len(rows):
         return np.arange(done + 1, last + 1)
-    # Only quoted fields that hold line breaks come here.
+    # Some quoted field contains a line break.
     return done + np.cumsum([1 + sum(field.count("\n") for field in row) for row in rows])
 
 
@@ -93,23 +92,23 @@ def _not_utf8(path: Path) -> DataError:
         line = content.count(b"\n", 0, error.start) + 1
         byte = content[error.start]
         return DataError(f"{path}, line {line}: not UTF-8 text (byte 0x{byte:02x}); save the file as CSV in UTF-8")
-    return DataError(f"{path}: changed while it was read")
+    return DataError(f"{path}: changed while it was being read")
 
 
 def _header(path: Path, blocks: Iterator[tuple[Rows, Ints]]) -> list[str]:
     first = next(blocks, None)
     if first is None:
-        raise DataError(f"{path}: is empty, expected a header and rows")
+        raise DataError(f"{path}: the file is empty, expected a header and rows")
     return [name.strip() for name in first[0][0]]
 
 
 def _parse_rows(path: Path, header: list[str], columns: Sequence[Column], rows: Rows, lines: Ints) -> dict[str, Values]:
-    """The values of each column; the fault on the earliest line is raised, whichever column it is in."""
+    """Return the values of each column, or raise the fault on the earliest line of all columns."""
     ragged = next((row for row, fields in enumerate(rows) if len(fields) != len(header)), None)
     values, faults = {}, []
     for column in columns:
-        place = header.index(column.name)
-        values[column.name], fault = parse(column, [fields[place] for fields in rows[:ragged]])
+        position = header.index(column.name)
+        values[column.name], fault = parse(column, [fields[position] for fields in rows[:ragged]])
         faults += [fault] if fault else []
     if faults:
         row, name, reason = min(faults)
@@ -118,3 +117,11 @@ def _parse_rows(path: Path, header: list[str], columns: Sequence[Column], rows: 
         fields = len(rows[ragged])
         raise DataError(f"{path}, line {lines[ragged]}: the header has {len(header)} fields, this line has {fields}")
     return values
+
+
+def write(columns: Mapping[str, list[Any]], path: Path) -> None:
+    """Write columns of equal length as a CSV file."""
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))

@@ -1,23 +1,22 @@
-"""Parquet, by pyarrow, which is imported only when such a file is read."""
+"""Parquet files, through pyarrow, which is imported only when such a file is read or written."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedcast.errors import DataError
-from fedcast.io.checks import EXPECTED, first_refused, parse, present_columns
-from fedcast.io.table import Column, Fault, Table, Values
+from fedcast.errors import DataError, FedcastError
+from fedcast.io.table import EXPECTED, Column, Fault, Table, Values, first_invalid, parse, present_columns
 
 if TYPE_CHECKING:
     import pyarrow
 
 
 def read(path: Path, columns: Sequence[Column]) -> Table:
-    """The declared columns of a Parquet file."""
+    """Read the declared columns of a Parquet file."""
     file = _open(path)
     present = present_columns(path, list(file.schema_arrow.names), columns)
     data = file.read(columns=[column.name for column in present])
@@ -32,12 +31,12 @@ def read(path: Path, columns: Sequence[Column]) -> Table:
 
 
 def names(path: Path) -> list[str]:
-    """The columns of a Parquet file."""
+    """Return the names of the columns of a Parquet file."""
     return list(_open(path).schema_arrow.names)
 
 
 def first(path: Path, name: str) -> str | None:
-    """The value of a column in the first row, as text; None: there is none."""
+    """Return the value of a column in the first row as text, or None if there is none."""
     file = _open(path)
     if name not in file.schema_arrow.names:
         return None
@@ -61,37 +60,47 @@ def _open(path: Path) -> pyarrow.parquet.ParquetFile:
 
 
 def _values(path: Path, column: Column, chunks: pyarrow.ChunkedArray) -> tuple[Values, Fault | None]:
-    """The values of a column, and its first fault; the values end before a gap."""
+    """Return the values of a column and its first fault; values end before a missing value."""
     if not len(chunks):
         return parse(column, [])
     if chunks.null_count:
         row = int(np.argmax(chunks.is_null().to_numpy()))
         values, fault = _values(path, column, chunks.slice(0, row))
-        return values, fault or Fault(row, column.name, f"is blank, expected {EXPECTED[column.kind]}")
-    holds = _holds(chunks.type)
-    if holds == "text" or (holds == "int" and column.kind == "bool"):
+        return values, fault or Fault(row, column.name, f"missing value, expected {EXPECTED[column.kind]}")
+    kind = _kind(chunks.type)
+    if kind == "text" or (kind == "int" and column.kind == "bool"):
         return parse(column, [str(value) for value in chunks.to_pylist()])
-    if holds == column.kind == "bool":
+    if kind == column.kind == "bool":
         return chunks.to_numpy(), None
-    if holds not in ("int", "float") or column.kind not in ("int", "float"):
+    if kind not in ("int", "float") or column.kind not in ("int", "float"):
         raise DataError(
-            f"{path}, column {column.name}: holds {chunks.type}, expected {EXPECTED[column.kind]}{column.otherwise}"
+            f"{path}, column {column.name}: has type {chunks.type}, expected {EXPECTED[column.kind]}{column.otherwise}"
         )
-    values = chunks.to_numpy() if holds == "int" else chunks.cast("float64").to_numpy()
-    if refused := first_refused(column, values):
-        return values, Fault(refused[0], column.name, f"{values[refused[0]]} {refused[1]}")
+    values = chunks.to_numpy() if kind == "int" else chunks.cast("float64").to_numpy()
+    if invalid := first_invalid(column, values):
+        return values, Fault(invalid[0], column.name, f"{values[invalid[0]]} {invalid[1]}")
     return values.astype(np.int64 if column.kind == "int" else np.float64), None
 
 
-def _holds(kind: pyarrow.DataType) -> str:
+def _kind(type_: pyarrow.DataType) -> str:
     from pyarrow import types
 
-    if types.is_dictionary(kind):
-        return _holds(kind.value_type)
-    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+    if types.is_dictionary(type_):
+        return _kind(type_.value_type)
+    if types.is_string(type_) or types.is_large_string(type_) or types.is_string_view(type_):
         return "text"
-    if types.is_boolean(kind):
+    if types.is_boolean(type_):
         return "bool"
-    if types.is_floating(kind) or types.is_decimal(kind):
+    if types.is_floating(type_) or types.is_decimal(type_):
         return "float"
-    return "int" if types.is_integer(kind) else "other"
+    return "int" if types.is_integer(type_) else "other"
+
+
+def write(columns: Mapping[str, list[Any]], path: Path) -> None:
+    """Write columns of equal length as a Parquet file."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise FedcastError('writing Parquet needs pyarrow: pip install "fedcast[parquet]"') from None
+    pyarrow.parquet.write_table(pyarrow.table(dict(columns)), path)

@@ -1,35 +1,44 @@
-"""What a column may hold, and the value that a file becomes."""
+"""Columns and tables: declaration, parsing and validation of values, whatever the kind of file."""
 
 from __future__ import annotations
 
+import difflib
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedcast.errors import DataError
-from fedcast.formatting import called
+from fedcast.formatting import user_label
 from fedcast.typing import Ints, Names
 
 Kind = Literal["int", "float", "text", "bool"]
 Values = NDArray[Any]
 
+EXPECTED = {"int": "a whole number", "float": "a number", "text": "text", "bool": "true or false"}
+
+_TYPO_CUTOFF = 0.6
+_SUGGESTION_CUTOFF = 0.4
+_BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+_INT64_LIMIT = 2.0**63
+
 
 @dataclass(frozen=True)
 class Column:
-    """A column that a table must (or may) have, and the values it may hold; a present column has no gaps.
+    """Declaration of a column: its name, type and valid range. A column that is present must have no missing values.
 
     Attributes:
-        name: as in the header, its unit at the end.
-        kind: ``int`` takes 3 and 3.0; ``float`` takes finite numbers; ``bool`` takes true/false, yes/no, 1/0.
-        required: False: the column may be absent as a whole.
-        minimum: smallest value accepted.
-        maximum: largest value accepted.
-        above: values must be greater than this.
-        otherwise: what to say about a value that is of another kind altogether.
+        name: name in the header, ending in the unit.
+        kind: ``int`` accepts 3 and 3.0; ``float`` accepts finite numbers; ``bool`` accepts true/false, yes/no, 1/0.
+        required: whether the column must be present.
+        minimum: smallest valid value.
+        maximum: largest valid value.
+        above: exclusive lower bound.
+        otherwise: text that is added to the message about a value of another type.
     """
 
     name: str
@@ -48,9 +57,9 @@ class Table:
     Attributes:
         path: the file.
         columns: the values of each column that is present.
-        lines: int64[N], where each row stands in the file, counted from 1 (the header is line 1 of a CSV).
-        word: what such a place is called: ``line`` in a CSV, ``row`` in Parquet.
-        names: of the users, where columns of users held names and now hold places among these.
+        lines: int64[N], line of each row in the file, counted from 1 (the header is line 1 of a CSV).
+        word: how messages call a line: ``line`` in a CSV, ``row`` in Parquet.
+        names: names of the users, if the columns of users held names; these columns then hold indices into `names`.
     """
 
     path: Path
@@ -61,46 +70,174 @@ class Table:
 
     @property
     def num_rows(self) -> int:
-        """Rows N, the header not counted."""
+        """Number of rows N, without the header."""
         return len(self.lines)
 
     def __getitem__(self, name: str) -> Values:
         return self.columns[name]
 
     def fail(self, row: int, reason: str, column: str | None = None) -> DataError:
-        """The error to raise about a row (counted from 0); it names the file and the line."""
+        """Return the error about a row (counted from 0); its message names the file and the line."""
         place = f"{self.path}, {self.word} {self.lines[row]}"
         return DataError(f"{place}{f', column {column}' if column else ''}: {reason}")
 
     def take(self, rows: NDArray[np.int64]) -> Table:
-        """The table with its rows in another order."""
+        """Return the table with the given rows, in that order."""
         columns = {name: values[rows] for name, values in self.columns.items()}
         return replace(self, columns=columns, lines=self.lines[rows])
 
     def who(self, user: int) -> str:
-        """What messages call a user."""
-        return called(user, self.names)
+        """Return the label of a user for messages."""
+        return user_label(user, self.names)
 
 
 class Fault(NamedTuple):
-    """The first thing that is wrong with a column, in a block of rows."""
+    """The first invalid value of a column in a block of rows."""
 
     row: int
     column: str
     reason: str
 
 
-class Reader(Protocol):
-    """A kind of file: what a module such as `csv_file` offers."""
+def present_columns(path: Path, header: Sequence[str], columns: Sequence[Column]) -> list[Column]:
+    """Return the declared columns that the file has.
 
-    def read(self, path: Path, columns: Sequence[Column], /) -> Table:
-        """The declared columns."""
-        ...
+    Raises:
+        DataError: a required column is missing, a column is listed twice, or an unknown column is probably a typo of a
+            missing optional one.
+    """
+    unknown = [name for name in header if name not in {column.name for column in columns}]
+    for column in columns:
+        if header.count(column.name) > 1:
+            raise DataError(f"{path}: column {column.name} is listed twice in the header")
+        if column.name in header:
+            continue
+        if column.required:
+            raise DataError(f"{path}: missing column {column.name!r}{_missing_hint(column.name, header, unknown)}")
+        if similar := _partial_name(column.name, unknown) or _similar_name(column.name, unknown, _TYPO_CUTOFF):
+            hint = "rename it if so, remove it if not"
+            raise DataError(f"{path}: unknown column {similar!r}; did you mean {column.name!r}? {hint}")
+    return [column for column in columns if column.name in header]
 
-    def names(self, path: Path, /) -> list[str]:
-        """The header."""
-        ...
 
-    def first(self, path: Path, name: str, /) -> str | None:
-        """The value of a column in the first row, as text; None: there is none."""
-        ...
+def _missing_hint(name: str, header: Sequence[str], unknown: Sequence[str]) -> str:
+    for separator, word in ((";", "semicolons"), ("\t", "tabs")):
+        if len(header) == 1 and separator in header[0]:
+            return f"; fields must be separated by commas, not {word}"
+    similar = _similar_name(name, unknown, _SUGGESTION_CUTOFF)
+    question = f"; did you mean {similar!r}?" if similar else ""
+    return f"{question}; the columns are {', '.join(header)}"
+
+
+def _partial_name(name: str, others: Sequence[str]) -> str | None:
+    """Return the first other name whose words all occur in the name, as budget in energy_budget_j."""
+    words = set(name.casefold().split("_"))
+    return next((other for other in others if set(_normalized(other).split("_")) <= words), None)
+
+
+def _similar_name(name: str, others: Sequence[str], cutoff: float) -> str | None:
+    plain = {_normalized(other): other for other in others}
+    close = difflib.get_close_matches(name.casefold(), plain, n=1, cutoff=cutoff)
+    return plain[close[0]] if close else None
+
+
+def _normalized(name: str) -> str:
+    return name.casefold().replace(" ", "_").replace("-", "_")
+
+
+def parse(column: Column, texts: list[str]) -> tuple[Values, Fault | None]:
+    """Return the values of a column and its first fault; values end before a text that cannot be parsed."""
+    fault = None
+    try:
+        values = _values(column.kind, texts)
+    except ValueError:
+        row = next(row for row, text in enumerate(texts) if not _is_value(column.kind, text))
+        values = _values(column.kind, texts[:row])
+        fault = Fault(row, column.name, _not_of_kind(column, texts[row]))
+    if invalid := first_invalid(column, values):
+        fault = Fault(invalid[0], column.name, f"{texts[invalid[0]]!r} {invalid[1]}")
+    return values, fault
+
+
+def _values(kind: Kind, texts: list[str]) -> Values:
+    if kind == "text":
+        stripped = [unicodedata.normalize("NFC", text.strip()) for text in texts]
+        if not all(stripped):
+            raise ValueError
+        return np.array(stripped, dtype=np.str_)
+    if kind == "bool":
+        return np.fromiter(map(_boolean, texts), np.bool_, len(texts))
+    if "_" in "".join(texts):  # Python parses 1_000 as a number; in a table it is a mistake
+        raise ValueError
+    if kind == "float":
+        return np.fromiter(map(float, texts), np.float64, len(texts))
+    try:
+        return np.fromiter(map(int, texts), np.int64, len(texts))
+    except (ValueError, OverflowError):
+        return np.fromiter(map(_whole, texts), np.int64, len(texts))
+
+
+def is_number(text: str) -> bool:
+    """Return whether Python parses a text as a number, including nan and 1_000, which tables do not accept."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_value(kind: Kind, text: str) -> bool:
+    try:
+        _values(kind, [text])
+    except ValueError:
+        return False
+    return True
+
+
+def _whole(text: str) -> int:
+    """Return a whole number, also from 3.0, as pandas writes integers of a column with missing values."""
+    try:
+        value = int(text)
+    except ValueError:
+        real = float(text)
+        if not real.is_integer():
+            raise ValueError from None
+        value = int(real)
+    if abs(value) >= _INT64_LIMIT:
+        raise ValueError
+    return value
+
+
+def _boolean(text: str) -> bool:
+    try:
+        return _BOOLEANS[text.strip().lower()]
+    except KeyError:
+        raise ValueError from None
+
+
+def _not_of_kind(column: Column, text: str) -> str:
+    if not text.strip():
+        return f"missing value, expected {EXPECTED[column.kind]}"
+    if column.kind == "int" and _is_value("float", text) and float(text).is_integer():
+        return f"{text!r} is too large"
+    return f"{text!r} is not {EXPECTED[column.kind]}" + ("" if is_number(text) else column.otherwise)
+
+
+def first_invalid(column: Column, values: Values) -> tuple[int, str] | None:
+    """Return the first invalid number of a column as (row, reason), or None."""
+    if values.dtype.kind not in "iuf":
+        return None
+    rules = []
+    if values.dtype.kind == "f":
+        rules.append((~np.isfinite(values), "is not a finite number"))
+    if column.kind == "int" and values.dtype != np.int64:
+        rules.append((values != np.floor(values), f"is not {EXPECTED['int']}"))
+        rules.append((np.abs(values) >= _INT64_LIMIT, "is too large"))
+    if column.above is not None:
+        rules.append((values <= column.above, f"is not above {column.above:g}"))
+    if column.minimum is not None:
+        rules.append((values < column.minimum, f"is below {column.minimum:g}"))
+    if column.maximum is not None:
+        rules.append((values > column.maximum, f"is above {column.maximum:g}"))
+    faults = [(int(np.argmax(bad)), reason) for bad, reason in rules if bad.any()]
+    return min(faults, key=lambda fault: fault[0], default=None)

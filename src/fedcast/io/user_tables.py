@@ -1,4 +1,4 @@
-"""Tables about users: whole numbers 0 … K − 1, or names that the table of label counts gives them."""
+"""Tables about users, who are whole numbers 0 … K − 1, or names given by the table of label counts."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from pathlib import Path
 import numpy as np
 
 from fedcast.errors import DataError
-from fedcast.io.checks import is_number
-from fedcast.io.reading import first_value, read_table
-from fedcast.io.table import Column, Table
+from fedcast.io.table import Column, Table, is_number
+from fedcast.io.table_files import first_value, read_table
 from fedcast.typing import Ints, Names
 
-# Names said in a message, and looked through for one that a person may have meant.
-_NAMED, _COMPARED = 3, 10_000
+# Number of names listed in a message, and searched for a similar one.
+_LISTED_NAMES, _COMPARED_NAMES = 3, 10_000
 
-_EITHER = "; number all users from 0, or give all of them names that are no numbers: n7, say"
+_NAMES_OR_NUMBERS = "; number all users from 0, or give all of them names that are not numbers, such as n7"
 _NAMED_BY_COUNTS = "; users have names only if the table of label counts names them"
 
 
@@ -31,15 +30,15 @@ def read_with_users(
     own_users: bool = False,
     may_be_empty: bool = False,
 ) -> Table:
-    r"""Read a file some of whose columns are users; names of users become their places among all names.
+    r"""Read a file with columns that refer to users; names of users become indices into all names.
 
     Args:
         path: a ``.csv`` or ``.parquet`` file.
-        users: columns that hold users, whole numbers where users have no names.
+        users: columns that refer to users; whole numbers if users have no names.
         columns: the other columns.
-        names: of all users, if they have names.
-        own_users: the file itself says who the users are: if the first one is no number, all have names, in the order
-            of the file.
+        names: names of all users, if they have names.
+        own_users: whether the file defines the users: if the first one is not a number, all have names, in the order of
+            the file.
         may_be_empty: as in `read_table`.
 
     Example:
@@ -54,12 +53,12 @@ def read_with_users(
     if named:
         users = [Column(column.name, "text", otherwise="; users have names") for column in users]
     else:
-        users = [replace(column, otherwise=_EITHER if own_users else _NAMED_BY_COUNTS) for column in users]
+        users = [replace(column, otherwise=_NAMES_OR_NUMBERS if own_users else _NAMED_BY_COUNTS) for column in users]
     table = read_table(path, [*users, *columns], may_be_empty=may_be_empty)
     if not named:
         return table
     everyone = _own_names(table, users[0].name) if names is None else names
-    return _numbered(table, [column.name for column in users], everyone)
+    return _replace_names(table, [column.name for column in users], everyone)
 
 
 def read_user_table(
@@ -67,13 +66,13 @@ def read_user_table(
 ) -> Table:
     r"""Read a file with one row per user, in any order; row k of the result is user k.
 
-    The column ``user`` is added to the declared ones and must hold each of 0 … K − 1, or each name, exactly once.
+    The column ``user`` is added to the declared ones and must contain each of 0 … K − 1, or each name, exactly once.
 
     Args:
         path: a ``.csv`` or ``.parquet`` file.
         columns: the columns beside ``user``.
-        num_users: users K; None: as many as the file has rows, or names.
-        names: of the users, if they have names; with neither these nor `num_users`, the file may give them names.
+        num_users: number of users K; None: the number of rows, or of names.
+        names: names of the users, if they have names; without these and `num_users`, the file may define names.
 
     Example:
         >>> import tempfile
@@ -95,40 +94,42 @@ def _has_names(path: str | Path, column: str) -> bool:
 
 
 def _own_names(table: Table, column: str) -> Names:
-    """The different names of a column, in order of appearance."""
+    """Return the distinct names of a column in order of appearance."""
     _, rows = np.unique(table[column], return_index=True)
     rows.sort()
     names: Names = table[column][rows]
     for row, name in zip(rows, names.tolist(), strict=True):
         if is_number(name):
-            raise table.fail(int(row), f"{name!r} is a number, and {str(names[0])!r} is none{_EITHER}", column)
+            raise table.fail(
+                int(row), f"{name!r} is a number, but {str(names[0])!r} is a name{_NAMES_OR_NUMBERS}", column
+            )
         if not name or not name.isprintable():
-            raise table.fail(int(row), f"{name!r} holds what cannot be printed; rename the user", column)
+            raise table.fail(int(row), f"{name!r} contains unprintable characters; rename the user", column)
     return names
 
 
-def _numbered(table: Table, columns: Sequence[str], names: Names) -> Table:
-    """The table with places among names instead of names."""
+def _replace_names(table: Table, columns: Sequence[str], names: Names) -> Table:
+    """Return the table with indices into `names` instead of names."""
     order = np.argsort(names, kind="stable")
-    found, strange = {}, []
+    found, unknown = {}, []
     for column in columns:
         found[column] = order[np.minimum(np.searchsorted(names, table[column], sorter=order), len(names) - 1)]
-        strange += [(int(row), column) for row in np.flatnonzero(names[found[column]] != table[column])[:1]]
-    if strange:
-        row, column = min(strange)
+        unknown += [(int(row), column) for row in np.flatnonzero(names[found[column]] != table[column])[:1]]
+    if unknown:
+        row, column = min(unknown)
         raise table.fail(row, _no_such_name(str(table[column][row]), names), column)
     return replace(table, columns={**table.columns, **found}, names=names)
 
 
 def _no_such_name(name: str, names: Names) -> str:
-    close = difflib.get_close_matches(name, names[:_COMPARED].tolist(), n=1)
-    question = f"; is it {close[0]!r}?" if close else ""
-    few = ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
-    return f"there is no user {name!r} among the {len(names):,} users {few}{question}"
+    close = difflib.get_close_matches(name, names[:_COMPARED_NAMES].tolist(), n=1)
+    question = f"; did you mean {close[0]!r}?" if close else ""
+    few = ", ".join(names[:_LISTED_NAMES]) + (", …" if len(names) > _LISTED_NAMES else "")
+    return f"unknown user {name!r}; the {len(names):,} users are {few}{question}"
 
 
 def _rows_by_user(table: Table, num_users: int) -> Ints:
-    """The row of each user, int64[K]."""
+    """Return the row of each user, int64[K]."""
     users = table["user"]
     outside = np.flatnonzero((users < 0) | (users >= num_users))
     if len(outside):
@@ -143,11 +144,11 @@ def _rows_by_user(table: Table, num_users: int) -> Ints:
         absent = np.setdiff1d(np.arange(num_users), users)
         more = f" and {len(absent) - 1:,} more" if len(absent) > 1 else ""
         among = f"users 0 to {num_users - 1}" if table.names is None else f"{num_users:,} users"
-        raise DataError(f"{table.path}: no row for {table.who(absent[0])}{more} of {among}")
+        raise DataError(f"{table.path}: missing row for {table.who(absent[0])}{more} of {among}")
     return rows
 
 
 def _no_such_user(users: Ints, row: int, num_users: int) -> str:
     counted_from_one = users.min() == 1 and users.max() == num_users
-    hint = "; users are counted from 0: subtract 1 from every id" if counted_from_one else ""
+    hint = "; users are numbered from 0: subtract 1 from every id" if counted_from_one else ""
     return f"user {users[row]} does not exist, expected 0 to {num_users - 1}{hint}"

@@ -1,13 +1,45 @@
-r"""The network: where users stand, the radio links between them, whom they trust, and the constrained graph.
+r"""The network: positions of users, radio links, social closeness, and the constrained graph.
 
 Two users are linked if they are close enough and their sidelink is fast enough,
 :math:`e_{kj} \ge e_{th}` and :math:`v_{kj} \ge v_{th}`.
+
+- `geometry`: positions of users and base stations;
+- `propagation`, `link_states`, `fading`, `units`: path loss, states of a link, fading, decibels and noise;
+- `sidelink`, `cellular`: rates between users, and between users and base stations;
+- `trust`: closeness of pairs of users;
+- `graph`, `build`, `pair_values`, `links_table`: the graph, built from a layout or from a table of links.
 """
 
 from __future__ import annotations
 
 from fedcast.network.build import build_graph
-from fedcast.network.graph import Graph, check
-from fedcast.network.links import gives_rates, graph_from_edges, graph_from_links
+from fedcast.network.cellular import CellularLinks, cellular_links, expected_s_per_bit
+from fedcast.network.fading import mean_inverse_efficiency
+from fedcast.network.geometry import Layout, layout_from_positions, place_users
+from fedcast.network.graph import Graph, check_graph
+from fedcast.network.links_table import graph_from_edges, graph_from_links, has_rates
+from fedcast.network.sidelink import concurrent_rate_bps, pair_rate_bps, rate_bps, reach_m
+from fedcast.network.trust import closeness
+from fedcast.network.units import BITS_PER_BYTE
 
-__all__ = ["Graph", "build_graph", "check", "gives_rates", "graph_from_edges", "graph_from_links"]
+__all__ = [
+    "BITS_PER_BYTE",
+    "CellularLinks",
+    "Graph",
+    "Layout",
+    "build_graph",
+    "cellular_links",
+    "check_graph",
+    "closeness",
+    "concurrent_rate_bps",
+    "expected_s_per_bit",
+    "graph_from_edges",
+    "graph_from_links",
+    "has_rates",
+    "layout_from_positions",
+    "mean_inverse_efficiency",
+    "pair_rate_bps",
+    "place_users",
+    "rate_bps",
+    "reach_m",
+]

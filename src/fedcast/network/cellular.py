@@ -1,15 +1,16 @@
-r"""The links between users and their base stations: how long one bit takes, on average over fading.
+r"""Links between users and their base stations: expected time per bit, averaged over fading.
 
 .. math:: \text{SNR} = \frac{P\, 10^{-PL(d)/10}}{N_0 B \cdot 10^{(F + I)/10}}, \qquad
     \text{expected delay} = M \cdot \frac{\text{mean inverse efficiency}(\text{SNR})}{B}
 
-with noise figure F and interference I as a rise of the noise. The downlink has one wide band; an uplink has one
-subcarrier, or a share of the band: the power is kept, so that half the bandwidth has twice the SNR.
+with noise figure F and interference I as a rise of the noise, both in dB. The downlink is one wide band; an uplink has
+one subcarrier, or a fraction of the band at the same power, so that half the bandwidth has twice the SNR.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,19 +19,21 @@ from fedcast.network import propagation
 from fedcast.network.fading import mean_inverse_efficiency
 from fedcast.network.geometry import Layout
 from fedcast.network.units import from_db, noise_power_w
-from fedcast.scenario.sections import Cellular, Geometry
 from fedcast.typing import Floats, Ints
+
+if TYPE_CHECKING:
+    from fedcast.scenario import Cellular, Geometry
 
 
 @dataclass(frozen=True)
 class CellularLinks:
-    """What it takes to move one bit between each user and its base station.
+    """Expected time per bit between each user and its base station.
 
     Attributes:
         cell_of: int64[K], the base station of each user.
         down_s_per_bit: float64[K], expected seconds per bit of the broadcast.
         up_s_per_bit: float64[K], expected seconds per bit on one subcarrier.
-        up_snr: float64[K], mean SNR on one subcarrier; None where rates were measured.
+        up_snr: float64[K], mean SNR on one subcarrier, linear; None if rates were measured.
     """
 
     cell_of: Ints
@@ -39,7 +42,7 @@ class CellularLinks:
     up_snr: Floats | None
 
     def of(self, users: ArrayLike) -> CellularLinks:
-        """The links of some users, by their ids or a mask."""
+        """Return the links of some users, given their ids or a mask."""
         chosen = np.asarray(users)
         snr = None if self.up_snr is None else self.up_snr[chosen]
         return CellularLinks(self.cell_of[chosen], self.down_s_per_bit[chosen], self.up_s_per_bit[chosen], snr)
@@ -56,20 +59,21 @@ def cellular_links(
     up_snr_db: Floats | None = None,
     down_snr_db: Floats | None = None,
 ) -> CellularLinks:
-    """The links of all users: by distance, by the scenario's `snr_db` if set, or by each user's own SNR or rate.
+    """Return the links of all users, from distance, from the scenario's `snr_db` if set, or from given SNRs or rates.
 
     Args:
-        layout: where users and base stations stand.
-        power_w: [K] or one number, transmit power of the users.
-        cellular: the links' parameters.
+        layout: positions of users and base stations.
+        power_w: [K] or a scalar, transmit power of the users.
+        cellular: parameters of the links.
         geometry: antenna heights.
-        up_rate_bps: float64[K], measured rate on one subcarrier, in place of the model.
-        down_rate_bps: float64[K], measured rate of the broadcast, in place of the model.
-        up_snr_db: float64[K], mean SNR on one subcarrier, in place of the distance.
-        down_snr_db: float64[K], mean SNR of the broadcast, in place of the distance.
+        up_rate_bps: float64[K], measured rate on one subcarrier, replaces the model.
+        down_rate_bps: float64[K], measured rate of the broadcast, replaces the model.
+        up_snr_db: float64[K], mean SNR on one subcarrier, replaces the distance.
+        down_snr_db: float64[K], mean SNR of the broadcast, replaces the distance.
 
     Example:
-        >>> from fedcast.network.geometry import layout_from_positions
+        >>> from fedcast.network import layout_from_positions
+        >>> from fedcast.scenario import Cellular, Geometry
         >>> layout = layout_from_positions([[0.0, 0.0], [1000.0, 0.0]], Geometry())
         >>> links = cellular_links(layout, 0.01, Cellular(), Geometry())
         >>> (0.7e6 * links.up_s_per_bit).round(3).tolist()
@@ -89,20 +93,21 @@ def cellular_links(
 
 
 def path_loss_db(distance_m: ArrayLike, cellular: Cellular, geometry: Geometry) -> Floats:
-    """Path loss between a user and a base station; distances below `min_distance_m` count as that.
+    """Return the path loss between a user and a base station; distances below `min_distance_m` are set to it.
 
-    ``macro`` is 128.1 + 37.6 log10 d_km (TR 36.942), ``uma`` and ``umi`` are TR 38.901 without line of sight: the case
-    of all but the closest users, and the safe side for those.
+    ``macro`` is 128.1 + 37.6 log10 d_km (TR 36.942 §4.5.2). ``uma`` and ``umi`` are TR 38.901 Table 7.4.1-1 without
+    line of sight, which holds for all but the closest users and is conservative for those.
 
     Args:
-        distance_m: [...], distance on the ground.
-        cellular: `path_loss`, `carrier_hz` and `min_distance_m` are read.
+        distance_m: [...], distance on the ground, m.
+        cellular: `path_loss`, `carrier_hz` and `min_distance_m` are used.
         geometry: antenna heights.
 
     Returns:
         float64[...], dB.
 
     Example:
+        >>> from fedcast.scenario import Cellular, Geometry
         >>> path_loss_db([10, 1000], Cellular(), Geometry()).round(2).tolist()
         [73.36, 128.1]
     """
@@ -115,10 +120,11 @@ def path_loss_db(distance_m: ArrayLike, cellular: Cellular, geometry: Geometry) 
 
 
 def uplink_snr(distance_m: ArrayLike, power_w: ArrayLike, cellular: Cellular, geometry: Geometry) -> Floats:
-    """Mean SNR of a user's signal on one subcarrier, as a ratio; the scenario's `snr_db` if set.
+    """Return the mean SNR of the uplink on one subcarrier, linear; the scenario's `snr_db` if set.
 
     Example:
         >>> from fedcast.network.units import to_db
+        >>> from fedcast.scenario import Cellular, Geometry
         >>> to_db(uplink_snr([200, 1000], 0.01, Cellular(), Geometry())).round(2).tolist()
         [19.18, -7.1]
     """
@@ -126,10 +132,11 @@ def uplink_snr(distance_m: ArrayLike, power_w: ArrayLike, cellular: Cellular, ge
 
 
 def downlink_snr(distance_m: ArrayLike, cellular: Cellular, geometry: Geometry) -> Floats:
-    """Mean SNR of the broadcast at a user, as a ratio; the scenario's `snr_db` if set.
+    """Return the mean SNR of the broadcast at a user, linear; the scenario's `snr_db` if set.
 
     Example:
         >>> from fedcast.network.units import to_db
+        >>> from fedcast.scenario import Cellular, Geometry
         >>> to_db(downlink_snr(1000, Cellular(), Geometry())).round(2).item()
         -0.11
     """
@@ -147,9 +154,10 @@ def _snr(
 
 
 def expected_s_per_bit(snr: ArrayLike, bandwidth_hz: ArrayLike, cellular: Cellular) -> Floats:
-    """Expected seconds per bit in a band at a mean SNR (a ratio), under the scenario's fading.
+    """Return the expected seconds per bit in a band at a mean SNR (linear), under the scenario's fading.
 
     Example:
+        >>> from fedcast.scenario import Cellular
         >>> expected_s_per_bit(3.0, 1e6, Cellular(fading="awgn")).item()
         5e-07
     """

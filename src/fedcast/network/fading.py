@@ -1,51 +1,55 @@
-r"""Small-scale fading: bits per second and hertz, or seconds and hertz per bit, averaged over the fades.
+r"""Small-scale fading: mean spectral efficiency in bit/s/Hz, or mean inverse efficiency in s·Hz/bit.
 
-With :math:`g = |h|^2 / E|h|^2` and mean SNR :math:`\rho`, a link carries :math:`\log_2(1 + \rho g)` bit/s/Hz. A
-transfer that spans many fades ends after :math:`M / (B\, E[\log_2(1 + \rho g)])` on average: the ergodic rate, our
-default. One that sees a single fade takes :math:`(M/B)\, E[1/\log_2(1 + \rho g)]`, which is infinite under Rayleigh
-and Rician fading at every SNR, since the density of g is positive at 0; it is finite when the deepest fades are left
-out, and for Nakagami fading with m > 1.
+With :math:`g = |h|^2 / E|h|^2` and mean SNR :math:`\rho`, the efficiency of a link is :math:`\log_2(1 + \rho g)`. A
+transfer of M bits in bandwidth B that spans many fades takes :math:`M / (B\, E[\log_2(1 + \rho g)])` on average (the
+ergodic rate, the default). A transfer within a single fade takes :math:`(M/B)\, E[1/\log_2(1 + \rho g)]`, which is
+infinite under Rayleigh and Rician fading at every SNR, since the density of g is positive at 0. It is finite if the
+deepest fades are excluded, and for Nakagami fading with m > 1.
 """
 
 from __future__ import annotations
 
 import math
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fedcast.errors import FedcastError
-from fedcast.scenario.sections import LITERAL_FADING_REFUSED, Cellular
 from fedcast.typing import Floats
 
+if TYPE_CHECKING:
+    from fedcast.scenario import Cellular
+
+_INFINITE_MEAN = "the expected delay of a transfer within one fade is infinite under Rayleigh and Rician fading"
 _LN2 = math.log(2)
-# Beyond this argument e^x overflows long before E1(x) matters, and the continued fraction is exact at this depth.
+# For larger arguments e^x overflows long before E1(x) is negligible; the continued fraction is exact at this depth.
 _FRACTION_FROM = 20.0
 _FRACTION_DEPTH = 16
 _NODES = 128
 _SERIES_UP_TO = 1e-4
-_NEGLECTED_EXPONENT = 45.0  # e^-45: what lies beyond the quadrature's ends
+_NEGLECTED_EXPONENT = 45.0  # e^-45: the density beyond the ends of the quadrature
 
 
 def awgn_efficiency(snr: ArrayLike) -> Floats:
-    r""":math:`\log_2(1 + \rho)`, bit/s/Hz: no fading.
+    r"""Return the efficiency without fading, :math:`\log_2(1 + \rho)`, bit/s/Hz.
 
     Example:
         >>> awgn_efficiency([1.0, 3.0]).tolist()
         [1.0, 2.0]
     """
-    efficiency: Floats = np.log1p(_checked(snr)) / _LN2
+    efficiency: Floats = np.log1p(_check_snr(snr)) / _LN2
     return efficiency
 
 
 def ergodic_efficiency(snr: ArrayLike) -> Floats:
-    r"""Mean efficiency under Rayleigh fading, bit/s/Hz.
+    r"""Return the mean efficiency under Rayleigh fading, bit/s/Hz.
 
     .. math:: E[\log_2(1 + \rho g)] = e^{1/\rho} E_1(1/\rho) / \ln 2
 
     Args:
-        snr: [...], mean SNR :math:`\rho` as a ratio, not dB; 0 gives 0.
+        snr: [...], mean SNR :math:`\rho`, linear, not dB; 0 gives 0.
 
     Returns:
         float64[...], to full precision at any SNR.
@@ -56,7 +60,7 @@ def ergodic_efficiency(snr: ArrayLike) -> Floats:
     """
     from scipy.special import exp1
 
-    ratio = _checked(snr)
+    ratio = _check_snr(snr)
     with np.errstate(divide="ignore"):
         argument = 1 / ratio
     small = np.minimum(argument, _FRACTION_FROM)
@@ -67,7 +71,7 @@ def ergodic_efficiency(snr: ArrayLike) -> Floats:
 
 
 def _scaled_exponential_integral(x: Floats) -> Floats:
-    """e^x E1(x) for large x, by its continued fraction (Abramowitz & Stegun 5.1.22, even part)."""
+    """Return e^x E1(x) for large x by its continued fraction (Abramowitz & Stegun 5.1.22, even part)."""
     tail = x + (2 * _FRACTION_DEPTH + 1)
     for step in range(_FRACTION_DEPTH, 0, -1):
         tail = x + (2 * step - 1) - step**2 / tail
@@ -76,23 +80,24 @@ def _scaled_exponential_integral(x: Floats) -> Floats:
 
 
 def truncated_inverse_efficiency(snr: ArrayLike, outage: float) -> Floats:
-    r"""Mean inverse efficiency under Rayleigh fading without its deepest fades, s·Hz/bit.
+    r"""Return the mean inverse efficiency under Rayleigh fading without the deepest fades, s·Hz/bit.
 
     .. math:: E\Big[\frac{1}{\log_2(1 + \rho g)} \,\Big|\, g \ge g_0\Big], \qquad g_0 = -\ln(1 - \varepsilon)
 
-    The transfer waits out a share :math:`\varepsilon` of the fades; the wait is not counted. Gauss–Legendre in ln g.
+    The transfer pauses during a fraction :math:`\varepsilon` of the fades; the pauses are not counted. Computed by
+    Gauss–Legendre quadrature in ln g.
 
     Args:
-        snr: [...], mean SNR :math:`\rho` as a ratio; 0 gives infinity.
-        outage: share :math:`\varepsilon` of fades left out, in (0, 1).
+        snr: [...], mean SNR :math:`\rho`, linear; 0 gives infinity.
+        outage: fraction :math:`\varepsilon` of fades that are excluded, in (0, 1).
 
     Example:
         >>> truncated_inverse_efficiency([1.0, 10.0], 0.01).round(8).tolist()
         [3.13599588, 0.52205997]
     """
     if not 0 < outage < 1:
-        raise FedcastError(f"outage must lie between 0 and 1, got {outage}")
-    ratio = _checked(snr)
+        raise FedcastError(f"invalid value {outage} for outage: expected a number between 0 and 1")
+    ratio = _check_snr(snr)
     weakest = -math.log1p(-outage)
     log_gains, steps = _legendre(math.log(weakest), math.log(weakest + _NEGLECTED_EXPONENT))
     gains = np.exp(log_gains)
@@ -106,7 +111,7 @@ def truncated_inverse_efficiency(snr: ArrayLike, outage: float) -> Floats:
 
 
 def nakagami_inverse_efficiency(snr: ArrayLike, shape: float) -> Floats:
-    r"""Mean inverse efficiency under Nakagami-m fading, s·Hz/bit; finite for m > 1 only.
+    r"""Return the mean inverse efficiency under Nakagami-m fading, s·Hz/bit; finite only for m > 1.
 
     The singular part is integrated exactly, the bounded rest by Gauss–Legendre in u = ln g:
 
@@ -116,8 +121,8 @@ def nakagami_inverse_efficiency(snr: ArrayLike, shape: float) -> Floats:
     with :math:`0 < \phi \le \tfrac12` and the density of u proportional to :math:`e^{-m(e^u - u - 1)}`.
 
     Args:
-        snr: [...], mean SNR :math:`\rho` as a ratio; 0 gives infinity.
-        shape: m of the law; 1 is Rayleigh, large is no fading.
+        snr: [...], mean SNR :math:`\rho`, linear; 0 gives infinity.
+        shape: m of the distribution; 1 is Rayleigh fading, large m is no fading.
 
     Example:
         >>> nakagami_inverse_efficiency([1.0, 10.0], 2.0).round(8).tolist()
@@ -125,9 +130,9 @@ def nakagami_inverse_efficiency(snr: ArrayLike, shape: float) -> Floats:
     """
     if not shape > 1:
         raise FedcastError(
-            f"nakagami_shape = {shape} is refused: {LITERAL_FADING_REFUSED} (nakagami needs a shape > 1)"
+            f"invalid value {shape} for cellular.nakagami_shape: expected a number > 1 ({_INFINITE_MEAN})"
         )
-    ratio = _checked(snr)
+    ratio = _check_snr(snr)
     log_gains, steps = _legendre(*_ends_of_log_gain(shape))
     gains = np.exp(log_gains)
     weights = steps * np.exp(-shape * (gains - log_gains - 1))
@@ -141,7 +146,7 @@ def nakagami_inverse_efficiency(snr: ArrayLike, shape: float) -> Floats:
 
 
 def _ends_of_log_gain(shape: float) -> tuple[float, float]:
-    """The two roots u of m (e^u - u - 1) = 45: the density of u is negligible outside, whatever m."""
+    """Return the two roots u of m (e^u - u - 1) = 45; the density of u is negligible outside for every m."""
     from scipy.special import lambertw
 
     level = 1 + _NEGLECTED_EXPONENT / shape
@@ -150,7 +155,7 @@ def _ends_of_log_gain(shape: float) -> tuple[float, float]:
 
 
 def _inverse_log_rest(z: Floats) -> Floats:
-    """1/ln(1+z) - 1/z, by its series where the difference would cancel."""
+    """Return 1/ln(1+z) - 1/z, by its series for small z to avoid cancellation."""
     small, large = np.minimum(z, _SERIES_UP_TO), np.maximum(z, _SERIES_UP_TO)
     series = 0.5 - small / 12 + small**2 / 24
     rest: Floats = np.where(z < _SERIES_UP_TO, series, 1 / np.log1p(large) - 1 / large)
@@ -158,7 +163,7 @@ def _inverse_log_rest(z: Floats) -> Floats:
 
 
 def _legendre(low: float, high: float) -> tuple[Floats, Floats]:
-    """Nodes and weights of Gauss–Legendre quadrature on [low, high]."""
+    """Return nodes and weights of Gauss–Legendre quadrature on [low, high]."""
     nodes, weights = _unit_legendre()
     half = (high - low) / 2
     return low + half * (nodes + 1), half * weights
@@ -171,17 +176,18 @@ def _unit_legendre() -> tuple[Floats, Floats]:
 
 
 def mean_inverse_efficiency(snr: ArrayLike, cellular: Cellular) -> Floats:
-    r"""Seconds and hertz per bit under the scenario's law of fading: expected delay = bits x this / bandwidth.
+    r"""Return the mean inverse efficiency, s·Hz/bit, under the scenario's fading; delay = bits x this / bandwidth.
 
     ``ergodic`` gives :math:`1/E[\log_2(1 + \rho g)]`, ``awgn`` :math:`1/\log_2(1 + \rho)`, ``truncated`` and
-    ``nakagami`` :math:`E[1/\log_2(1 + \rho g)]` under their laws. The same under plain Rayleigh fading is infinite, and
-    refused.
+    ``nakagami`` :math:`E[1/\log_2(1 + \rho g)]` under their distributions. The latter is infinite under plain Rayleigh
+    fading, which is therefore an invalid choice.
 
     Args:
-        snr: [...], mean SNR as a ratio; 0 gives infinity.
-        cellular: `fading`, `outage` and `nakagami_shape` are read.
+        snr: [...], mean SNR, linear; 0 gives infinity.
+        cellular: `fading`, `outage` and `nakagami_shape` are used.
 
     Example:
+        >>> from fedcast.scenario import Cellular
         >>> mean_inverse_efficiency(1.0, Cellular(fading="awgn")).item()
         1.0
     """
@@ -195,11 +201,14 @@ def mean_inverse_efficiency(snr: ArrayLike, cellular: Cellular) -> Floats:
                 return nakagami_inverse_efficiency(snr, cellular.nakagami_shape)
             case "awgn":
                 return 1 / awgn_efficiency(snr)
-    raise FedcastError(f"fading {cellular.fading!r} is refused: {LITERAL_FADING_REFUSED}")
+    raise FedcastError(
+        f"invalid value {cellular.fading!r} for cellular.fading: {_INFINITE_MEAN}; "
+        "expected ergodic, truncated, nakagami or awgn"
+    )
 
 
-def _checked(snr: ArrayLike) -> Floats:
+def _check_snr(snr: ArrayLike) -> Floats:
     ratio = np.asarray(snr, dtype=np.float64)
     if not (ratio >= 0).all():
-        raise FedcastError(f"an SNR must be a ratio >= 0 (not dB), got {ratio[~(ratio >= 0)].flat[0]}")
+        raise FedcastError(f"invalid SNR {ratio[~(ratio >= 0)].flat[0]}: expected a linear ratio >= 0, not dB")
     return ratio

@@ -1,34 +1,37 @@
-"""Where users and base stations stand."""
+"""Positions of users and base stations."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fedcast.errors import DataError
 from fedcast.io import Column, read_user_table
-from fedcast.random import U64, name_words, user_uniform
-from fedcast.scenario.sections import Geometry
+from fedcast.random import U64, name_hash_keys, user_uniform
 from fedcast.typing import Floats, Ints, Names
 
-# Further than any two users on earth: a slip of units, and hopeless for the radio.
+if TYPE_CHECKING:
+    from fedcast.scenario import Geometry
+
+# Larger than any distance on earth: a larger coordinate is a mistake in its unit.
 _FURTHEST_M = 1e9
 _MOST_CELL_RADII = 1000
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Places on the ground, in metres.
+    """Positions on the ground, in metres.
 
     Attributes:
         positions_m: float64[K, 2], of the users.
-        base_stations_m: float64[C, 2], of the base stations; each serves somebody.
+        base_stations_m: float64[C, 2], of the base stations; each serves at least one user.
         cell_of: int64[K], the base station of each user.
-        names: str[K], of the users, where a table gives them names.
+        names: str[K], names of the users, if they have names.
     """
 
     positions_m: Floats
@@ -38,34 +41,36 @@ class Layout:
 
     @property
     def num_users(self) -> int:
-        """Users K."""
+        """Number of users K."""
         return len(self.positions_m)
 
     @cached_property
-    def words(self) -> U64:
-        """What draws of a user are a function of, uint64[K]: its name, or without names its id."""
-        return drawn_by(self.num_users, self.names)
+    def hash_keys(self) -> U64:
+        """Hash keys that determine the draws of each user, uint64[K]: made of its name, or its id without names."""
+        return user_hash_keys(self.num_users, self.names)
 
     def cell_distance_m(self) -> Floats:
-        """Distance on the ground of each user from its base station, float64[K]."""
+        """Return the distance on the ground of each user from its base station, float64[K]."""
         offsets = self.positions_m - self.base_stations_m[self.cell_of]
         distance: Floats = np.hypot(offsets[:, 0], offsets[:, 1])
         return distance
 
 
 def place_users(num_users: int, geometry: Geometry, seed: int, names: Names | None = None) -> Layout:
-    r"""Users drawn uniformly in a disc, or as `positions_file` says, and the base stations that serve them.
+    r"""Draw users uniformly in a disc, or read `positions_file`, and place the base stations that serve them.
 
-    The disc has the radius R of a cell, or :math:`R \sqrt{K / \text{users\_per\_cell}}` where the layout keeps the
-    density. A user's place in the unit disc is a function of (seed, user) alone, a user being its name if it has one.
+    The disc has the radius R of a cell, or :math:`R \sqrt{K / \text{users\_per\_cell}}` if the layout keeps the
+    density. The position of a user in the unit disc is a function of (seed, user) alone, where a user is identified by
+    its name if it has one.
 
     Args:
-        num_users: users K.
+        num_users: number of users K.
         geometry: layout, radius and density of cells, or a file.
         seed: seed of the scenario.
-        names: of the users, if they have names.
+        names: names of the users, if they have names.
 
     Example:
+        >>> from fedcast.scenario import Geometry
         >>> layout = place_users(100, Geometry(), seed=0)
         >>> layout.positions_m.shape, len(layout.base_stations_m), bool(layout.cell_distance_m().max() < 1000)
         ((100, 2), 1, True)
@@ -73,23 +78,24 @@ def place_users(num_users: int, geometry: Geometry, seed: int, names: Names | No
     if geometry.positions_file is not None:
         given = read_positions(geometry.positions_file, num_users, names)
         return replace(layout_from_positions(given, geometry), names=names)
-    users = drawn_by(num_users, names)
+    users = user_hash_keys(num_users, names)
     radius = disc_radius_m(num_users, geometry)
     from_centre = radius * np.sqrt(user_uniform(seed, "place radius", users))
     angle = 2 * np.pi * user_uniform(seed, "place angle", users)
     positions = np.column_stack([from_centre * np.cos(angle), from_centre * np.sin(angle)])
-    return replace(_served(positions, np.zeros(2), radius, geometry), names=names)
+    return replace(_place_base_stations(positions, np.zeros(2), radius, geometry), names=names)
 
 
-def drawn_by(num_users: int, names: Names | None) -> U64:
-    """What draws of each user are a function of, uint64[K]."""
-    return np.arange(num_users, dtype=np.uint64) if names is None else name_words(names.tolist())
+def user_hash_keys(num_users: int, names: Names | None) -> U64:
+    """Return the hash keys that determine the draws of each user, uint64[K]."""
+    return np.arange(num_users, dtype=np.uint64) if names is None else name_hash_keys(names.tolist())
 
 
 def disc_radius_m(num_users: int, geometry: Geometry) -> float:
-    """Radius of the disc in which so many users are drawn.
+    """Return the radius of the disc in which users are drawn, m.
 
     Example:
+        >>> from fedcast.scenario import Geometry
         >>> disc_radius_m(50, Geometry()), disc_radius_m(400, Geometry()), disc_radius_m(400, Geometry(layout="cell"))
         (1000.0, 2000.0, 1000.0)
     """
@@ -98,56 +104,57 @@ def disc_radius_m(num_users: int, geometry: Geometry) -> float:
 
 
 def layout_from_positions(positions_m: ArrayLike, geometry: Geometry) -> Layout:
-    """Users at given places, and the base stations that serve them.
+    """Return the layout of users at given positions, with the base stations that serve them.
 
-    One base station stands in the middle if everybody is within a cell radius of it or the layout is ``cell``, else a
-    grid of hexagonal cells covers the area. The middle is the origin of the coordinates if that lies among the users
-    (in their bounding box) or within a cell radius of all of them, else the middle of their bounding box.
+    One base station is placed at the centre if all users are within a cell radius of it or the layout is ``cell``;
+    otherwise a grid of hexagonal cells covers the area. The centre is the origin if the origin is inside the bounding
+    box of the users or within a cell radius of all of them, otherwise the centre of the bounding box.
 
     Args:
-        positions_m: [K, 2], places of the users.
+        positions_m: [K, 2], positions of the users, m.
         geometry: layout and radius of cells.
 
     Example:
+        >>> from fedcast.scenario import Geometry
         >>> layout_from_positions([[5000.0, 0.0], [5200.0, 100.0]], Geometry()).base_stations_m.tolist()
         [[5100.0, 50.0]]
     """
     positions = np.asarray(positions_m, dtype=np.float64)
     if positions.ndim != 2 or positions.shape[1] != 2 or len(positions) == 0:
-        raise DataError(f"positions must be a table of users by two coordinates, got shape {positions.shape}")
-    if len(lost := np.argwhere(~(np.abs(positions) <= _FURTHEST_M))):
-        user = int(lost[0, 0])
+        raise DataError(f"invalid positions of shape {positions.shape}: expected [users, 2]")
+    if len(invalid := np.argwhere(~(np.abs(positions) <= _FURTHEST_M))):
+        user = int(invalid[0, 0])
         raise DataError(
-            f"the position of user {user} is not within {_FURTHEST_M:g} m of the origin: {positions[user].tolist()}"
+            f"invalid position {positions[user].tolist()} of user {user}: expected coordinates within {_FURTHEST_M:g} m"
         )
     low, high = positions.min(axis=0), positions.max(axis=0)
-    among_users = bool(((low <= 0) & (high >= 0)).all())
+    inside_box = bool(((low <= 0) & (high >= 0)).all())
     in_reach = bool(np.hypot(*positions.T).max() <= geometry.cell_radius_m)
-    middle = np.zeros(2) if among_users or in_reach else (low + high) / 2
+    centre = np.zeros(2) if inside_box or in_reach else (low + high) / 2
     if geometry.layout == "cell":
-        return _served(positions, middle, geometry.cell_radius_m, geometry)
-    extent_m = float(np.hypot(*(positions - middle).T).max())
+        return _place_base_stations(positions, centre, geometry.cell_radius_m, geometry)
+    extent_m = float(np.hypot(*(positions - centre).T).max())
     if extent_m > _MOST_CELL_RADII * geometry.cell_radius_m:
         raise DataError(
-            f"users are up to {extent_m:.3g} m from their middle, too far to be covered by cells of "
-            f"geometry.cell_radius_m = {geometry.cell_radius_m:g}; raise it, or set geometry.layout = cell"
+            f"users are up to {extent_m:.3g} m from their centre, too far to be covered by cells of "
+            f"geometry.cell_radius_m = {geometry.cell_radius_m:g}; increase it, or set geometry.layout = cell"
         )
-    return _served(positions, middle, extent_m, geometry)
+    return _place_base_stations(positions, centre, extent_m, geometry)
 
 
-def _served(positions: Floats, middle: Floats, radius_m: float, geometry: Geometry) -> Layout:
+def _place_base_stations(positions: Floats, centre: Floats, radius_m: float, geometry: Geometry) -> Layout:
     if radius_m <= geometry.cell_radius_m:
-        return Layout(positions, middle[None, :], np.zeros(len(positions), dtype=np.int64))
+        return Layout(positions, centre[None, :], np.zeros(len(positions), dtype=np.int64))
     from scipy.spatial import cKDTree
 
-    stations = middle + _hexagonal_grid(radius_m, geometry.cell_radius_m)
+    stations = centre + _hexagonal_grid(radius_m, geometry.cell_radius_m)
     nearest = cKDTree(stations).query(positions)[1]
     used, cell_of = np.unique(nearest, return_inverse=True)
     return Layout(positions, stations[used], cell_of.astype(np.int64))
 
 
 def _hexagonal_grid(radius_m: float, cell_radius_m: float) -> Floats:
-    """Centres of the hexagons, one in the origin, such that no point of the disc is further than a cell radius."""
+    """Return centres of hexagonal cells that cover the disc, one of them at the origin."""
     column_m, row_m = math.sqrt(3) * cell_radius_m, 1.5 * cell_radius_m
     reach_m = radius_m + cell_radius_m
     rows = np.arange(-math.ceil(reach_m / row_m), math.ceil(reach_m / row_m) + 1)
@@ -159,7 +166,7 @@ def _hexagonal_grid(radius_m: float, cell_radius_m: float) -> Floats:
 
 
 def read_positions(path: str, num_users: int, names: Names | None = None) -> Floats:
-    """Places from a table with columns user, x_m and y_m, one row for each user; float64[K, 2]."""
+    """Read positions from a table with the columns user, x_m and y_m, one row per user; float64[K, 2]."""
     coordinates = [Column(name, "float", minimum=-_FURTHEST_M, maximum=_FURTHEST_M) for name in ("x_m", "y_m")]
     table = read_user_table(path, coordinates, num_users, names)
     return np.column_stack([table["x_m"], table["y_m"]])

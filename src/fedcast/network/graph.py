@@ -1,4 +1,4 @@
-"""The graph as sparse rows, how links become rows, and what must hold of them."""
+"""The constrained graph in CSR form: assembly from links, and validation."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from fedcast.errors import DataError
 
 Floats32 = NDArray[np.float32]
 
-# From about here on compiled code is faster than NumPy's sort, also when it must first be loaded.
+# From about this size on, compiled code is faster than NumPy's sort, including the time to load it.
 _COMPILED_FROM_LINKS = 500_000
 
 
 @dataclass(frozen=True)
 class Graph:
-    """An undirected graph of users, both directions of every link stored, rows sorted by neighbour.
+    """An undirected graph of users in CSR form: both directions of every link, rows sorted by neighbour.
 
     Attributes:
-        offsets: int64[K + 1]; the links of user k are ``offsets[k]:offsets[k + 1]``.
+        offsets: int64[K + 1]; the links of user k are at ``offsets[k]:offsets[k + 1]``.
         neighbours: int32[E]; the user at the other end.
         rate_bps: float32[E]; sidelink rate, bit/s.
         closeness: float32[E]; social closeness in [0, 1].
@@ -35,26 +35,26 @@ class Graph:
 
     @property
     def num_users(self) -> int:
-        """Users K."""
+        """Number of users K."""
         return len(self.offsets) - 1
 
     @property
     def num_links(self) -> int:
-        """Undirected links."""
+        """Number of undirected links."""
         return len(self.neighbours) // 2
 
     @property
     def degrees(self) -> NDArray[np.int64]:
-        """Links of each user, int64[K]."""
+        """Number of links of each user, int64[K]."""
         return np.diff(self.offsets)
 
     def links_of(self, user: int) -> slice:
-        """Where the links of a user stand in the arrays."""
+        """Return the slice of the arrays that holds the links of a user."""
         return slice(int(self.offsets[user]), int(self.offsets[user + 1]))
 
 
 class Links(NamedTuple):
-    """Undirected links, each once: int32[N] users, float32[N] rate in bit/s and closeness."""
+    """Undirected links, each listed once: int32[N] users, float32[N] rate in bit/s and closeness."""
 
     first: NDArray[np.int32]
     second: NDArray[np.int32]
@@ -62,17 +62,18 @@ class Links(NamedTuple):
     closeness: Floats32
 
     def where(self, kept: NDArray[np.bool_]) -> Links:
-        """The links that are kept."""
+        """Return the links for which the mask is true."""
         return Links(self.first[kept], self.second[kept], self.rate_bps[kept], self.closeness[kept])
 
 
 def assemble(blocks: Sequence[Links], num_users: int, *, compiled: bool | None = None) -> Graph:
-    """The graph of all links in the blocks, whatever their order.
+    """Return the graph of all links in the blocks, in any order.
 
     Args:
-        blocks: the links, each once in all blocks together.
-        num_users: users K.
-        compiled: by compiled code or by sorting, with the same result; None: by the number of links.
+        blocks: the links; each occurs once in all blocks together.
+        num_users: number of users K.
+        compiled: use compiled code (True) or sort (False), with the same result; None: depends on the number of
+            links.
 
     Example:
         >>> links = Links(*(np.array(values) for values in ([2, 0], [0, 1], [5.0, 7.0], [1.0, 0.5])))
@@ -125,31 +126,31 @@ def _offsets(degrees: NDArray[np.int64]) -> NDArray[np.int64]:
     return offsets
 
 
-def check(graph: Graph, min_rate_bps: float = 0.0, min_closeness: float = 0.0) -> None:
-    """Raise `DataError` unless rows are sorted, links are symmetric, nobody is linked to itself, thresholds are met.
+def check_graph(graph: Graph, min_rate_bps: float = 0.0, min_closeness: float = 0.0) -> None:
+    """Raise `DataError` unless rows are sorted, links are symmetric, no user is linked to itself, thresholds are met.
 
     Example:
         >>> links = Links(*(np.array(values) for values in ([0], [1], [5.0], [1.0])))
-        >>> check(assemble([links], num_users=2), min_rate_bps=5.0)
+        >>> check_graph(assemble([links], num_users=2), min_rate_bps=5.0)
     """
     rows = np.repeat(np.arange(graph.num_users), graph.degrees)
     columns = graph.neighbours.astype(np.int64)
     if not len(rows) == len(columns) == len(graph.rate_bps) == len(graph.closeness) == graph.offsets[-1]:
-        raise DataError("arrays of different length")
+        raise DataError("invalid graph: the arrays have different lengths")
     if ((columns < 0) | (columns >= graph.num_users)).any():
-        raise DataError("a neighbour that is no user")
+        raise DataError(f"invalid graph: a neighbour is not in 0 … {graph.num_users - 1}")
     keys = rows * graph.num_users + columns
     if (np.diff(keys) <= 0).any():
-        raise DataError("a row that is not sorted, or a link that stands twice in a row")
+        raise DataError("invalid graph: a row is not sorted, or contains a link twice")
     if (rows == columns).any():
-        raise DataError("a user that is linked to itself")
+        raise DataError("invalid graph: a user is linked to itself")
     mirrored = np.argsort(columns * graph.num_users + rows)
     if (rows[mirrored] != columns).any() or (columns[mirrored] != rows).any():
-        raise DataError("a link without its other direction")
+        raise DataError("invalid graph: a link has no opposite direction")
     for name, values in (("rate", graph.rate_bps), ("closeness", graph.closeness)):
         if (values[mirrored] != values).any():
-            raise DataError(f"a {name} that differs in the two directions")
+            raise DataError(f"invalid graph: the {name} of a link differs between its two directions")
     if (graph.rate_bps < np.float32(min_rate_bps)).any():
-        raise DataError(f"a rate below {min_rate_bps} bit/s")
+        raise DataError(f"invalid graph: a rate is below {min_rate_bps} bit/s")
     if (graph.closeness < np.float32(min_closeness)).any() or (graph.closeness > 1).any():
-        raise DataError(f"a closeness outside [{min_closeness}, 1]")
+        raise DataError(f"invalid graph: a closeness is outside [{min_closeness}, 1]")

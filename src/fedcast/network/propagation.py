@@ -1,7 +1,7 @@
-r"""Path loss and line-of-sight probability of the standards: 3GPP TR 38.901, TR 37.885, TR 36.942.
+r"""Path loss and line-of-sight probability of 3GPP TR 38.901, TR 37.885 and TR 36.942.
 
-Distances are in metres, carriers in Hz, losses in dB and positive. All functions take arrays of any shape that
-broadcast, and none of them clamps a distance: a standard's range is stated, the caller keeps to it.
+Distances are in m, carrier frequencies in Hz, losses in dB and positive. All functions take arrays that broadcast.
+Distances are not clipped: the range of each model is stated, and the caller must keep to it.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike
 
 from fedcast.typing import Floats
 
-# TR 38.901 Table 7.4.1-1 computes breakpoints with this rounded value, not with 299 792 458 m/s.
+# TR 38.901 Table 7.4.1-1 uses this rounded value for breakpoints, not 299 792 458 m/s.
 _STANDARD_LIGHT_SPEED_M_S = 3.0e8
 # Effective environment height h_E of TR 38.901: exact for UMi, and for UMa up to 13 m of user height.
 _ENVIRONMENT_HEIGHT_M = 1.0
-_ALWAYS_LOS_M = 18.0  # TR 38.901 Table 7.4.2-1: closer than this, UMi and UMa are always in sight
+_ALWAYS_LOS_M = 18.0  # TR 38.901 Table 7.4.2-1: at shorter distances UMi and UMa always have line of sight
 _REFERENCE_USER_HEIGHT_M = 1.5
 
 MACRO_SHADOW_DB = 8.0  # TR 36.942
@@ -27,22 +27,22 @@ V2X_NLOS_SHADOW_DB = 4.0
 
 @dataclass(frozen=True)
 class Urban:
-    """One scenario's rows of TR 38.901 Table 7.4.1-1 (path loss) and Table 7.4.2-1 (line of sight).
+    """Parameters of one scenario in TR 38.901 Table 7.4.1-1 (path loss) and Table 7.4.2-1 (line of sight).
 
     Attributes:
         los_db: constant of the line-of-sight rows, at 1 m and 1 GHz.
         los_slope_db: loss per decade of distance before the breakpoint (40 dB after it).
-        breakpoint_slope_db: what a decade of breakpoint distance gives back after it, twice.
+        breakpoint_slope_db: reduction after the breakpoint per decade of the squared breakpoint distance.
         nlos_db: constant of the non-line-of-sight row.
-        nlos_slope_db: loss per decade of distance there.
-        nlos_carrier_slope_db: loss per decade of carrier there.
-        nlos_height_slope_db: gain per metre of user height above 1.5 m there.
+        nlos_slope_db: loss per decade of distance in that row.
+        nlos_carrier_slope_db: loss per decade of carrier frequency in that row.
+        nlos_height_slope_db: gain per metre of user height above 1.5 m in that row.
         optional_nlos_slope_db: loss per decade of distance in the optional non-line-of-sight row.
-        los_shadow_db: standard deviation of shadowing in line of sight.
-        nlos_shadow_db: the same without.
-        optional_nlos_shadow_db: the same in the optional row.
-        los_decay_m: how fast line of sight is lost with distance.
-        sees_tall_users: whether users above 13 m are in sight more often.
+        los_shadow_db: standard deviation of shadowing with line of sight.
+        nlos_shadow_db: standard deviation of shadowing without line of sight.
+        optional_nlos_shadow_db: standard deviation of shadowing in the optional row.
+        los_decay_m: decay length of the line-of-sight probability.
+        sees_tall_users: whether line of sight is more likely for users above 13 m.
     """
 
     los_db: float
@@ -98,7 +98,7 @@ _OPTIONAL_NLOS_DB = 32.4
 
 
 def distance_3d_m(distance_2d_m: ArrayLike, first_height_m: float, second_height_m: float) -> Floats:
-    """Distance between two antennas from their distance on the ground and their heights.
+    """Return the distance between two antennas, m, from their distance on the ground and their heights.
 
     Example:
         >>> distance_3d_m(4.0, 1.5, 4.5).item()
@@ -109,7 +109,7 @@ def distance_3d_m(distance_2d_m: ArrayLike, first_height_m: float, second_height
 
 
 def los_probability(scenario: Urban, distance_2d_m: ArrayLike, user_height_m: float) -> Floats:
-    r"""Probability that two outdoor antennas see each other; TR 38.901 Table 7.4.2-1.
+    r"""Return the line-of-sight probability between two outdoor antennas; TR 38.901 Table 7.4.2-1.
 
     .. math:: P = \Big(\frac{18}{d} + e^{-d/d_0}\big(1 - \frac{18}{d}\big)\Big)
         \Big(1 + C' \frac54 \big(\tfrac{d}{100}\big)^3 e^{-d/150}\Big), \qquad P = 1 \text{ for } d \le 18
@@ -119,7 +119,7 @@ def los_probability(scenario: Urban, distance_2d_m: ArrayLike, user_height_m: fl
     Args:
         scenario: `UMI` or `UMA`.
         distance_2d_m: [...], distance on the ground.
-        user_height_m: height h of the user's antenna.
+        user_height_m: height h of the antenna of the user, m.
 
     Returns:
         float64[...], in [0, 1].
@@ -139,9 +139,11 @@ def los_probability(scenario: Urban, distance_2d_m: ArrayLike, user_height_m: fl
 
 
 def breakpoint_m(carrier_hz: float, base_height_m: float, user_height_m: float) -> float:
-    r"""Breakpoint distance :math:`d'_{BP} = 4 (h_{BS} - h_E)(h_{UT} - h_E) f / c`; TR 38.901 Table 7.4.1-1, note 1.
+    r"""Return the breakpoint distance, m; TR 38.901 Table 7.4.1-1, note 1.
 
-    :math:`h_E` = 1 m. The standard draws a larger one for some UMa users above 13 m; here it stays 1 m.
+    .. math:: d'_{BP} = 4 (h_{BS} - h_E)(h_{UT} - h_E) f / c
+
+    with :math:`h_E` = 1 m. The standard draws a larger value for some UMa users above 13 m; here it is always 1 m.
 
     Example:
         >>> breakpoint_m(28e9, 10.0, 1.5)
@@ -155,7 +157,7 @@ def breakpoint_m(carrier_hz: float, base_height_m: float, user_height_m: float) 
 def los_loss_db(
     scenario: Urban, distance_2d_m: ArrayLike, carrier_hz: float, base_height_m: float, user_height_m: float
 ) -> Floats:
-    r"""Path loss in line of sight; TR 38.901 Table 7.4.1-1.
+    r"""Return the path loss with line of sight; TR 38.901 Table 7.4.1-1.
 
     .. math:: PL_1 = a + s \log_{10} d_{3D} + 20 \log_{10} f_{GHz} \quad (d_{2D} \le d'_{BP})
     .. math:: PL_2 = a + 40 \log_{10} d_{3D} + 20 \log_{10} f_{GHz}
@@ -164,9 +166,9 @@ def los_loss_db(
     Args:
         scenario: `UMI` (a = 32.4, s = 21, b = 9.5) or `UMA` (28, 22, 9).
         distance_2d_m: [...], distance on the ground, 10 m to 5 km.
-        carrier_hz: carrier frequency.
-        base_height_m: antenna height of the base station.
-        user_height_m: antenna height of the user.
+        carrier_hz: carrier frequency, Hz.
+        base_height_m: antenna height of the base station, m.
+        user_height_m: antenna height of the user, m.
 
     Returns:
         float64[...], dB.
@@ -178,16 +180,16 @@ def los_loss_db(
     distance_3d = distance_3d_m(distance_2d_m, base_height_m, user_height_m)
     turn_m = breakpoint_m(carrier_hz, base_height_m, user_height_m)
     near = los_loss_before_breakpoint_db(scenario, distance_3d, carrier_hz)
-    given_back = scenario.breakpoint_slope_db * np.log10(turn_m**2 + (base_height_m - user_height_m) ** 2)
-    far = _slope_db(scenario.los_db, 40.0, distance_3d, 20.0, carrier_hz) - given_back
+    reduction_db = scenario.breakpoint_slope_db * np.log10(turn_m**2 + (base_height_m - user_height_m) ** 2)
+    far = _slope_db(scenario.los_db, 40.0, distance_3d, 20.0, carrier_hz) - reduction_db
     loss: Floats = np.where(np.asarray(distance_2d_m) <= turn_m, near, far)
     return loss
 
 
 def los_loss_before_breakpoint_db(scenario: Urban, distance_m: ArrayLike, carrier_hz: float) -> Floats:
-    r""":math:`PL_1` of TR 38.901 Table 7.4.1-1 at any distance, for links between two low antennas.
+    r"""Return :math:`PL_1` of TR 38.901 Table 7.4.1-1 at any distance, for links between two low antennas.
 
-    The breakpoint formula supposes an elevated base station; between two devices only the first slope is used.
+    The breakpoint formula assumes an elevated base station; between two devices only the first slope is used.
 
     Example:
         >>> los_loss_before_breakpoint_db(UMI, 100.0, 28e9).round(4).item()
@@ -199,16 +201,16 @@ def los_loss_before_breakpoint_db(scenario: Urban, distance_m: ArrayLike, carrie
 def nlos_loss_db(
     scenario: Urban, distance_2d_m: ArrayLike, carrier_hz: float, base_height_m: float, user_height_m: float
 ) -> Floats:
-    r"""Path loss without line of sight, never below that with; TR 38.901 Table 7.4.1-1.
+    r"""Return the path loss without line of sight, at least that with line of sight; TR 38.901 Table 7.4.1-1.
 
     .. math:: PL = \max(PL_{LoS},\; a + s \log_{10} d_{3D} + c \log_{10} f_{GHz} - h (h_{UT} - 1.5))
 
     Args:
         scenario: `UMI` (a = 22.4, s = 35.3, c = 21.3, h = 0.3) or `UMA` (13.54, 39.08, 20, 0.6).
         distance_2d_m: [...], distance on the ground, 10 m to 5 km.
-        carrier_hz: carrier frequency.
-        base_height_m: antenna height of the base station.
-        user_height_m: antenna height of the user.
+        carrier_hz: carrier frequency, Hz.
+        base_height_m: antenna height of the base station, m.
+        user_height_m: antenna height of the user, m.
 
     Returns:
         float64[...], dB.
@@ -218,25 +220,29 @@ def nlos_loss_db(
         [92.6927, 159.125]
     """
     distance_3d = distance_3d_m(distance_2d_m, base_height_m, user_height_m)
-    in_sight = los_loss_db(scenario, distance_2d_m, carrier_hz, base_height_m, user_height_m)
-    loss: Floats = np.maximum(in_sight, nlos_row_db(scenario, distance_3d, carrier_hz, user_height_m))
+    los = los_loss_db(scenario, distance_2d_m, carrier_hz, base_height_m, user_height_m)
+    loss: Floats = np.maximum(los, nlos_row_db(scenario, distance_3d, carrier_hz, user_height_m))
     return loss
 
 
 def nlos_row_db(scenario: Urban, distance_m: ArrayLike, carrier_hz: float, user_height_m: float) -> Floats:
-    """The non-line-of-sight row alone, without the floor of `nlos_loss_db`; distance between the antennas.
+    """Return the non-line-of-sight row of TR 38.901 Table 7.4.1-1 without the lower bound of `nlos_loss_db`.
+
+    The distance is the 3D distance between the antennas.
 
     Example:
         >>> nlos_row_db(UMI, 100.0, 28e9, 1.5).round(4).item()
         123.8245
     """
-    lifted_db = scenario.nlos_height_slope_db * (user_height_m - _REFERENCE_USER_HEIGHT_M)
+    height_gain_db = scenario.nlos_height_slope_db * (user_height_m - _REFERENCE_USER_HEIGHT_M)
     slope_db, carrier_slope_db = scenario.nlos_slope_db, scenario.nlos_carrier_slope_db
-    return _slope_db(scenario.nlos_db, slope_db, distance_m, carrier_slope_db, carrier_hz) - lifted_db
+    return _slope_db(scenario.nlos_db, slope_db, distance_m, carrier_slope_db, carrier_hz) - height_gain_db
 
 
 def optional_nlos_loss_db(scenario: Urban, distance_3d: ArrayLike, carrier_hz: float) -> Floats:
-    r"""The optional non-line-of-sight row :math:`32.4 + s \log_{10} d_{3D} + 20 \log_{10} f_{GHz}`; same table.
+    r"""Return the path loss of the optional non-line-of-sight row; TR 38.901 Table 7.4.1-1.
+
+    .. math:: PL = 32.4 + s \log_{10} d_{3D} + 20 \log_{10} f_{GHz}
 
     Args:
         scenario: `UMI` (s = 31.9) or `UMA` (s = 30).
@@ -254,7 +260,9 @@ def optional_nlos_loss_db(scenario: Urban, distance_3d: ArrayLike, carrier_hz: f
 
 
 def v2x_urban_los_probability(distance_m: ArrayLike) -> Floats:
-    r"""Probability of line of sight between two street users, :math:`\min(1, 1.05 e^{-0.0114 d})`; TR 37.885 §6.2.
+    r"""Return the line-of-sight probability between two street users; TR 37.885 §6.2.
+
+    .. math:: P = \min(1, 1.05 e^{-0.0114 d})
 
     Example:
         >>> v2x_urban_los_probability([1, 50, 100]).round(6).tolist()
@@ -265,7 +273,9 @@ def v2x_urban_los_probability(distance_m: ArrayLike) -> Floats:
 
 
 def v2x_urban_los_loss_db(distance_m: ArrayLike, carrier_hz: float) -> Floats:
-    r"""Urban sidelink in sight, :math:`38.77 + 16.7 \log_{10} d + 18.2 \log_{10} f_{GHz}`; TR 37.885 Table 6.2.1-1.
+    r"""Return the path loss of an urban sidelink with line of sight; TR 37.885 Table 6.2.1-1.
+
+    .. math:: PL = 38.77 + 16.7 \log_{10} d + 18.2 \log_{10} f_{GHz}
 
     Example:
         >>> v2x_urban_los_loss_db(100.0, 28e9).round(4).item()
@@ -275,7 +285,9 @@ def v2x_urban_los_loss_db(distance_m: ArrayLike, carrier_hz: float) -> Floats:
 
 
 def v2x_urban_nlos_loss_db(distance_m: ArrayLike, carrier_hz: float) -> Floats:
-    r"""Urban sidelink behind buildings, :math:`36.85 + 30 \log_{10} d + 18.9 \log_{10} f_{GHz}`; same table.
+    r"""Return the path loss of an urban sidelink blocked by buildings; TR 37.885 Table 6.2.1-1.
+
+    .. math:: PL = 36.85 + 30 \log_{10} d + 18.9 \log_{10} f_{GHz}
 
     Example:
         >>> v2x_urban_nlos_loss_db(100.0, 28e9).round(4).item()
@@ -285,9 +297,11 @@ def v2x_urban_nlos_loss_db(distance_m: ArrayLike, carrier_hz: float) -> Floats:
 
 
 def macro_loss_db(distance_m: ArrayLike) -> Floats:
-    r"""Urban macro cell at 2 GHz, :math:`128.1 + 37.6 \log_{10} d_{km}`; TR 36.942 §4.5.2.
+    r"""Return the path loss of an urban macro cell at 2 GHz; TR 36.942 §4.5.2.
 
-    What most papers on learning over wireless links use. The distance is that on the ground.
+    .. math:: PL = 128.1 + 37.6 \log_{10} d_{km}
+
+    Most papers on learning over wireless links use this model. The distance is the distance on the ground, m.
 
     Example:
         >>> macro_loss_db([100, 1000]).round(4).tolist()
@@ -298,14 +312,14 @@ def macro_loss_db(distance_m: ArrayLike) -> Floats:
 
 
 def single_slope_loss_db(distance_m: ArrayLike, carrier_hz: float, reference_loss_db: float, exponent: float) -> Floats:
-    r"""Log-distance loss :math:`\beta + 10 \zeta \log_{10} d + 20 \log_{10} f_{GHz}`.
+    r"""Return the log-distance path loss :math:`\beta + 10 \zeta \log_{10} d + 20 \log_{10} f_{GHz}`.
 
     With :math:`\beta` = 32.4 dB it is :math:`PL_1` of TR 38.901 UMi for :math:`\zeta` = 2.1 and its optional
     non-line-of-sight row for :math:`\zeta` = 3.19.
 
     Args:
-        distance_m: [...], distance between the antennas.
-        carrier_hz: carrier frequency.
+        distance_m: [...], distance between the antennas, m.
+        carrier_hz: carrier frequency, Hz.
         reference_loss_db: loss :math:`\beta` at 1 m and 1 GHz.
         exponent: path-loss exponent :math:`\zeta`.
 
@@ -322,7 +336,7 @@ def single_slope_loss_db(distance_m: ArrayLike, carrier_hz: float, reference_los
 def _slope_db(
     constant_db: float, slope_db: float, distance_m: ArrayLike, carrier_slope_db: float, carrier_hz: float
 ) -> Floats:
-    """A constant, so much per decade of metres, so much per decade of GHz: the form of every row above."""
+    """Return a constant plus a loss per decade of distance and per decade of carrier frequency (in GHz)."""
     carrier_db = constant_db + carrier_slope_db * np.log10(carrier_hz / 1e9)
     loss: Floats = carrier_db + slope_db * np.log10(np.asarray(distance_m, dtype=np.float64))
     return loss

@@ -1,13 +1,13 @@
-r"""The radio link between two users: SINR, rate, reach, and the rate when all heads send at once.
+r"""The sidelink between two users: SINR, rate, reach, and rates while all heads transmit at once.
 
-A link is in one of several states (in sight or not, behind a person or not), each with a weight :math:`\kappa_i` and a
-path loss. The paper's SINR averages over them,
+A link is in one of several states (line of sight or not, blocked by a person or not), each with a weight
+:math:`\kappa_i` and a path loss. The paper's SINR is the average over them,
 
 .. math:: \gamma(d) = \frac{\sum_i \kappa_i(d)\, P\, G_{tx} G_{rx}\, S_i A_i^{-1} d^{-\zeta_i}}
     {N_0 B \cdot 10^{(F + I)/10}}, \qquad v = B \log_2(1 + \gamma)
 
-with S the shadowing, F the noise figure and I the interference as a rise of the noise. Both antennas are at the height
-of a user, so that distances on the ground and in space agree; distances below `min_distance_m` count as that.
+with S the shadowing, F the noise figure in dB and I the interference as a rise of the noise in dB. Both antennas are at
+the height of a user, so that 2D and 3D distances are equal. Distances below `min_distance_m` are set to it.
 """
 
 from __future__ import annotations
@@ -15,71 +15,78 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from itertools import accumulate
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fedcast.errors import FedcastError
 from fedcast.network.fading import awgn_efficiency, ergodic_efficiency
-from fedcast.network.states import CERTAIN, State, link_states
+from fedcast.network.link_states import CERTAIN, State, link_states
 from fedcast.network.units import from_db, noise_power_w
 from fedcast.random import U64, pair_uniform
-from fedcast.scenario.sections import Geometry, Sidelink
 from fedcast.typing import Floats, Ints
 
-# Random links longer than `reach_m` are left out: at most this share of all links of evenly spread users.
+if TYPE_CHECKING:
+    from fedcast.scenario import Geometry, Sidelink
+
+# Links with random states or shadowing that are longer than `reach_m` are left out: at most this fraction of all
+# links of uniformly placed users.
 NEGLECTED_LINKS = 1e-4
 
 _REACH_GRID = 2048
 _REACH_BISECTIONS = 60
 _SHADOW_BISECTIONS = 40
-_LARGEST_SHADOW = 8.0  # standard deviations; beyond lie 6e-16 of all draws
+_LARGEST_SHADOW = 8.0  # standard deviations; 6e-16 of all draws exceed it
 _BLOCK_LINKS = 1 << 15
-_HALF_STEP = 2.0**-54  # middle of the steps of `pair_uniform`, so that a normal draw is never infinite
+_HALF_STEP = 2.0**-54  # half the spacing of `pair_uniform`, so that a normal draw is never infinite
 
 
 def sinr(distance_m: ArrayLike, sidelink: Sidelink, geometry: Geometry) -> Floats:
-    r"""Mean SINR :math:`\gamma(d)` over the states of a link, as a ratio, with the noise rise as interference.
+    r"""Return the SINR :math:`\gamma(d)`, averaged over the states of a link; interference is the noise rise.
 
     Args:
-        distance_m: [...], distance on the ground.
-        sidelink: the link's parameters, with `shadowing` = margin and a `state_mode` that draws nothing.
-        geometry: `user_height_m` is read.
+        distance_m: [...], distance on the ground, m.
+        sidelink: parameters of the link, with `shadowing` = margin and `state_mode` other than sampled.
+        geometry: only `user_height_m` is used.
 
     Returns:
-        float64[...], a ratio, not dB.
+        float64[...], linear, not dB.
 
     Example:
         >>> from fedcast.network.units import to_db
+        >>> from fedcast.scenario import Geometry, Sidelink
         >>> single = Sidelink(tx_gain_db=0.0, rx_gain_db=0.0)
         >>> to_db(sinr([10, 100], single, Geometry())).round(3).tolist()
         [4.391, -25.191]
     """
-    _refuse_random(sidelink)
+    _check_deterministic(sidelink)
     received_w = _mean_received_w(link_states(distance_m, sidelink, geometry), sidelink, _wanted_gain_db(sidelink))
     return received_w / _noise_w(sidelink)
 
 
 def rate_bps(distance_m: ArrayLike, sidelink: Sidelink, geometry: Geometry) -> Floats:
-    r"""Rate of a link of known length, :math:`v = B \log_2(1 + \gamma)`, or its mean over fading when `ergodic`.
+    r"""Return the rate of a link of given length, :math:`v = B \log_2(1 + \gamma)`; ergodic fading: its mean.
 
-    `state_mode` = mean_sinr takes the rate of the mean SINR, as printed in the paper and optimistic; mean_rate takes
-    the mean of the rates of the states. Interference is the noise rise, also in scenarios with concurrent heads, whose
-    rates are known after clustering only. What is drawn for each pair needs `pair_rate_bps`.
+    With `state_mode` = mean_sinr this is the rate of the mean SINR, as printed in the paper, which is optimistic; with
+    mean_rate it is the mean of the rates of the states. Interference is the noise rise, also in scenarios with
+    concurrent heads, whose rates are known only after clustering. If states or shadowing are drawn for each pair, use
+    `pair_rate_bps`.
 
     Args:
-        distance_m: [...], distance on the ground.
-        sidelink: the link's parameters, with `shadowing` = margin and a `state_mode` that draws nothing.
-        geometry: `user_height_m` is read.
+        distance_m: [...], distance on the ground, m.
+        sidelink: parameters of the link, with `shadowing` = margin and `state_mode` other than sampled.
+        geometry: only `user_height_m` is used.
 
     Returns:
         float64[...], bit/s.
 
     Example:
+        >>> from fedcast.scenario import Geometry, Sidelink
         >>> rate_bps([100, 555], Sidelink(), Geometry()).round(-3).tolist()
         [815740000.0, 349000.0]
     """
-    _refuse_random(sidelink)
+    _check_deterministic(sidelink)
     noise_w = _noise_w(sidelink)
 
     def rate_of_block(distance: Floats) -> Floats:
@@ -92,23 +99,24 @@ def rate_bps(distance_m: ArrayLike, sidelink: Sidelink, geometry: Geometry) -> F
 def pair_rate_bps(
     distance_m: ArrayLike, first: ArrayLike, second: ArrayLike, sidelink: Sidelink, geometry: Geometry, seed: int
 ) -> Floats:
-    """Rate of the links of given pairs: `rate_bps`, with one draw of shadowing and of the state for each pair.
+    """Return the rates of given pairs: as `rate_bps`, with one draw of shadowing and of the state for each pair.
 
-    A draw is a function of (seed, unordered pair) alone: both directions agree, and other users change nothing. Drawn
-    shadowing stands in place of the margin, the same number of standard deviations in every state.
+    A draw is a function of (seed, unordered pair) alone: it is the same in both directions and does not depend on
+    other users. Drawn shadowing replaces the margin and is the same number of standard deviations in every state.
 
     Args:
-        distance_m: [...], distance on the ground.
+        distance_m: [...], distance on the ground, m.
         first: int[...], id of one user.
-        second: int[...], id of the other.
-        sidelink: the link's parameters.
-        geometry: `user_height_m` is read.
+        second: int[...], id of the other user.
+        sidelink: parameters of the link.
+        geometry: only `user_height_m` is used.
         seed: seed of the scenario.
 
     Returns:
         float64[...], bit/s.
 
     Example:
+        >>> from fedcast.scenario import Geometry, Sidelink
         >>> drawn = Sidelink(shadowing="drawn")
         >>> there = pair_rate_bps(100.0, 3, 8, drawn, Geometry(), seed=0)
         >>> back = pair_rate_bps(100.0, 8, 3, drawn, Geometry(), seed=0)
@@ -125,9 +133,10 @@ def pair_rate_bps(
 
 
 def drawn_for_each_pair(sidelink: Sidelink) -> bool:
-    """Whether shadowing or state are drawn, so that a rate belongs to a pair of users, not to a distance.
+    """Return whether shadowing or state are drawn, so that the rate depends on the pair, not only on the distance.
 
     Example:
+        >>> from fedcast.scenario import Sidelink
         >>> drawn_for_each_pair(Sidelink()), drawn_for_each_pair(Sidelink(shadowing="drawn"))
         (False, True)
     """
@@ -143,32 +152,33 @@ def concurrent_rate_bps(
     seed: int,
     *,
     interferer_gain_db: float | None = None,
-    words: U64 | None = None,
+    hash_keys: U64 | None = None,
 ) -> Floats:
-    r"""Rate from each member's head while every head sends: the sum over the others replaces the noise rise.
+    r"""Return the rate from the head of each member while all heads transmit; their sum replaces the noise rise.
 
     .. math:: \gamma_c = \frac{\text{received from } c\text{'s head}}{N_0 B \cdot 10^{F/10}
         + \sum_{l \ne m} P\, G \sum_i \kappa_i A_i^{-1} d_{l,c}^{-\zeta_i}}
 
-    An interferer is received at its mean over the states, or in the pair's drawn state, with the pair's drawn shadowing
-    but without the margin: a margin guards the wanted link, it must not weaken interference. Time grows with members x
-    heads; memory does not, as they are taken in blocks.
+    Interference is averaged over the states, or taken in the drawn state of the pair, with the drawn shadowing of the
+    pair but without the margin: a margin protects the wanted link and must not weaken interference. Time grows with
+    members x heads; memory does not, since they are processed in blocks.
 
     Args:
-        positions_m: float[K, 2], of all users.
+        positions_m: float[K, 2], positions of all users, m.
         members: int[N], ids of the receiving users.
-        heads: int[N], the head of each; all different heads send at once.
-        sidelink: the link's parameters.
-        geometry: `user_height_m` is read.
-        seed: seed of the scenario, for what is drawn.
-        interferer_gain_db: gain of both arrays towards each other when they do not aim at each other; None: the full
-            `tx_gain_db` + `rx_gain_db`, the worst case.
-        words: uint64[K], what draws of each user are a function of; None: its id.
+        heads: int[N], the head of each; all distinct heads transmit at once.
+        sidelink: parameters of the link.
+        geometry: only `user_height_m` is used.
+        seed: seed of the scenario.
+        interferer_gain_db: sum of both antenna gains when the arrays do not point at each other; None: the worst case
+            `tx_gain_db` + `rx_gain_db`.
+        hash_keys: uint64[K], hash keys of the users, which determine their draws; None: their ids.
 
     Returns:
         float64[N], bit/s.
 
     Example:
+        >>> from fedcast.scenario import Geometry, Sidelink
         >>> positions = np.array([[0.0, 0.0], [50.0, 0.0], [300.0, 0.0], [350.0, 0.0]])
         >>> alone = concurrent_rate_bps(positions, [1], [0], Sidelink(), Geometry(), seed=0)
         >>> both = concurrent_rate_bps(positions, [1, 3], [0, 2], Sidelink(), Geometry(), seed=0)
@@ -178,8 +188,8 @@ def concurrent_rate_bps(
     receivers, own = np.asarray(members, dtype=np.int64), np.asarray(heads, dtype=np.int64)
     senders = np.unique(own)
     if (both := np.intersect1d(receivers, senders)).size:
-        raise FedcastError(f"user {both[0]} is a head and a member: it cannot send and receive at once")
-    drawn_by = np.arange(len(positions_m), dtype=np.uint64) if words is None else words
+        raise FedcastError(f"user {both[0]} is a head and a member: it cannot transmit and receive at once")
+    keys = np.arange(len(positions_m), dtype=np.uint64) if hash_keys is None else hash_keys
     gain_db = _wanted_gain_db(sidelink, margin=False) if interferer_gain_db is None else interferer_gain_db
     thermal_w = _noise_w(sidelink.model_copy(update={"noise_rise_db": 0.0}))
     rates = np.empty(len(receivers))
@@ -187,31 +197,32 @@ def concurrent_rate_bps(
     for start in range(0, len(receivers), step):
         block = slice(start, start + step)
         here, head = receivers[block], own[block]
-        others, shadow = _pair_links(positions_m, here[:, None], senders[None, :], drawn_by, sidelink, geometry, seed)
+        others, shadow = _pair_links(positions_m, here[:, None], senders[None, :], keys, sidelink, geometry, seed)
         received_w = np.broadcast_to(_mean_received_w(others, sidelink, gain_db, shadow), (len(here), len(senders)))
         interference_w = np.where(senders[None, :] == head[:, None], 0.0, received_w).sum(axis=1)
-        states, shadow = _pair_links(positions_m, here, head, drawn_by, sidelink, geometry, seed)
+        states, shadow = _pair_links(positions_m, here, head, keys, sidelink, geometry, seed)
         rates[block] = _efficiency(states, sidelink, thermal_w + interference_w, shadow)
     return sidelink.bandwidth_hz * rates
 
 
 def reach_m(sidelink: Sidelink, geometry: Geometry) -> float:
-    r"""The longest link that can meet `min_rate_bps`, from the inverse of the rate.
+    r"""Return the length of the longest link that can meet `min_rate_bps`.
 
-    Without draws it is exact: longer links fall short. With drawn shadowing or sampled states links of any length can
-    meet the threshold; the distance returned then leaves out at most one link in 10,000 (`NEGLECTED_LINKS`) of users
-    that are spread evenly. With p(r) the probability that a link of length r meets the threshold,
+    Without draws it is exact: longer links do not meet the threshold. With drawn shadowing or sampled states links of
+    any length can meet it; the returned distance then leaves out at most one link in 10,000 (`NEGLECTED_LINKS`) of
+    uniformly placed users. With p(r) the probability that a link of length r meets the threshold,
 
     .. math:: \int_{reach}^\infty p(r)\, r\, dr \le 10^{-4} \int_0^\infty p(r)\, r\, dr
 
     Args:
-        sidelink: the link's parameters.
-        geometry: `user_height_m` is read.
+        sidelink: parameters of the link.
+        geometry: only `user_height_m` is used.
 
     Returns:
-        Metres; infinite when every rate will do, 0 when not even the shortest link meets the threshold.
+        Metres; infinite if the threshold is 0, 0 if not even the shortest link meets the threshold.
 
     Example:
+        >>> from fedcast.scenario import Geometry, Sidelink
         >>> round(reach_m(Sidelink(), Geometry()))
         555
         >>> round(reach_m(Sidelink(model="los_only", tx_gain_db=0.0, rx_gain_db=0.0), Geometry()))
@@ -219,17 +230,17 @@ def reach_m(sidelink: Sidelink, geometry: Geometry) -> float:
     """
     if sidelink.min_rate_bps == 0:
         return math.inf
-    if (hopeless_m := _hopeless_distance_m(sidelink, geometry)) == math.inf:
+    if (unreachable_m := _unreachable_distance_m(sidelink, geometry)) == math.inf:
         return math.inf
-    grid = np.geomspace(sidelink.min_distance_m, hopeless_m, _REACH_GRID)
-    chance = _chance_of_link(grid, sidelink, geometry)
-    if not chance.any():
+    grid = np.geomspace(sidelink.min_distance_m, unreachable_m, _REACH_GRID)
+    probability = _link_probability(grid, sidelink, geometry)
+    if not probability.any():
         return 0.0
     if drawn_for_each_pair(sidelink):
-        rings = chance * grid**2  # area of a ring on a geometric grid
+        rings = probability * grid**2  # area of a ring on a geometric grid
         beyond = np.cumsum(rings[::-1])[::-1]
         return float(grid[np.flatnonzero(beyond > NEGLECTED_LINKS * beyond[0])[-1] + 1])
-    low, high = grid[np.flatnonzero(chance)[-1] :][:2]
+    low, high = grid[np.flatnonzero(probability)[-1] :][:2]
     for _ in range(_REACH_BISECTIONS):
         middle = (low + high) / 2
         met = rate_bps(middle, sidelink, geometry) >= sidelink.min_rate_bps
@@ -237,63 +248,65 @@ def reach_m(sidelink: Sidelink, geometry: Geometry) -> float:
     return float(high)
 
 
-def _hopeless_distance_m(sidelink: Sidelink, geometry: Geometry) -> float:
-    """A distance at which even the best state under the luckiest shadowing falls short."""
+def _unreachable_distance_m(sidelink: Sidelink, geometry: Geometry) -> float:
+    """Return a distance at which the best state with the largest shadowing gain does not meet the threshold."""
     distance = sidelink.min_distance_m
-    luck = np.asarray(_LARGEST_SHADOW) if sidelink.shadowing == "drawn" else None
+    shadow = np.asarray(_LARGEST_SHADOW) if sidelink.shadowing == "drawn" else None
     while True:
         distance *= 2
-        sure = [state._replace(weight=CERTAIN) for state in link_states(distance, sidelink, geometry)]
-        best = max(float(_efficiency([state], sidelink, _noise_w(sidelink), luck)) for state in sure)
+        certain = [state._replace(weight=CERTAIN) for state in link_states(distance, sidelink, geometry)]
+        best = max(float(_efficiency([state], sidelink, _noise_w(sidelink), shadow)) for state in certain)
         if sidelink.bandwidth_hz * best < sidelink.min_rate_bps:
             return distance
 
 
-def _chance_of_link(distance: Floats, sidelink: Sidelink, geometry: Geometry) -> Floats:
-    """Probability over the draws of a pair that a link of this length meets `min_rate_bps`; 0 or 1 without draws."""
+def _link_probability(distance: Floats, sidelink: Sidelink, geometry: Geometry) -> Floats:
+    """Return the probability that a link of this length meets `min_rate_bps`; 0 or 1 without draws."""
     states = link_states(distance, sidelink, geometry)
     if sidelink.state_mode != "sampled":
-        return _chance_of_rate(states, sidelink)
-    sure = ([state._replace(weight=CERTAIN)] for state in states)
-    chance: Floats = np.sum([s.weight * _chance_of_rate(one, sidelink) for s, one in zip(states, sure, strict=True)], 0)
-    return chance
+        return _rate_probability(states, sidelink)
+    certain = ([state._replace(weight=CERTAIN)] for state in states)
+    probability: Floats = np.sum(
+        [s.weight * _rate_probability(one, sidelink) for s, one in zip(states, certain, strict=True)], 0
+    )
+    return probability
 
 
-def _chance_of_rate(states: Sequence[State], sidelink: Sidelink) -> Floats:
+def _rate_probability(states: Sequence[State], sidelink: Sidelink) -> Floats:
     noise_w, needed = _noise_w(sidelink), sidelink.min_rate_bps / sidelink.bandwidth_hz
     if sidelink.shadowing == "margin":
         return (_efficiency(states, sidelink, noise_w) >= needed).astype(np.float64)
     from scipy.special import ndtr
 
-    # The rate grows with the shadowing draw z: bisect for the z at which the threshold is met.
+    # The rate increases with the shadowing draw z: bisect for the z at which the threshold is met.
     low = np.full(states[0].loss_db.shape, -_LARGEST_SHADOW)
     high = -low
     for _ in range(_SHADOW_BISECTIONS):
         middle = (low + high) / 2
         met = _efficiency(states, sidelink, noise_w, middle) >= needed
         low, high = np.where(met, low, middle), np.where(met, middle, high)
-    chance: Floats = np.where(high < _LARGEST_SHADOW, ndtr(-high), 0.0)
-    return chance
+    probability: Floats = np.where(high < _LARGEST_SHADOW, ndtr(-high), 0.0)
+    return probability
 
 
 def _pair_links(
     positions_m: Floats,
     first: Ints,
     second: Ints,
-    drawn_by: U64,
+    keys: U64,
     sidelink: Sidelink,
     geometry: Geometry,
     seed: int,
 ) -> tuple[list[State], Floats | None]:
     offsets = positions_m[first] - positions_m[second]
     distance = np.hypot(offsets[..., 0], offsets[..., 1])
-    return _pair_states(distance, drawn_by[first], drawn_by[second], sidelink, geometry, seed)
+    return _pair_states(distance, keys[first], keys[second], sidelink, geometry, seed)
 
 
 def _pair_states(
     distance_m: ArrayLike, first: ArrayLike, second: ArrayLike, sidelink: Sidelink, geometry: Geometry, seed: int
 ) -> tuple[list[State], Floats | None]:
-    """The states a pair can be in, one if it is drawn, and its shadowing in standard deviations if that is drawn."""
+    """Return the possible states of each pair (one if drawn), and drawn shadowing in standard deviations, or None."""
     states = link_states(distance_m, sidelink, geometry)
     if sidelink.state_mode == "sampled":
         states = [_drawn_state(states, pair_uniform(seed, "sidelink state", first, second))]
@@ -316,7 +329,7 @@ def _drawn_state(states: Sequence[State], uniform: Floats) -> State:
 
 
 def _in_blocks(function: Callable[..., Floats], *arrays: ArrayLike) -> Floats:
-    """An elementwise function, applied to pieces that stay in the cache: several times faster on millions of links."""
+    """Apply an elementwise function to blocks that fit into the cache: several times faster on millions of links."""
     whole = np.broadcast_arrays(*arrays)
     flat = [array.reshape(-1) for array in whole]
     out = np.empty(whole[0].shape)
@@ -330,7 +343,7 @@ def _in_blocks(function: Callable[..., Floats], *arrays: ArrayLike) -> Floats:
 def _efficiency(
     states: Sequence[State], sidelink: Sidelink, noise_w: float | Floats, shadow: Floats | None = None
 ) -> Floats:
-    """bit/s/Hz of a link in these states, over noise and interference of so many watts."""
+    """Return the spectral efficiency in bit/s/Hz; `noise_w` is noise plus interference in watts."""
     efficiency = ergodic_efficiency if sidelink.fading == "ergodic" else awgn_efficiency
     gain_db = _wanted_gain_db(sidelink, margin=shadow is None)
     if sidelink.state_mode != "mean_rate":
@@ -360,9 +373,9 @@ def _noise_w(sidelink: Sidelink) -> float:
     return noise_power_w(sidelink.bandwidth_hz, density, figure, rise)
 
 
-def _refuse_random(sidelink: Sidelink) -> None:
+def _check_deterministic(sidelink: Sidelink) -> None:
     if drawn_for_each_pair(sidelink):
         raise FedcastError(
-            f"with shadowing {sidelink.shadowing!r} and state_mode {sidelink.state_mode!r} a rate belongs to a pair of "
-            "users, not to a distance; use pair_rate_bps"
+            f"with shadowing {sidelink.shadowing!r} and state_mode {sidelink.state_mode!r} the rate depends on the "
+            "pair of users, not only on the distance; use pair_rate_bps"
         )

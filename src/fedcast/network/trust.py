@@ -1,8 +1,8 @@
-r"""Who trusts whom: social closeness :math:`e_{ij}` of two users, in [0, 1], as a function of (seed, i, j).
+r"""Social closeness :math:`e_{ij}` of two users, in [0, 1], as a function of (seed, i, j).
 
-No pair is stored. A pair's uniform number :math:`u_{ij}` comes from a stateless hash, and its closeness is the
-inverse of a distribution function at that number, so that closeness is symmetric, does not change when users are
-added, and rises with :math:`u_{ij}`: whether a pair meets a threshold can be told from :math:`u_{ij}` alone.
+No pair is stored. The uniform number :math:`u_{ij}` of a pair is a stateless hash, and its closeness is the inverse
+of a cumulative distribution function at that number. Closeness is therefore symmetric, does not change when users are
+added, and increases with :math:`u_{ij}`: whether a pair meets a threshold follows from :math:`u_{ij}` alone.
 """
 
 from __future__ import annotations
@@ -17,18 +17,17 @@ from fedcast.random import pair_uniform, user_uniform
 from fedcast.typing import Bools, Floats, Ints
 
 if TYPE_CHECKING:
-    from fedcast.scenario.sections import Trust
-
+    from fedcast.scenario import Trust
 
 PURPOSE = "closeness"
 _COMMUNITY_PURPOSE = "community"
 
-# Far above the rounding of a distribution function and of its inverse, far below any probability that matters.
+# Far above the rounding error of a distribution function and of its inverse, far below any relevant probability.
 _ROUNDING = 1e-9
 
 
 class LeastDraws(NamedTuple):
-    """Draws below these cannot meet the threshold, for pairs within a community and across two."""
+    """Draws below these cannot meet the threshold: of pairs within one community, and of pairs across two."""
 
     inside: float
     across: float
@@ -37,13 +36,13 @@ class LeastDraws(NamedTuple):
 def closeness(
     first: ArrayLike, second: ArrayLike, trust: Trust, seed: int, distance_m: ArrayLike | None = None
 ) -> Floats:
-    r"""Closeness of each pair of users; of a user with itself it is 1.
+    r"""Return the closeness of each pair of users; it is 1 for a user and itself.
 
     With :math:`u` uniform per unordered pair, the generators are
 
     - ``uniform``: :math:`u`;
-    - ``community``: :math:`\mathrm{Beta}^{-1}(u)`, with one Beta law within a community and one across two;
-    - ``contact``: :math:`1 - e^{-\lambda T}`, the chance to meet within :math:`T`, with contact rate
+    - ``community``: :math:`\mathrm{Beta}^{-1}(u)`, with one Beta distribution within a community and one across two;
+    - ``contact``: :math:`1 - e^{-\lambda T}`, the probability to meet within :math:`T`, with contact rate
       :math:`\lambda \sim \mathrm{Gamma}`;
     - ``distance``: :math:`\rho\, e^{-d/d_0} + (1 - \rho)\, u`.
 
@@ -51,8 +50,8 @@ def closeness(
         first: int[...], user ids.
         second: int[...], user ids, broadcast against `first`.
         trust: the generator and its parameters.
-        seed: of the scenario.
-        distance_m: float[...], distance of each pair in m; only ``distance`` needs it.
+        seed: seed of the scenario.
+        distance_m: float[...], distance of each pair in m; only ``distance`` uses it.
 
     Returns:
         float64[...], in [0, 1].
@@ -71,13 +70,13 @@ def closeness(
 def closeness_of_draws(
     draws: ArrayLike, trust: Trust, together: ArrayLike = True, distance_m: ArrayLike | None = None
 ) -> Floats:
-    """Closeness of pairs whose uniform numbers are known; it never falls as they rise.
+    """Return the closeness of pairs with given uniform numbers; it is non-decreasing in them.
 
     Args:
         draws: float[...], uniform numbers in [0, 1).
         trust: the generator and its parameters.
-        together: bool[...], whether the two are of one community; only ``community`` needs it.
-        distance_m: float[...], distance of each pair in m; only ``distance`` needs it.
+        together: bool[...], whether both are in one community; only ``community`` uses it.
+        distance_m: float[...], distance of each pair in m; only ``distance`` uses it.
 
     Example:
         >>> from fedcast.scenario import Trust
@@ -92,7 +91,7 @@ def closeness_of_draws(
         case "community":
             from scipy.special import betaincinv
 
-            close = betaincinv(*_beta_law(trust, together), uniform)
+            close = betaincinv(*_beta_parameters(trust, together), uniform)
         case "contact":
             from scipy.special import gammaincinv
 
@@ -104,9 +103,9 @@ def closeness_of_draws(
 
 
 def least_draws(trust: Trust, distance_m: float = 0.0) -> LeastDraws:
-    """The draws below which no pair at that distance or further can meet `trust.min_closeness`.
+    """Return the draws below which no pair at that distance or further can meet `trust.min_closeness`.
 
-    They lie a rounding below the exact ones: pairs above still have to be asked for their closeness.
+    They are reduced by a rounding margin, so pairs above them must still be compared with the threshold.
 
     Example:
         >>> from fedcast.scenario import Trust
@@ -118,7 +117,7 @@ def least_draws(trust: Trust, distance_m: float = 0.0) -> LeastDraws:
 
 
 def greatest_distance_m(trust: Trust) -> float:
-    """The distance beyond which no pair can meet the threshold, in m; infinite where distance plays no part.
+    """Return the distance beyond which no pair can meet the threshold, m; infinite if closeness ignores distance.
 
     Example:
         >>> from fedcast.scenario import Trust
@@ -134,7 +133,7 @@ def greatest_distance_m(trust: Trust) -> float:
 
 
 def communities_of(users: ArrayLike, trust: Trust, seed: int) -> Ints:
-    """The community of each user, int64[...], each as likely as any other.
+    """Return the community of each user, int64[...]; all communities are equally likely.
 
     Example:
         >>> from fedcast.scenario import Trust
@@ -150,19 +149,19 @@ def _together(first: ArrayLike, second: ArrayLike, trust: Trust, seed: int) -> B
     return np.equal(communities_of(first, trust, seed), communities_of(second, trust, seed))
 
 
-def _beta_law(trust: Trust, together: ArrayLike) -> tuple[Floats, Floats]:
+def _beta_parameters(trust: Trust, together: ArrayLike) -> tuple[Floats, Floats]:
     (inside_a, inside_b), (across_a, across_b) = trust.inside_beta, trust.across_beta
     return np.where(together, inside_a, across_a), np.where(together, inside_b, across_b)
 
 
 def _nearness(trust: Trust, distance_m: ArrayLike | None) -> Floats:
     if distance_m is None:
-        raise FedcastError("closeness by distance needs the distance of each pair")
+        raise FedcastError("trust.generator = distance needs distance_m, the distance of each pair")
     return np.exp(-np.asarray(distance_m, dtype=np.float64) / trust.distance_scale_m)
 
 
 def _least_draw(trust: Trust, together: bool, distance_m: float) -> float:
-    """The distribution function at the threshold: the smallest draw that meets it (above 1 if none does)."""
+    """Return the distribution function at the threshold: the smallest draw that meets it (above 1 if none does)."""
     threshold = np.float64(trust.min_closeness)
     match trust.generator:
         case "uniform":
@@ -170,7 +169,7 @@ def _least_draw(trust: Trust, together: bool, distance_m: float) -> float:
         case "community":
             from scipy.special import betainc
 
-            least = betainc(*_beta_law(trust, together), threshold)
+            least = betainc(*_beta_parameters(trust, together), threshold)
         case "contact":
             from scipy.special import gammainc
 

@@ -1,4 +1,4 @@
-"""Decibels, and the noise of a receiver."""
+"""Decibels and receiver noise."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _DBM_OF_ONE_WATT = 30.0
 
 
 def from_db(decibels: ArrayLike) -> Floats:
-    """A ratio of powers from its decibels.
+    """Return the power ratio of a value in decibels.
 
     Example:
         >>> from_db([0, 10, -20]).round(6).tolist()
         [1.0, 10.0, 0.01]
     """
-    # exp and not 10 ** x: several times faster on arrays of millions of links.
+    # exp instead of 10 ** x: several times faster on arrays of millions of links.
     ratio: Floats = np.exp(np.asarray(decibels, dtype=np.float64) * _NEPERS_PER_DB)
     return ratio
 
 
 def to_db(ratio: ArrayLike) -> Floats:
-    """The decibels of a ratio of powers, which must be positive.
+    """Return a positive power ratio in decibels.
 
     Example:
         >>> to_db([1.0, 0.01]).tolist()
@@ -40,15 +40,15 @@ def to_db(ratio: ArrayLike) -> Floats:
 def noise_power_w(
     bandwidth_hz: float, noise_density_dbm_hz: float, noise_figure_db: float = 0.0, noise_rise_db: float = 0.0
 ) -> float:
-    r"""Noise in a band, :math:`N_0 B \cdot 10^{(F + I)/10}`, in watts.
+    r"""Return the noise power in a band, :math:`N_0 B \cdot 10^{(F + I)/10}`, in watts.
 
-    Interference given in dB is a *rise* of the noise: :math:`N_0 B + I = N_0 B \cdot 10^{I/10}`.
+    Interference is given in dB as a rise of the noise: :math:`N_0 B + I = N_0 B \cdot 10^{I/10}`.
 
     Args:
-        bandwidth_hz: bandwidth B.
-        noise_density_dbm_hz: thermal noise density N0.
-        noise_figure_db: noise figure F of the receiver.
-        noise_rise_db: interference I as a rise of the noise.
+        bandwidth_hz: bandwidth B, Hz.
+        noise_density_dbm_hz: thermal noise density N0, dBm/Hz.
+        noise_figure_db: noise figure F of the receiver, dB.
+        noise_rise_db: interference I as a rise of the noise, dB.
 
     Example:
         >>> f"{noise_power_w(1e6, -174.0):.3e}"

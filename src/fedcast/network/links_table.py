@@ -1,4 +1,4 @@
-"""The graph of a person's own links, from a file or from arrays."""
+"""Build the graph from given links: a CSV or Parquet file, or arrays."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ from fedcast.network.graph import Graph, Links, assemble
 from fedcast.typing import Floats, Ints, Names
 
 if TYPE_CHECKING:
-    from fedcast.scenario.sections import Sidelink, Trust
-
+    from fedcast.scenario import Sidelink, Trust
 
 RatesBetween = Callable[[Ints, Ints], Floats]
 
-# Far above any link, far below what float32 holds.
+# Far above any real rate, far below the largest float32.
 _FASTEST_BPS = 1e15
 
 ENDS = (Column("user_a", "int", minimum=0), Column("user_b", "int", minimum=0))
@@ -39,19 +38,20 @@ def graph_from_links(
     radio: RatesBetween | None = None,
     names: Names | None = None,
 ) -> Graph:
-    r"""The graph of a ``.csv`` or ``.parquet`` file with the columns user_a, user_b, closeness and perhaps rate_bps.
+    r"""Read the graph from a CSV or Parquet file with the columns user_a, user_b, closeness and optionally rate_bps.
 
-    A link given once counts in both directions; of two directions given, the smaller rate and the smaller closeness
-    count. Links below `sidelink.min_rate_bps` or `trust.min_closeness` are left out; users that the file does not link
-    are not linked, whatever the thresholds.
+    A link listed in one direction is used in both; if both directions are listed, the smaller rate and the smaller
+    closeness are used. Links below `sidelink.min_rate_bps` or `trust.min_closeness` are left out. Pairs that the file
+    does not list are not linked.
 
     Args:
-        path: the file; without rows, nobody is linked.
-        num_users: users K; ids run from 0 to K - 1 unless users have names.
-        sidelink: its `min_rate_bps` is read.
-        trust: its `min_closeness` is read.
-        radio: rate in bit/s between pairs of users, float64[N] of int64[N] and int64[N], for a file without rates.
-        names: of the users, if they have names.
+        path: the file; a file without rows yields a graph without links.
+        num_users: number of users K; ids are 0 … K - 1 unless users have names.
+        sidelink: only `min_rate_bps` is used.
+        trust: only `min_closeness` is used.
+        radio: function (int64[N], int64[N]) -> float64[N] that returns the rate of pairs of users in bit/s, for a file
+            without rates.
+        names: names of the users, if they have names.
 
     Example:
         >>> import tempfile
@@ -63,17 +63,17 @@ def graph_from_links(
         (1, [700000.0, 700000.0], [0.800000011920929, 0.800000011920929])
     """
     table = read_with_users(path, ENDS, COLUMNS, names, may_be_empty=True)
-    _refuse_users(table, num_users)
+    _check_users(table, num_users)
     if "rate_bps" not in table.columns:
         if radio is None:
-            raise DataError(f"{path}: no column 'rate_bps', and no radio model to take rates from")
+            raise DataError(f"{path}: missing column 'rate_bps', and there is no radio model to compute rates with")
         rates = radio(table["user_a"], table["user_b"])
         table = replace(table, columns={**table.columns, "rate_bps": rates})
     return _graph(table, num_users, sidelink.min_rate_bps, trust.min_closeness)
 
 
-def gives_rates(path: str | Path) -> bool:
-    """Whether a table of links holds rates, so that they do not come from the radio model."""
+def has_rates(path: str | Path) -> bool:
+    """Return whether a table of links has a column of rates; if not, rates come from the radio model."""
     return "rate_bps" in column_names(path)
 
 
@@ -87,14 +87,14 @@ def graph_from_edges(
     min_rate_bps: float = 0.0,
     min_closeness: float = 0.0,
 ) -> Graph:
-    """The graph of links given as arrays, by the rules of `graph_from_links`.
+    """Return the graph of links given as arrays, by the rules of `graph_from_links`.
 
     Args:
-        first: int[N], one end.
-        second: int[N], the other end.
-        rate_bps: float[N] or one number, bit/s.
-        closeness: float[N] or one number, in [0, 1].
-        num_users: users K.
+        first: int[N], user at one end.
+        second: int[N], user at the other end.
+        rate_bps: float[N] or a scalar, bit/s.
+        closeness: float[N] or a scalar, in [0, 1].
+        num_users: number of users K.
         min_rate_bps: slower links are left out.
         min_closeness: less close links are left out.
 
@@ -104,39 +104,43 @@ def graph_from_edges(
     """
     users = (np.asarray(first, dtype=np.int64), np.asarray(second, dtype=np.int64))
     if users[0].shape != users[1].shape:
-        raise DataError(f"links: {users[0].size} users at one end and {users[1].size} at the other; each link has both")
+        raise DataError(f"links: first has {users[0].size} users, second has {users[1].size}; expected equal lengths")
     values = (np.asarray(rate_bps, np.float64), np.asarray(closeness, np.float64))
     if any(value.shape not in (users[0].shape, ()) for value in values):
         raise DataError(
-            f"links: {users[0].size} links, {values[0].size} rates and {values[1].size} closenesses; expected one of "
-            f"each for every link, or one number for all"
+            f"links: {users[0].size} links, {values[0].size} rates and {values[1].size} values of closeness; expected "
+            "one value for each link, or one for all"
         )
     arrays = np.broadcast_arrays(*users, *values)
     columns = {column.name: values for column, values in zip((*ENDS, *COLUMNS), arrays, strict=True)}
     table = Table(Path("links"), columns, np.arange(len(arrays[0])), "link")
-    _refuse_values(table)
-    _refuse_users(table, num_users)
+    _check_values(table)
+    _check_users(table, num_users)
     return _graph(table, num_users, min_rate_bps, min_closeness)
 
 
 def _graph(table: Table, num_users: int, min_rate_bps: float, min_closeness: float) -> Graph:
-    _refuse_contradictions(table, num_users)
+    _check_consistency(table, num_users)
     one, other, rates, closeness = _merged(table, num_users)
     kept = (rates >= min_rate_bps) & (closeness >= min_closeness)
     links = Links(one.astype(np.int32), other.astype(np.int32), rates.astype(np.float32), closeness.astype(np.float32))
     return assemble([links.where(kept)], num_users)
 
 
-def _refuse_values(table: Table) -> None:
-    """What a file's columns refuse, for arrays."""
+def _check_values(table: Table) -> None:
+    """Validate arrays as the columns of a file are validated."""
     rates, closeness = table["rate_bps"], table["closeness"]
     bad = np.flatnonzero(~((rates >= 0) & (rates <= _FASTEST_BPS) & (closeness >= 0) & (closeness <= 1)))
     if len(bad):
         row = int(bad[0])
-        raise table.fail(row, f"rate {rates[row]} bit/s and closeness {closeness[row]} cannot be")
+        raise table.fail(
+            row,
+            f"invalid rate {rates[row]} bit/s or closeness {closeness[row]}: expected a rate in "
+            f"[0, {_FASTEST_BPS:g}] and a closeness in [0, 1]",
+        )
 
 
-def _refuse_users(table: Table, num_users: int) -> None:
+def _check_users(table: Table, num_users: int) -> None:
     for name in ("user_a", "user_b"):
         outside = np.flatnonzero((table[name] < 0) | (table[name] >= num_users))
         if len(outside):
@@ -147,8 +151,8 @@ def _refuse_users(table: Table, num_users: int) -> None:
         raise table.fail(int(itself[0]), f"{table.who(table['user_a'][itself[0]])} is linked to itself")
 
 
-def _refuse_contradictions(table: Table, num_users: int) -> None:
-    """The same direction twice is tolerated if it says the same, and refused if it does not."""
+def _check_consistency(table: Table, num_users: int) -> None:
+    """Raise an error if the same direction is listed twice with different values."""
     direction = table["user_a"] * num_users + table["user_b"]
     order = np.argsort(direction, kind="stable")
     earlier, later = order[:-1], order[1:]
@@ -159,13 +163,15 @@ def _refuse_contradictions(table: Table, num_users: int) -> None:
     if len(bad):
         found = bad[np.argmin(later[bad])]
         row, before = int(later[found]), int(earlier[found])
-        said, says = (f"{table['rate_bps'][at]:g} bit/s, closeness {table['closeness'][at]:g}" for at in (before, row))
+        earlier_values, values = (
+            f"{table['rate_bps'][at]:g} bit/s, closeness {table['closeness'][at]:g}" for at in (before, row)
+        )
         who = f"{table.who(table['user_a'][row])} to {table.who(table['user_b'][row])}"
-        raise table.fail(row, f"{who} is {says} here but {said} on {table.word} {table.lines[before]}")
+        raise table.fail(row, f"{who} is {values} here but {earlier_values} on {table.word} {table.lines[before]}")
 
 
 def _merged(table: Table, num_users: int) -> tuple[Ints, Ints, Floats, Floats]:
-    """Each unordered pair once, with the smaller rate and the smaller closeness."""
+    """Return each unordered pair once, with the smaller rate and the smaller closeness."""
     low = np.minimum(table["user_a"], table["user_b"])
     high = np.maximum(table["user_a"], table["user_b"])
     keys, inverse = np.unique(low * num_users + high, return_inverse=True)
