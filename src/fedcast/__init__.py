@@ -9,10 +9,23 @@ import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from fedcast import _deprecated
+
 if TYPE_CHECKING:
-    from fedcast.data import Dataset, Population, dataset_from_arrays, describe, load_dataset, make_population, populate
-    from fedcast.data.counts import read_counts
-    from fedcast.data.skew import Skew, average_emd, share, skew_of
+    from fedcast.data import (
+        Dataset,
+        Population,
+        Skew,
+        average_emd,
+        dataset_from_arrays,
+        describe,
+        load_dataset,
+        make_population,
+        mix_distributions,
+        populate,
+        read_counts,
+        skew_of,
+    )
     from fedcast.errors import FedcastError
     from fedcast.plan import SharingPlan, load_plan, make_plan, save_plan
     from fedcast.plan.world import World, make_world
@@ -20,7 +33,6 @@ if TYPE_CHECKING:
     from fedcast.runs.comparison import compare
     from fedcast.runs.prepare import train_scenario
     from fedcast.runs.store import load_run, load_runs, run_scenario
-    from fedcast.runs.store import run_scenario as do_run
     from fedcast.runs.sweep import grid, sweep
     from fedcast.scenario import Scenario, changed, load_scenario, preset, to_toml
 
@@ -34,12 +46,12 @@ _HOME_OF = {
     "load_dataset": "data",
     "make_population": "data",
     "populate": "data",
-    "read_counts": "data.counts",
+    "read_counts": "data",
     "FedcastError": "errors",
-    "Skew": "data.skew",
-    "average_emd": "data.skew",
-    "share": "data.skew",
-    "skew_of": "data.skew",
+    "Skew": "data",
+    "average_emd": "data",
+    "mix_distributions": "data",
+    "skew_of": "data",
     "SharingPlan": "plan",
     "load_plan": "plan",
     "make_plan": "plan",
@@ -61,8 +73,8 @@ _HOME_OF = {
     "make_world": "plan.world",
 }
 
-# Old names, kept for one release.
-_RENAMED = {"do_run": "run_scenario"}
+# Old names of functions, which work for one release.
+_RENAMED = {"do_run": "run_scenario", "share": "mix_distributions"}
 
 __all__ = [
     "Dataset",
@@ -78,7 +90,6 @@ __all__ = [
     "compare",
     "dataset_from_arrays",
     "describe",
-    "do_run",
     "grid",
     "load_dataset",
     "load_plan",
@@ -88,12 +99,12 @@ __all__ = [
     "make_plan",
     "make_population",
     "make_world",
+    "mix_distributions",
     "populate",
     "preset",
     "read_counts",
     "run_scenario",
     "save_plan",
-    "share",
     "skew_of",
     "sweep",
     "to_toml",
@@ -102,10 +113,15 @@ __all__ = [
 ]
 
 
+_deprecated.install()
+
+
 def __getattr__(name: str) -> Any:
     if name in _RENAMED:
-        warnings.warn(f"fedcast.{name} is now fedcast.{_RENAMED[name]}", DeprecationWarning, stacklevel=2)
-        name = _RENAMED[name]
+        new = _RENAMED[name]
+        message = f"fedcast.{name} was renamed; use fedcast.{new}. The old name will be removed in the next release"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        name = new
     if name not in _HOME_OF:
         raise AttributeError(f"module 'fedcast' has no attribute {name!r}")
     return getattr(import_module(f"fedcast.{_HOME_OF[name]}"), name)

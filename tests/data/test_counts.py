@@ -29,15 +29,15 @@ def test_a_user_without_data_is_given_a_count_of_0(tmp_path):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("user,cat,dog\n0,0,0\n1,0,0\n", "counts.csv: no user holds any data: every count is 0"),
-        ("user,class,count\n0,cat,0\n", "counts.csv: no user holds any data: every count is 0"),
-        (",user,cat\n0,0,5\n1,1,5\n", "counts.csv: column 1 has no name, and every column beside user is a class"),
+        ("user,cat,dog\n0,0,0\n1,0,0\n", "counts.csv: no user has any data: every count is 0"),
+        ("user,class,count\n0,cat,0\n", "counts.csv: no user has any data: every count is 0"),
+        (",user,cat\n0,0,5\n1,1,5\n", "counts.csv: column 1 has no name, and every column except user is a class"),
         ("user,cat,\n0,5,\n", "counts.csv: column 3 has no name"),
         ("Unnamed: 0,user,cat\n0,0,5\n", "counts.csv: column 1 has no name"),
         ("user,cat\n0,9000000000000000000\n", "line 2, column cat: '9000000000000000000' is above 1e+12"),
         ("user,cat\n0,9999999999999999999999\n", "line 2, column cat: '9999999999999999999999' is too large"),
-        ("user,cat\n1,5\n2,5\n", "user 2 does not exist, expected 0 to 1; users are counted from 0: subtract 1"),
-        ("user,class,count\n1,a,5\n2,a,5\n2,b,1\n", "no row for user 0; users are counted from 0: subtract 1"),
+        ("user,cat\n1,5\n2,5\n", "user 2 does not exist, expected 0 to 1; users are numbered from 0: subtract 1"),
+        ("user,class,count\n1,a,5\n2,a,5\n2,b,1\n", "missing row for user 0; users are numbered from 0: subtract 1"),
         (
             "user,class,count\n0,a,5\n2,a,5\n",
             "line 3, column user: user 2, but there is no row for 1; number users",

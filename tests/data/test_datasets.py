@@ -8,7 +8,7 @@ import pytest
 from sklearn.datasets import load_digits as sklearn_digits
 
 from fedcast.data import CATALOGUE, dataset_from_arrays, load_dataset, presence
-from fedcast.data.dataset import held_out
+from fedcast.data.dataset import stratified_split
 from fedcast.data.files import Source, SourceFile, fetch
 from fedcast.data.shakespeare import SEQUENCE_LENGTH, VOCABULARY, text_dataset
 from fedcast.errors import DataError
@@ -108,7 +108,7 @@ def test_short_roles_are_left_out_and_unknown_characters_dropped():
 
 def test_held_out_keeps_class_shares():
     labels = np.repeat([0, 1, 2], [700, 200, 100])
-    train, test = held_out(labels, 200)
+    train, test = stratified_split(labels, 200)
     assert sorted(np.concatenate([train, test])) == list(range(1000))
     assert np.bincount(labels[test]).tolist() == [140, 40, 20]
 
@@ -131,10 +131,10 @@ def test_own_arrays():
         ({"labels": np.linspace(0, 1, 10)}, "labels: type float64; expected whole numbers 0, 1, 2, …$"),
         ({"labels": np.arange(10) % 2.0}, r"labels: type float64; .*: pass labels\.astype\(int\)$"),
         ({"labels": np.array([0] * 9 + [-1])}, "labels: sample 9 has -1"),
-        ({"inputs": np.full((10, 2), np.nan)}, "inputs: sample 0 holds NaN"),
+        ({"inputs": np.full((10, 2), np.nan)}, "inputs: sample 0 contains NaN"),
         ({"inputs": np.zeros(10)}, r"inputs: shape \(10,\)"),
-        ({"inputs": np.array([["a"] * 2] * 10)}, "inputs: numbers of type"),
-        ({"test_inputs": np.zeros((3, 2))}, "must be given together"),
+        ({"inputs": np.array([["a"] * 2] * 10)}, "inputs: type <U1; expected integers or floats"),
+        ({"test_inputs": np.zeros((3, 2))}, "expected both test_inputs and test_labels, or neither"),
         ({"test_inputs": np.zeros((3, 5)), "test_labels": np.zeros(3, int)}, r"test_inputs have shape \(5,\)"),
         (
             {"inputs": np.zeros((10, 8, 8, 3))},
@@ -142,9 +142,9 @@ def test_own_arrays():
         ),
         (
             {"inputs": np.zeros((10, 2), np.uint8), "test_inputs": np.zeros((3, 2)), "test_labels": np.zeros(3, int)},
-            "test_inputs are of type float64, inputs uint8; give both the same type",
+            "test_inputs are of type float64, inputs uint8; expected the same type",
         ),
-        ({"inputs": np.zeros((1, 2)), "labels": np.zeros(1, int)}, "1 sample, and it would be held out"),
+        ({"inputs": np.zeros((1, 2)), "labels": np.zeros(1, int)}, "the only sample would be held out"),
         ({"class_names": ("a", "b", "c")}, "3 class names for 2 classes"),
         ({"groups": np.zeros(3, int)}, r"groups: shape \(3,\)"),
     ],
@@ -222,7 +222,7 @@ def test_truncated_or_altered_file_is_named_and_never_used(data_dir, tmp_path):
     raw = labels.read_bytes()
     for broken in (raw[:-100], gzip.compress(gzip.decompress(raw)[:-1] + b"\x07")):
         labels.write_bytes(broken)
-        with pytest.raises(DataError, match=r"train-labels-idx1-ubyte.gz: damaged or altered, not used"):
+        with pytest.raises(DataError, match=r"train-labels-idx1-ubyte.gz: damaged or altered: SHA-256 is"):
             load_dataset(Data(dataset="mnist"), tmp_path)
 
 
@@ -281,6 +281,6 @@ def test_presence(empty_cache, tmp_path, data_dir):
     assert presence("file").state == "yours"
     found = presence("mnist", data_dir)
     assert (found.state, round(found.megabytes, 1)) == ("here", 11.6)
-    with pytest.raises(DataError, match="--data-dir = .*: no such folder"):
+    with pytest.raises(DataError, match="invalid value .* for --data-dir: no such folder"):
         presence("mnist", tmp_path / "nowhere")
     assert all(entry.terms and entry.contents for entry in CATALOGUE.values())

@@ -23,19 +23,19 @@ def test_long_counts_by_name(tmp_path):
         read_counts(path)
 
 
-EITHER = "; number all users from 0, or give all of them names that are no numbers: n7, say"
+EITHER = "; number all users from 0, or give all of them names that are not numbers, such as n7"
 
 
 @pytest.mark.parametrize(
     ("users", "expected"),
     [
-        (["7f", "08"], f"line 3, column user: '08' is a number, and '7f' is none{EITHER}"),
-        (["O", "1"], f"line 3, column user: '1' is a number, and 'O' is none{EITHER}"),
+        (["7f", "08"], f"line 3, column user: '08' is a number, but '7f' is a name{EITHER}"),
+        (["O", "1"], f"line 3, column user: '1' is a number, but 'O' is a name{EITHER}"),
         (["0", "1O"], f"line 3, column user: '1O' is not a whole number{EITHER}"),
-        (["", "gate"], "line 2, column user: is blank, expected a whole number"),
+        (["", "gate"], "line 2, column user: missing value, expected a whole number"),
         (["nan", "1"], "line 2, column user: 'nan' is not a whole number"),
         (["0.5", "1"], "line 2, column user: '0.5' is not a whole number"),
-        (["a", '"b\nc"'], "line 4, column user: 'b\\nc' holds what cannot be printed; rename the user"),
+        (["a", '"b\nc"'], "line 4, column user: 'b\\nc' contains unprintable characters; rename the user"),
     ],
 )
 @pytest.mark.parametrize("form", ["user,cat\n{},3\n{},1\n", "user,class,count\n{},cat,3\n{},cat,1\n"])
@@ -65,10 +65,10 @@ def test_names_given_from_python_are_checked(names, reason):
 @pytest.mark.parametrize(
     ("columns", "expected"),
     [
-        ({"cat": [1]}, ": no column 'user'; the header has cat"),
-        ({"user": pyarrow.array([], "string"), "cat": pyarrow.array([], "int64")}, ": holds column names but no rows"),
+        ({"cat": [1]}, ": missing column 'user'; the columns are cat"),
+        ({"user": pyarrow.array([], "string"), "cat": pyarrow.array([], "int64")}, ": has column names but no rows"),
         ({"user": [float("nan"), 1.0], "cat": [1, 2]}, ", row 1, column user: nan is not a finite number"),
-        ({"user": [None, "a"], "cat": [1, 2]}, ", row 1, column user: is blank, expected a whole number"),
+        ({"user": [None, "a"], "cat": [1, 2]}, ", row 1, column user: missing value, expected a whole number"),
     ],
 )
 def test_odd_parquet_files(tmp_path, columns, expected):

@@ -196,7 +196,9 @@ def test_minimum_is_kept_by_moving_as_little_as_possible(num_users, minimum, see
 
 
 def test_minimum_that_cannot_be_kept():
-    with pytest.raises(DataError, match=r"data.min_samples = 10: 100 users would need 1000 samples, there are 500"):
+    with pytest.raises(
+        DataError, match=r"invalid value 10 for data.min_samples: 100 users need 1000 samples, there are 500"
+    ):
         quantity(np.array([250, 250]), 100, 0.5, seed=0, min_samples=10)
 
 

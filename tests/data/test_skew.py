@@ -11,11 +11,11 @@ from fedcast.data.skew import (
     average_emd,
     average_js,
     average_kl,
+    distribution_shift,
     emd,
     js_divergence,
     kl_divergence,
-    mixture_shift,
-    share,
+    mix_distributions,
     skew_of,
     weights,
 )
@@ -78,7 +78,7 @@ def test_sharing_is_mixing_of_data(counts, random):
         ]
     )
     shared = np.array([random.randint(0, int(row.sum())) for row in counts])
-    after = share(skew, head_of, shared)
+    after = mix_distributions(skew, head_of, shared)
     mixed = _naive_after(counts, head_of, shared, skew.distributions)
     assert after.sizes == pytest.approx(mixed.sum(axis=1))
     total = counts.sum()
@@ -93,7 +93,7 @@ def test_sharing_is_mixing_of_data(counts, random):
         )
         expected = sum(weight[k] * np.abs(rows[k] - whole).sum() for k in range(len(counts)))
         assert average_emd(skew, after, weighting) == pytest.approx(expected, abs=1e-9)
-    assert mixture_shift(after) == pytest.approx(np.abs(mixed.sum(axis=0) / mixed.sum() - whole).sum(), abs=1e-9)
+    assert distribution_shift(after) == pytest.approx(np.abs(mixed.sum(axis=0) / mixed.sum() - whole).sum(), abs=1e-9)
 
 
 def test_identity_of_weighting_a():
@@ -101,7 +101,7 @@ def test_identity_of_weighting_a():
     counts = np.array([[60, 0, 0], [0, 60, 0], [0, 0, 60], [20, 20, 20]])
     skew = skew_of(counts)
     head_of, shared = np.array([3, 3, 3, -1]), np.array([0, 0, 0, 30])
-    after = share(skew, head_of, shared)
+    after = mix_distributions(skew, head_of, shared)
     assert average_emd(skew, after, "A") == pytest.approx(average_emd(skew))
     assert average_emd(skew, after, "B") < average_emd(skew)
     delta = skew.distributions - skew.global_distribution
@@ -118,8 +118,8 @@ def test_a_head_balanced_on_the_other_classes_beats_an_iid_head():
     assert skew.global_distribution == pytest.approx(np.full(10, 0.1))
     assert skew.emd[1] < skew.emd[2]
     shared = np.full(4, 60.0)
-    with_iid = share(skew, [1, -1, -1, -1], shared).emd[0]
-    with_complement = share(skew, [2, -1, -1, -1], shared).emd[0]
+    with_iid = mix_distributions(skew, [1, -1, -1, -1], shared).emd[0]
+    with_complement = mix_distributions(skew, [2, -1, -1, -1], shared).emd[0]
     assert with_iid == pytest.approx(1.8 * 600 / 660)
     assert with_complement == pytest.approx((1.8 * 600 - 0.2 * 60) / 660)
     assert with_complement < with_iid
@@ -127,7 +127,7 @@ def test_a_head_balanced_on_the_other_classes_beats_an_iid_head():
 
 def test_shared_mix_can_differ_from_the_heads_own():
     skew = skew_of([[10, 0], [30, 10]])
-    after = share(skew, [1, -1], [0, 10], [[0, 0], [0.0, 1.0]])
+    after = mix_distributions(skew, [1, -1], [0, 10], [[0, 0], [0.0, 1.0]])
     assert after.distributions[0] == pytest.approx([0.5, 0.5])
     assert after.distributions[1] == pytest.approx(skew.distributions[1])
     assert after.global_distribution == pytest.approx([0.8, 0.2])
@@ -136,10 +136,10 @@ def test_shared_mix_can_differ_from_the_heads_own():
 def test_an_empty_user_counts_as_the_whole_and_may_be_a_member():
     skew = skew_of([[4, 0], [0, 4], [0, 0]])
     assert skew.emd[2] == 0
-    after = share(skew, [-1, -1, 0], [2, 0, 0])
+    after = mix_distributions(skew, [-1, -1, 0], [2, 0, 0])
     assert after.sizes[2] == 2
     assert after.emd[2] == 1
-    untouched = share(skew, [-1, -1, 0], [0, 0, 0])
+    untouched = mix_distributions(skew, [-1, -1, 0], [0, 0, 0])
     assert np.isfinite(untouched.distributions).all()
 
 

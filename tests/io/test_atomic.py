@@ -6,11 +6,11 @@ import threading
 import pytest
 
 from fedcast.errors import FedcastError
-from fedcast.io.atomic import written_aside
+from fedcast.io.atomic import atomic_write
 
 
 def write(path, text="new"):
-    with written_aside(path) as aside:
+    with atomic_write(path) as aside:
         aside.write_text(text)
 
 
@@ -46,7 +46,7 @@ def test_an_open_pipe_of_the_shell(tmp_path):
 
 def test_what_fails_leaves_the_old_file_and_names_the_one_asked_for(tmp_path):
     def half():
-        with written_aside(path) as aside:
+        with atomic_write(path) as aside:
             aside.write_text("half")
             raise OSError(28, "full", str(aside))
 
@@ -61,7 +61,7 @@ def test_what_fails_leaves_the_old_file_and_names_the_one_asked_for(tmp_path):
 
 def test_places_that_hold_no_file(tmp_path):
     (tmp_path / "counts.csv").touch()
-    with pytest.raises(FedcastError, match=r"counts.csv: is no folder, so it cannot hold p.json"):
+    with pytest.raises(FedcastError, match=r"counts.csv: is not a folder, so it cannot contain p.json"):
         write(tmp_path / "counts.csv" / "p.json")
     with pytest.raises(FedcastError, match="is a folder, expected a file"):
         write(tmp_path)

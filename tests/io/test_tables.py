@@ -76,7 +76,7 @@ def test_text_and_bool(tmp_path):
 def test_bad_text_and_bool_are_named(tmp_path):
     columns = [Column("name", "text"), Column("consent", "bool")]
     blank = write(tmp_path, "name,consent\nAnn,yes\n ,no\n")
-    assert message(blank, columns) == "links.csv, line 3, column name: is blank, expected text"
+    assert message(blank, columns) == "links.csv, line 3, column name: missing value, expected text"
     neither = write(tmp_path, "name,consent\nAnn,perhaps\n")
     assert message(neither, columns) == "links.csv, line 2, column consent: 'perhaps' is not true or false"
 
@@ -97,7 +97,7 @@ def test_byte_order_mark_and_windows_line_ends(tmp_path, text):
         ("0,1,abc,0.5", "line 3, column rate_bps: 'abc' is not a number"),
         ("0,1,nan,0.5", "line 3, column rate_bps: 'nan' is not a finite number"),
         ("0,1,inf,0.5", "line 3, column rate_bps: 'inf' is not a finite number"),
-        ("0,1,,0.5", "line 3, column rate_bps: is blank, expected a number"),
+        ("0,1,,0.5", "line 3, column rate_bps: missing value, expected a number"),
         ("0,1,0,0.5", "line 3, column rate_bps: '0' is not above 0"),
         ("0,1,1_0,0.5", "line 3, column rate_bps: '1_0' is not a number"),
         ("0,1,5,1.2", "line 3, column closeness: '1.2' is above 1"),
@@ -120,14 +120,17 @@ def test_bad_line_is_named(tmp_path, line, expected):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("", "links.csv: is empty, expected a header and rows"),
-        ("\n\n", "links.csv: is empty, expected a header and rows"),
-        (HEADER, "links.csv: holds column names but no rows"),
-        (HEADER + "\n\n", "links.csv: holds column names but no rows"),
-        ("user_a;user_b;rate_bps\n0;1;5\n", "links.csv: no column 'user_a'; fields must be separated by commas"),
-        ("user_a,user_b,rate\n0,1,5\n", "links.csv: no column 'rate_bps'; is it 'rate'?; the header has user_a, user"),
-        ("a,user_b,rate_bps\n0,1,5\n", "links.csv: no column 'user_a'"),
-        ("user_a,user_a,user_b,rate_bps\n0,0,1,5\n", "links.csv: column user_a stands twice in the header"),
+        ("", "links.csv: the file is empty, expected a header and rows"),
+        ("\n\n", "links.csv: the file is empty, expected a header and rows"),
+        (HEADER, "links.csv: has column names but no rows"),
+        (HEADER + "\n\n", "links.csv: has column names but no rows"),
+        ("user_a;user_b;rate_bps\n0;1;5\n", "links.csv: missing column 'user_a'; fields must be separated by commas"),
+        (
+            "user_a,user_b,rate\n0,1,5\n",
+            "links.csv: missing column 'rate_bps'; did you mean 'rate'?; the columns are user_a, user",
+        ),
+        ("a,user_b,rate_bps\n0,1,5\n", "links.csv: missing column 'user_a'"),
+        ("user_a,user_a,user_b,rate_bps\n0,0,1,5\n", "links.csv: column user_a is listed twice in the header"),
         (
             "user_a,user_b,rate_bps,Closenes\n0,1,5,1\n",
             "links.csv: unknown column 'Closenes'; did you mean 'closeness'? rename it if so, remove it if not",
@@ -164,7 +167,7 @@ def test_missing_file_and_folder(tmp_path, name):
 
 def test_other_endings_are_refused(tmp_path):
     assert (
-        message(write(tmp_path, HEADER, "links.xlsx")) == "links.xlsx: unknown kind of file, expected .csv or .parquet"
+        message(write(tmp_path, HEADER, "links.xlsx")) == "links.xlsx: unknown file format, expected .csv or .parquet"
     )
 
 
@@ -172,7 +175,7 @@ def test_other_endings_are_refused(tmp_path):
     ("columns", "expected"),
     [
         ({"rate_bps": [5.0, float("nan")]}, "row 2, column rate_bps: nan is not a finite number"),
-        ({"rate_bps": [5.0, None]}, "row 2, column rate_bps: is blank, expected a number"),
+        ({"rate_bps": [5.0, None]}, "row 2, column rate_bps: missing value, expected a number"),
         ({"rate_bps": [-5.0, None]}, "row 1, column rate_bps: -5.0 is not above 0"),
         ({"rate_bps": ["5", "six"]}, "row 2, column rate_bps: 'six' is not a number"),
         ({"user_a": [0.0, 0.5]}, "row 2, column user_a: 0.5 is not a whole number"),
@@ -187,9 +190,9 @@ def test_bad_parquet_row_is_named(tmp_path, columns, expected):
 
 def test_bad_parquet_file_is_named(tmp_path):
     assert message(write(tmp_path, "user_a", "links.parquet")).startswith("links.parquet: not a Parquet file")
-    assert message(write_parquet(tmp_path, user_a=[1])).startswith("links.parquet: no column 'user_b'")
+    assert message(write_parquet(tmp_path, user_a=[1])).startswith("links.parquet: missing column 'user_b'")
     path = write_parquet(tmp_path, user_a=[True], user_b=[1], rate_bps=[1.0])
-    assert message(path) == "links.parquet, column user_a: holds bool, expected a whole number"
+    assert message(path) == "links.parquet, column user_a: has type bool, expected a whole number"
     empty = pyarrow.array([], pyarrow.int64())
     assert message(write_parquet(tmp_path, user_a=empty, user_b=empty, rate_bps=empty)).endswith("but no rows")
 

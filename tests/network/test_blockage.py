@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedcast.network.blockage import blockage_probability, state_weights
+from fedcast.network.link_states import blockage_probability, state_weights
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
 from fedcast.errors import ScenarioError
-from fedcast.network import Graph, build, build_graph, check
+from fedcast.network import Graph, build, build_graph, check_graph
 from fedcast.network import sidelink as radio
 from fedcast.network import trust as closeness_laws
 from fedcast.network.geometry import Layout, place_users
@@ -72,7 +72,7 @@ def test_a_plain_double_loop_gives_the_same_links(way, generator, radio_options)
     sidelink, trust = Sidelink(**radio_options), Trust(generator=generator, min_closeness=0.4)
     graph = built(way, layout, sidelink, trust, seed=2)
     assert_same_links(graph, by_double_loop(layout, sidelink, trust, 2))
-    check(graph, sidelink.min_rate_bps, trust.min_closeness)
+    check_graph(graph, sidelink.min_rate_bps, trust.min_closeness)
 
 
 @pytest.mark.parametrize("generator", GENERATORS)
@@ -110,7 +110,7 @@ def test_any_places_give_a_sound_graph_both_ways(places, scale, moved, min_rate,
     layout = layout_of(np.array(places) * scale + moved)
     sidelink, trust = Sidelink(min_rate_bps=min_rate), Trust(generator=generator, min_closeness=min_closeness)
     one, other = (built(way, layout, sidelink, trust, seed, block=16) for way in ("tree", "sweep"))
-    check(one, min_rate, min_closeness)
+    check_graph(one, min_rate, min_closeness)
     assert_same_graph(one, other)
     distance = cdist(layout.positions_m, layout.positions_m)
     users = np.arange(len(distance))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedcast.errors import DataError
-from fedcast.network import Graph, build_graph, check, gives_rates, graph_from_edges, graph_from_links
+from fedcast.network import Graph, build_graph, check_graph, graph_from_edges, graph_from_links, has_rates
 from fedcast.network.geometry import Layout, place_users
 from fedcast.network.trust import closeness
 from fedcast.scenario import Geometry, Sidelink, Trust
@@ -28,7 +28,7 @@ def test_smaller_direction_counts_and_thresholds_are_inclusive(tmp_path):
     text = "0,1,9,0.5\n1,0,7,0.75\n1,2,5,1\n3,2,4.99,1\n0,3,8,0.49\n"
     graph = from_text(tmp_path, text, rate=5.0, closeness=0.5)
     assert as_links(graph) == {(0, 1): (7, 0.5), (1, 0): (7, 0.5), (1, 2): (5, 1), (2, 1): (5, 1)}
-    check(graph, 5.0, 0.5)
+    check_graph(graph, 5.0, 0.5)
 
 
 def test_exact_doubles_are_merged(tmp_path):
@@ -63,7 +63,7 @@ def test_bad_links_are_named(tmp_path, text, expected):
 def test_missing_column_is_named(tmp_path):
     path = tmp_path / "links.csv"
     path.write_text("user_a,user_b,rate_bps,closness\n0,1,5,1\n")
-    with pytest.raises(DataError, match="no column 'closeness'; is it 'closness'?"):
+    with pytest.raises(DataError, match="missing column 'closeness'; did you mean 'closness'?"):
         graph_from_links(path, 3, Sidelink(), Trust())
 
 
@@ -101,7 +101,7 @@ def test_closeness_alone_takes_its_rates_from_the_radio(tmp_path):
         found = as_links(graph)
         assert [pair for pair in found if pair[0] < pair[1]] == linked
         assert found[0, 1] == pytest.approx((2e6, 0.6), rel=1e-6)
-        check(graph, least, 0.5)
+        check_graph(graph, least, 0.5)
     friends = build_graph(layout, plain_radio(0.0), Trust(links_file=str(path)), Geometry(), seed=0)
     assert as_links(friends)[1, 2] == pytest.approx((1e6 * np.log2(1.75), 0.8), rel=1e-6)
 
@@ -128,10 +128,10 @@ def test_a_table_with_rates_needs_no_radio_and_one_without_does(tmp_path):
     layout = place_users(2, Geometry(), seed=0)
     graph = build_graph(layout, Sidelink(), Trust(links_file=str(path)), Geometry(), seed=0)
     assert as_links(graph)[0, 1] == pytest.approx((7e5, 0.9))
-    assert gives_rates(path)
+    assert has_rates(path)
     path.write_text("user_a,user_b,closeness\n0,1,0.9\n")
-    assert not gives_rates(path)
-    with pytest.raises(DataError, match="no column 'rate_bps', and no radio model"):
+    assert not has_rates(path)
+    with pytest.raises(DataError, match="missing column 'rate_bps', and there is no radio model"):
         graph_from_links(path, 2, Sidelink(), Trust())
     path.write_text("user_a,user_b,closeness,rate\n0,1,0.9,7e5\n")
     with pytest.raises(DataError, match="unknown column 'rate'; did you mean 'rate_bps'"):
@@ -139,9 +139,9 @@ def test_a_table_with_rates_needs_no_radio_and_one_without_does(tmp_path):
 
 
 def test_ends_of_links_are_paired_never_repeated():
-    with pytest.raises(DataError, match="1 links, 3 rates and 1 closenesses; expected one of each for every link"):
+    with pytest.raises(DataError, match="1 links, 3 rates and 1 values of closeness; expected one value for each link"):
         graph_from_edges([0], [1], [1e6, 2e6, 3e6], 0.9, 3)
-    with pytest.raises(DataError, match="2 users at one end and 1 at the other"):
+    with pytest.raises(DataError, match="first has 2 users, second has 1"):
         graph_from_edges([0, 2], [1], 1e6, 0.9, 3)
 
 
@@ -177,12 +177,12 @@ def test_edges_follow_the_rules_written_as_a_loop(links):
     }
     graph = graph_from_edges(*arrays, 9)
     assert as_links(graph) == expected
-    check(graph)
+    check_graph(graph)
 
 
 @pytest.mark.parametrize(
     ("rate", "close"), [(-1.0, 0.5), (np.inf, 0.5), (1e300, 0.5), (np.nan, 0.5), (1.0, 1.1), (1.0, np.nan)]
 )
 def test_impossible_values_in_arrays_are_refused(rate, close):
-    with pytest.raises(DataError, match="links, link 1: rate .* cannot be"):
+    with pytest.raises(DataError, match="links, link 1: invalid rate .*: expected a rate in"):
         graph_from_edges([0, 1], [1, 2], [1.0, rate], [0.5, close], 3)

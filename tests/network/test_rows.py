@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedcast.errors import DataError
-from fedcast.network import Graph, check, graph_from_edges
+from fedcast.network import Graph, check_graph, graph_from_edges
 from fedcast.network import graph as csr
 from fedcast.network import sidelink as radio
 from fedcast.network import trust as closeness_laws
 from fedcast.network.geometry import place_users
-from fedcast.network.lookup import tabulate
+from fedcast.network.pair_values import tabulate
 from fedcast.scenario import Geometry, Sidelink, Trust
 from tests.network.graphs import GENERATORS, GEOMETRY, ONE_FLOAT32_STEP, assert_same_graph, built
 
@@ -84,7 +84,7 @@ def test_both_ways_to_make_rows_agree(links, blocks):
     parts = [csr.Links(*map(np.ascontiguousarray, part)) for part in parts]
     one, other = (csr.assemble(parts, 31, compiled=compiled) for compiled in (False, True))
     assert_same_graph(one, other)
-    check(one)
+    check_graph(one)
     assert one.num_links == len(links)
 
 
@@ -99,7 +99,7 @@ def test_rows_longer_than_a_thousand_are_sorted():
         expected = np.arange(lowest, 3_001)
         assert graph.neighbours[graph.links_of(hub)].tolist() == expected.tolist()
         assert graph.rate_bps[graph.links_of(hub)].tolist() == (hub + expected).tolist()
-    check(graph)
+    check_graph(graph)
 
 
 @pytest.mark.usefixtures("no_kernel_cache")
@@ -137,22 +137,25 @@ def setter(place: int, value: float):
             "not sorted",
         ),
         (broken(neighbours=setter(0, 0)), "itself"),
-        (broken(neighbours=setter(1, 9)), "no user"),
-        (broken(rate_bps=setter(0, 9.0)), "rate that differs"),
-        (broken(closeness=setter(0, 0.9)), "closeness that differs"),
+        (broken(neighbours=setter(1, 9)), r"neighbour is not in 0 … 1"),
+        (broken(rate_bps=setter(0, 9.0)), "the rate of a link differs"),
+        (broken(closeness=setter(0, 0.9)), "the closeness of a link differs"),
         (broken(offsets=setter(-1, 7)), "different length"),
-        (Graph(np.array([0, 1, 1]), np.array([1], np.int32), np.ones(1, np.float32), np.ones(1, np.float32)), "other"),
+        (
+            Graph(np.array([0, 1, 1]), np.array([1], np.int32), np.ones(1, np.float32), np.ones(1, np.float32)),
+            "opposite",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_check_finds_every_fault(graph, fault):
-    check(broken())
+    check_graph(broken())
     with pytest.raises(DataError, match=fault):
-        check(graph)
+        check_graph(graph)
 
 
 def test_check_finds_links_below_a_threshold():
-    with pytest.raises(DataError, match="rate below 5.5"):
-        check(broken(), min_rate_bps=5.5)
-    with pytest.raises(DataError, match="closeness outside"):
-        check(broken(), min_closeness=0.15)
+    with pytest.raises(DataError, match="rate is below 5.5"):
+        check_graph(broken(), min_rate_bps=5.5)
+    with pytest.raises(DataError, match="closeness is outside"):
+        check_graph(broken(), min_closeness=0.15)

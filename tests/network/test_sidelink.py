@@ -9,7 +9,7 @@ from scipy import integrate, optimize, stats
 
 from fedcast.errors import FedcastError
 from fedcast.network import sidelink as sl
-from fedcast.network.states import link_states
+from fedcast.network.link_states import link_states
 from fedcast.network.units import to_db
 from fedcast.scenario import Geometry, Sidelink
 

@@ -145,5 +145,5 @@ def test_greatest_distance_is_where_the_best_draw_just_meets_the_threshold():
 
 
 def test_distance_is_asked_for():
-    with pytest.raises(FedcastError, match="needs the distance"):
+    with pytest.raises(FedcastError, match="needs distance_m, the distance of each pair"):
         closeness(0, 1, Trust(generator="distance"), 0)

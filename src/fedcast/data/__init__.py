@@ -24,10 +24,10 @@ from fedcast.data.skew import (
 )
 
 __all__ = [
-    "Assignment",
     "CATALOGUE",
-    "Dataset",
     "PARTITIONS",
+    "Assignment",
+    "Dataset",
     "Population",
     "Skew",
     "TextWindows",

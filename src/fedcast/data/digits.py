@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedcast.data.dataset import Dataset, held_out
+from fedcast.data.dataset import Dataset, stratified_split
 
 _LARGEST_VALUE = 16
 _BITS_PER_SAMPLE = 8 * 8 * 4
@@ -24,7 +24,7 @@ def load_digits() -> Dataset:
     bunch = load_from_sklearn()
     images = bunch.images.astype(np.uint8)[:, None]
     labels = bunch.target.astype(np.int64)
-    train, test = held_out(labels, _NUM_TEST)
+    train, test = stratified_split(labels, _NUM_TEST)
     return Dataset(
         name="digits",
         inputs=images[train],

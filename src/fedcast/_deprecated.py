@@ -1,0 +1,97 @@
+"""Old module names: an import of one warns and returns the module that replaced it, for one release."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from importlib import import_module, util
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+# Old name to new name; submodules follow the longest old name that matches.
+MOVED = {
+    "fedcast.allocation.fit_files": "fedcast.rounds.files",
+    "fedcast.allocation.fitting": "fedcast.rounds.fitting",
+    "fedcast.allocation.forms": "fedcast.rounds.forms",
+    "fedcast.allocation.kernels": "fedcast._fast.allocation",
+    "fedcast.allocation.rounds": "fedcast.rounds.model",
+    "fedcast.cli.reproduce": "fedcast_paper.command",
+    "fedcast.clustering.kernels": "fedcast._fast.kernels",
+    "fedcast.clustering.search": "fedcast._fast.blend",
+    "fedcast.cost.rounds": "fedcast.cost.round",
+    "fedcast.figures": "fedcast.report.figures",
+    "fedcast.graph": "fedcast.network",
+    "fedcast.graph.csr": "fedcast.network.graph",
+    "fedcast.graph.kernels": "fedcast._fast.graph",
+    "fedcast.graph.links": "fedcast.network.links_table",
+    "fedcast.graph.lookup": "fedcast.network.pair_values",
+    "fedcast.graph.machine_code": "fedcast._fast.kernels",
+    "fedcast.graph.pairs": "fedcast.network.pair_values",
+    "fedcast.heterogeneity": "fedcast.data.skew",
+    "fedcast.plan.result": "fedcast.plan.sharing_plan",
+    "fedcast.study": "fedcast.runs",
+    "fedcast.study.compare": "fedcast.runs.comparison",
+    "fedcast.study.loggers": "fedcast.runs.trackers",
+    "fedcast.study.reproduce": "fedcast_paper",
+    "fedcast.study.rounds": "fedcast.runs.rounds_study",
+    "fedcast.study.run": "fedcast.runs.prepare",
+    "fedcast.tables": "fedcast.io",
+    "fedcast.tables.checks": "fedcast.io.table",
+    "fedcast.tables.reading": "fedcast.io.table_files",
+    "fedcast.tables.users": "fedcast.io.user_tables",
+    "fedcast.tables.writing": "fedcast.io.table_files",
+    "fedcast.theory": "fedcast_paper.theory",
+    "fedcast.trust": "fedcast.network.trust",
+    "fedcast.wireless": "fedcast.network",
+    "fedcast.wireless.blockage": "fedcast.network.link_states",
+    "fedcast.wireless.multicast": "fedcast.cost.multicast",
+    "fedcast.wireless.states": "fedcast.network.link_states",
+    "fedcast.wireless.uplink": "fedcast.cost.uplink",
+    "fedcast.wording": "fedcast.formatting",
+    "fedcast.world": "fedcast.plan.world",
+    "fedcast.writing": "fedcast.io.atomic",
+}
+
+
+class _OldNames:
+    """A finder and loader of old names, asked last: it costs nothing until an old name is imported."""
+
+    @classmethod
+    def find_spec(cls, name: str, path: object = None, target: object = None) -> ModuleSpec | None:  # noqa: ARG003
+        return ModuleSpec(name, cls) if new_name(name) else None  # type: ignore[arg-type]
+
+    @staticmethod
+    def create_module(spec: ModuleSpec) -> None:
+        """Let the import system create the module, which `exec_module` replaces."""
+
+    @staticmethod
+    def exec_module(module: ModuleType) -> None:
+        name = module.__name__
+        new = new_name(name)
+        assert new is not None
+        message = f"module {name} was renamed; import {new}. The old name will be removed in the next release"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        sys.modules[name] = import_module(new)
+        # A submodule of an old package would otherwise be found on the path of the new one and loaded a second time.
+        sys.meta_path.remove(_OldNames)
+        sys.meta_path.insert(0, _OldNames)
+
+
+def new_name(name: str) -> str | None:
+    """Return the new name of a module, or None if it has none.
+
+    Example:
+        >>> new_name("fedcast.wireless.sidelink")
+        'fedcast.network.sidelink'
+    """
+    for old in sorted(MOVED, key=len, reverse=True) if name.startswith("fedcast.") else ():
+        if name == old or name.startswith(f"{old}."):
+            new = MOVED[old] + name.removeprefix(old)
+            return new if name == old or util.find_spec(new) else None
+    return None
+
+
+def install() -> None:
+    """Make old module names importable."""
+    if _OldNames not in sys.meta_path:
+        sys.meta_path.append(_OldNames)

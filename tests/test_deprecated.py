@@ -1,0 +1,59 @@
+"""Old module and function names work for one release, with a warning."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+import fedcast
+from fedcast import _deprecated
+
+
+@pytest.mark.parametrize("old", sorted(_deprecated.MOVED))
+def test_every_old_module_is_its_replacement(old):
+    sys.modules.pop(old, None)
+    with pytest.warns(DeprecationWarning, match=f"module {old} was renamed; import {_deprecated.MOVED[old]}"):
+        module = importlib.import_module(old)
+    assert module is importlib.import_module(_deprecated.MOVED[old])
+    assert module.__spec__.name == _deprecated.MOVED[old]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("fedcast.wireless.sidelink", "fedcast.network.sidelink"),
+        ("fedcast.tables.csv_file", "fedcast.io.csv_file"),
+        ("fedcast.study.store", "fedcast.runs.store"),
+        ("fedcast.theory.bound", "fedcast_paper.theory.bound"),
+    ],
+)
+def test_submodules_follow(old, new):
+    sys.modules.pop(old, None)
+    with pytest.warns(DeprecationWarning, match=f"import {new}"):
+        module = importlib.import_module(old)
+    assert module is importlib.import_module(new)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("name", ["fedcast.wireless.nonsense", "fedcast.nonsense", "fedcast.worlds"])
+def test_names_that_never_were_do_not_import(name):
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module(name)
+
+
+@pytest.mark.parametrize(("old", "new"), sorted(fedcast._RENAMED.items()))
+def test_every_old_function_is_its_replacement(old, new):
+    with pytest.warns(DeprecationWarning, match=f"fedcast.{old} was renamed; use fedcast.{new}"):
+        function = getattr(fedcast, old)
+    assert function is getattr(fedcast, new)
+    assert new in fedcast.__all__
+    assert old not in fedcast.__all__
+
+
+def test_nothing_is_imported_for_old_names_until_they_are_used():
+    code = "import sys, fedcast; sys.exit(' '.join(n for n in sys.modules if n.startswith('fedcast.') or n == 'numpy'))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr.strip() == "fedcast._deprecated"
