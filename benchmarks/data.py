@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from fedcast.data import describe, make_population, populate
-from fedcast.data.files import data_folders, find_source
+from fedcast.data import average_emd, data_folders, describe, find_source, make_population, populate, skew_of
 from fedcast.data.mnist import SOURCES
-from fedcast.data.skew import average_emd, skew_of
 from fedcast.scenario import Data
 from harness import Figure, peak_extra_mib, run, seconds
 

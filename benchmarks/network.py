@@ -10,10 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fedcast.network import Graph, build_graph
-from fedcast.network.geometry import Layout, place_users
-from fedcast.network.sidelink import rate_bps
-from fedcast.network.trust import closeness
+from fedcast.network import Graph, Layout, build_graph, closeness, place_users, rate_bps
 from fedcast.scenario import Geometry, Sidelink, Trust
 from harness import Figure, peak_extra_mib, run, seconds
 

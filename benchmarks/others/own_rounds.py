@@ -12,8 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from fedcast.data.assignment import Assignment
-from fedcast.data.dataset import dataset_from_arrays
+from fedcast.data import Assignment, dataset_from_arrays
 from fedcast.training import Federation
 from fedcast.training.run import _Run
 from others.turns import from_command_line

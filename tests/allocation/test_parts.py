@@ -18,7 +18,7 @@ from fedcast.allocation.schedules import Power, ssca_schedule
 from fedcast.allocation.surrogate import Surrogate
 from fedcast.clustering.composition import water_fill
 from fedcast.cost import best_frequency_hz, compute_energy_j, compute_s, round_cost
-from fedcast.data.skew import average_emd, average_js, average_kl, js_divergence, mixture_shift, share
+from fedcast.data.skew import average_emd, average_js, average_kl, distribution_shift, js_divergence, mix_distributions
 from fedcast.errors import FedcastError
 from fedcast.scenario import Allocation
 from tests.allocation.worlds import random_world
@@ -38,11 +38,11 @@ def test_average_skew_and_shift_are_those_after_sharing(weighting, composition, 
         volumes = problem.volumes_of_users(x)
         before = world.clustering.problem.skew
         mixes = world.clustering.with_volumes(volumes).problem.mixes
-        after = share(before, world.clustering.head_of, volumes, mixes)
+        after = mix_distributions(before, world.clustering.head_of, volumes, mixes)
         average = {"emd": average_emd, "js": average_js, "kl": average_kl}[measure](before, after, weighting)
         skewness = problem.at(x).skewness
         assert skewness.skew == pytest.approx(average, rel=1e-12)
-        assert skewness.shift == pytest.approx(mixture_shift(after), rel=1e-9)
+        assert skewness.shift == pytest.approx(distribution_shift(after), rel=1e-9)
         assert problem.objective_s(problem.at(x)) == pytest.approx(evaluate(problem, volumes).objective_s, rel=1e-12)
 
 

@@ -96,8 +96,8 @@ def test_datasets_lists_state_size_and_terms(fedcast, data_dir):
         (["inspect", "--nonsense"], "(see fedcast inspect --help)"),
         (["inspect", "none.toml"], "no such file"),
         (["inspect", "--preset", "papr"], "did you mean paper?"),
-        (["inspect", "--data-dir", "/nowhere", "--set", "data.dataset=mnist"], "--data-dir = /nowhere: no such folder"),
-        (["init", "/proc/version/s.toml"], "/proc/version: is no folder"),
+        (["inspect", "--data-dir", "/nowhere", "--set", "data.dataset=mnist"], "for --data-dir: no such folder"),
+        (["init", "/proc/version/s.toml"], "/proc/version: is not a folder"),
     ],
 )
 def test_errors_are_one_line_and_code_2(fedcast, words, part):

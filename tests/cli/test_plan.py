@@ -86,7 +86,7 @@ def test_the_table_says_what_the_plan_says(fedcast, tables, tmp_path):
         (["--table", "counts.csv"], "--table counts.csv: this command reads that file"),
         (["--table", "./links.csv"], "--table links.csv: this command reads that file"),
         (["--table", "p.json"], "--table p.json: unknown kind of table '.json'; expected .csv, .parquet"),
-        (["--json", "counts.csv/p.json"], "counts.csv: is no folder, so it cannot hold p.json"),
+        (["--json", "counts.csv/p.json"], "counts.csv: is not a folder, so it cannot contain p.json"),
         (["--json", "."], ".: is a folder, expected a file"),
     ],
 )

@@ -51,7 +51,7 @@ def test_devices_of_a_file(tmp_path, kind):
         ("user,power_w\n0,0.1\n1,-1\n", r"line 3, column power_w"),
         ("user,energy_budget_j\n0,nan\n1,1\n", r"line 2, column energy_budget_j"),
         ("user,consent\n0,1\n4,1\n", r"line 3.*user 4 does not exist"),
-        ("consent\n1\n1\n", r"no column 'user'"),
+        ("consent\n1\n1\n", r"missing column 'user'"),
         ("user,max_frequency_hz\n0,1e9\n1,1e300\n", r"line 3, column max_frequency_hz: '1e300' is above 1e\+15"),
         ("user,cycles_per_sample\n0,1e-300\n1,1\n", r"line 2, column cycles_per_sample: '1e-300' is below 1e-15"),
         ("user,up_snr_db\n0,-4000\n1,10\n", r"line 2, column up_snr_db: '-4000' is below -100"),

@@ -137,7 +137,7 @@ def setter(place: int, value: float):
             "not sorted",
         ),
         (broken(neighbours=setter(0, 0)), "itself"),
-        (broken(neighbours=setter(1, 9)), r"neighbour is not in 0 … 1"),
+        (broken(neighbours=setter(1, 9)), r"neighbour is not in 0 … 2"),
         (broken(rate_bps=setter(0, 9.0)), "the rate of a link differs"),
         (broken(closeness=setter(0, 0.9)), "the closeness of a link differs"),
         (broken(offsets=setter(-1, 7)), "different length"),

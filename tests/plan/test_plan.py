@@ -12,7 +12,7 @@ from fedcast.allocation import allocate
 from fedcast.clustering import cluster
 from fedcast.cost import round_cost
 from fedcast.data.counts import read_counts
-from fedcast.data.skew import average_emd, share, skew_of
+from fedcast.data.skew import average_emd, mix_distributions, skew_of
 from fedcast.errors import DataError, FedcastError
 from fedcast.plan import diff_plans, load_plan, make, make_plan, plan_from_json, plan_schema, plan_to_json, save_plan
 from fedcast.plan.world import make_world
@@ -47,7 +47,7 @@ def test_predictions_are_those_of_the_other_rooms(plan):
     """Every figure again, from head_of and shared alone."""
     here = plan.scenario
     world = make_world(here)
-    after = share(world.skew, plan.head_of, plan.shared)
+    after = mix_distributions(world.skew, plan.head_of, plan.shared)
     assert plan.emd_after == pytest.approx(average_emd(world.skew, after, "B"))
     assert plan.emd_before == pytest.approx(average_emd(world.skew))
     cost = round_cost(world.fleet, after.sizes)
@@ -223,7 +223,7 @@ def test_a_plan_by_kl_and_the_extended_form(tmp_path):
     assert (made.form, made.measure) == ("extended", "kl")
     assert made.delay.total_s < made.delay_without_s
     skewed = make_world(made.scenario).skew
-    after = share(skewed, made.head_of, made.shared)
+    after = mix_distributions(skewed, made.head_of, made.shared)
     kl = entropy(after.distributions, skewed.global_distribution, axis=1) @ after.sizes / after.sizes.sum()
     assert made.rounds == pytest.approx(np.exp(3 + 0.8 * kl + 0.5 * made.shift), rel=1e-5)
 

@@ -277,5 +277,5 @@ def test_two_processes_on_one_folder_do_the_run_once(small, finished, tmp_path):
 
 
 def test_the_old_name_of_run_scenario_still_works():
-    with pytest.warns(DeprecationWarning, match=r"fedcast\.do_run is now fedcast\.run_scenario"):
+    with pytest.warns(DeprecationWarning, match=r"fedcast\.do_run was renamed; use fedcast\.run_scenario"):
         assert fedcast.do_run is run_scenario

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from fedcast.formatting import counted
+from fedcast.formatting import pluralize
 from fedcast.report.figures.palette import colour
 from fedcast.scenario import Scenario, load_scenario
 from fedcast_paper import fig4, table2
@@ -208,7 +208,7 @@ def _better_weight(job: Job, dataset: str, runs: list[Trained]) -> list[Verdict]
         Verdict(
             f"another weight λ of the shift than {_DEFAULT_WEIGHT:g} would serve blend better on held-out {dataset}",
             "yes" if "yes" in answers else "no" if set(answers) == {"no"} else "open",
-            f"mean rounds {mean_of(usual).mean:.1f} at {_DEFAULT_WEIGHT:g}, {means}, {counted(len(usual), 'seed')}",
+            f"mean rounds {mean_of(usual).mean:.1f} at {_DEFAULT_WEIGHT:g}, {means}, {pluralize(len(usual), 'seed')}",
         )
     ]
 

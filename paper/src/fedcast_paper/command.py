@@ -111,14 +111,14 @@ def _begin(console: Console, names: list[str], job: Job, results: Path, *, redra
 
 def _say_what_is_ahead(console: Console, names: list[str], job: Job) -> None:
     """On a CPU training at full scale takes hours: nobody should begin it unawares."""
-    from fedcast.formatting import counted
+    from fedcast.formatting import pluralize
     from fedcast.training.choose import choose_device
     from fedcast_paper.batch import left_to_train
 
     runs = [] if job.only_finished else left_to_train(names, job)
     if runs and choose_device("auto").type == "cpu":
         rounds = sum(run.training.rounds for run in runs)
-        work = f"{counted(len(runs), 'run')}, {counted(rounds, 'round')}"
+        work = f"{pluralize(len(runs), 'run')}, {pluralize(rounds, 'round')}"
         ahead = f"{work} on this CPU, which may take hours or days"
         console.print(f"ahead: {ahead}; --pack FOLDER takes them to a GPU elsewhere", soft_wrap=True)
 

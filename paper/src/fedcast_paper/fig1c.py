@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fedcast.formatting import counted
+from fedcast.formatting import pluralize
 from fedcast.scenario import Scenario
 from fedcast_paper.fig1b import draw_pair, random_clusters, result_of_groups
 from fedcast_paper.gains import answer, evidence
@@ -54,7 +54,7 @@ def _verdicts(by_number: dict[int, list[Trained]], few: int, many: int) -> tuple
     if not gaps:
         return ()
     test = paired_test(gaps, [0.0] * len(gaps))
-    better = f"{few} are better in {sum(gap > 0 for gap in gaps)} of {counted(len(gaps), 'seed')}"
+    better = f"{few} are better in {sum(gap > 0 for gap in gaps)} of {pluralize(len(gaps), 'seed')}"
     return (
         Verdict(
             f"{few} clusters beat {many}",

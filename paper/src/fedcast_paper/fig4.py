@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fedcast.formatting import counted
+from fedcast.formatting import pluralize
 from fedcast.scenario import Scenario
 from fedcast_paper.courses import COLOURS, after_start, draw_courses, log_loss, zoom_to_end
 from fedcast_paper.drawing import dress, new_figure
@@ -140,7 +140,7 @@ def _shakespeare(gains: list[float] | None) -> list[Verdict]:
             else "partly"
             if gain.mean >= PAPER_SHAKESPEARE_GAIN / 2
             else "no",
-            f"DACA over FedAvg: {mean_text(gains, '+z.2f')} points, {counted(gain.seeds, 'seed')}",
+            f"DACA over FedAvg: {mean_text(gains, '+z.2f')} points, {pluralize(gain.seeds, 'seed')}",
         )
     ]
 

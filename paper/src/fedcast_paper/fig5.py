@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedcast.clustering import Clustering, cluster
-from fedcast.data import class_counts, make_population
-from fedcast.data.skew import average_emd, skew_of
+from fedcast.data import average_emd, class_counts, make_population, skew_of
 from fedcast.plan import clustering_of, make_plan
 from fedcast.plan.world import World, make_world
 from fedcast.report.figures.class_dots import ClassDots, class_dots

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedcast.formatting import counted
+from fedcast.formatting import pluralize
 from fedcast.report.figures.output import INK
 from fedcast_paper.drawing import COLOURS, DASHES, dress, legend, new_figure
 from fedcast_paper.job import Job
@@ -64,7 +64,7 @@ def _converges(end: Columns) -> Verdict:
     return Verdict(
         f"JFVO converges within {PAPER_ITERATIONS} iterations, to {percent(NEAR)} of its end",
         "yes" if max(rows[ITERATIONS[NEAR]]) <= PAPER_ITERATIONS else "no",
-        f"it stays {each}, over {counted(len(rows['seed']), 'world')}",
+        f"it stays {each}, over {pluralize(len(rows['seed']), 'world')}",
     )
 
 
@@ -98,7 +98,7 @@ def draw(result: Result) -> Figure:
             _mark_leaving(right, name, int(np.argmax(above < _LEAST)), COLOURS[method])
     _mark_tolerances(right)
     left.set_ylim(bottom=0)
-    users, worlds = result.assumptions["users"], counted(len(least), "world")
+    users, worlds = result.assumptions["users"], pluralize(len(least), "world")
     dress(left, title=f"expected delay, mean of {worlds}, K = {users}", x="iteration", y="s")
     dress(right, title="above the least that any method found", x="iteration")
     legend(left, loc="lower right")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedcast.formatting import counted
+from fedcast.formatting import pluralize
 from fedcast.report.figures.output import INK
 from fedcast_paper.drawing import BLUE, GREEN, ORANGE, dress, legend, new_figure
 from fedcast_paper.job import Job
@@ -88,7 +88,7 @@ def _shares_more(end: Columns) -> Verdict:
     return Verdict(
         "more is shared at a higher SNR",
         "yes" if (risen > 0).all() else "no" if (risen <= 0).all() else "partly",
-        f"average sharing ratio {each}, mean of {counted(len(risen), 'world')}; from the lowest SNR to the "
+        f"average sharing ratio {each}, mean of {pluralize(len(risen), 'world')}; from the lowest SNR to the "
         f"highest it falls in {(risen < 0).sum()} of them and rises in {(risen > 0).sum()}",
     )
 
@@ -110,7 +110,7 @@ def draw(result: Result) -> Figure:
     left.set_ylim(bottom=0)
     right.set_ylim(0, 1)
     right.set_xticks(range(len(SNRS_DB)), [f"{snr_db} dB" for snr_db in SNRS_DB])
-    users, worlds = result.assumptions["users"], counted(len(result.assumptions["seeds"]), "world")
+    users, worlds = result.assumptions["users"], pluralize(len(result.assumptions["seeds"]), "world")
     dress(left, title=f"expected delay with JFVO, mean of {worlds}, K = {users}", x="iteration", y="s")
     dress(right, title="average sharing ratio (dots: worlds)", x="SNR to the base station")
     legend(left)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedcast.formatting import counted
+from fedcast.formatting import pluralize
 from fedcast.report.figures.output import INK
 from fedcast.scenario import Sidelink
 from fedcast.typing import Floats
@@ -119,7 +119,7 @@ def _shares_more(clusters: Columns, devices: str) -> Verdict:
     return Verdict(
         f"JFVO shares more in each cluster than SMM and SAA ({devices})",
         "yes" if all(more) else "partly" if any(more) else "no",
-        f"mean sharing ratio of a cluster: {listed(means, '.3f')}; of {counted(count, 'cluster')} JFVO is {each}",
+        f"mean sharing ratio of a cluster: {listed(means, '.3f')}; of {pluralize(count, 'cluster')} JFVO is {each}",
     )
 
 
@@ -150,7 +150,7 @@ def draw(result: Result) -> Figure:
         dress(volumes, title=f"{devices}: one world", y="samples shared" if column == 0 else "")
         dress(sinr, x="cluster head, by SINR", y="multicast SINR, dB" if column == 0 else "")
         worlds = len(result.assumptions["seeds"])
-        title = f"JFVO, clusters of {counted(worlds, 'world')}"
+        title = f"JFVO, clusters of {pluralize(worlds, 'world')}"
         dress(scatter, title=title, x="SINR, dB", y="sharing ratio" if column == 0 else "")
     legend(panels[0, 0], loc="upper right", ncols=3, bbox_to_anchor=(1.0, 1.12))
     legend(panels[2, 0], loc="center right")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from fedcast.allocation import AllocationResult
-from fedcast.formatting import counted
+from fedcast.formatting import pluralize
 from fedcast.report.figures.output import INK, MUTED
 from fedcast_paper.drawing import BLUE, GREEN, ORANGE, PURPLE, dress, legend, new_figure
 from fedcast_paper.job import Job
@@ -123,7 +123,7 @@ def draw(result: Result) -> Figure:
     """For each kind of device: mean delay in parts for each method and number of users, and sharing alone."""
     figure = new_figure(12.0, 7.4)
     panels = figure.subplots(2, len(DEVICES), height_ratios=[1.5, 1])
-    worlds = counted(len(result.assumptions["seeds"]), "world")
+    worlds = pluralize(len(result.assumptions["seeds"]), "world")
     for column, devices in enumerate(DEVICES):
         rows = where(result.tables["delays"], devices=devices)
         whole, sharing = panels[:, column]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedcast.formatting import counted
+from fedcast.formatting import pluralize
 from fedcast_paper.measures import LEVEL
 from fedcast_paper.over_seeds import mean_of, side_by_side
 from fedcast_paper.result import Answer, Verdict
@@ -83,7 +83,7 @@ def _test(
 
 def _met(runs: Iterable[Trained], rule: str, target: float) -> str:
     rounds = [run.rounds_to(target) for run in runs if run.rule == rule]
-    return f"{sum(number is not None for number in rounds)} of {counted(len(rounds), 'seed')}"
+    return f"{sum(number is not None for number in rounds)} of {pluralize(len(rounds), 'seed')}"
 
 
 def on_common_seeds(runs: Iterable[Trained], rule: str, rival: str) -> list[tuple[Trained, Trained]]:
@@ -103,7 +103,7 @@ def evidence(test: PairedTest, form: str, unit: str) -> str:
     """
     gap = test.difference
     told = number(gap.mean, form, gap.half_width)
-    return f"{told} {unit}, {counted(gap.count, 'seed')}, {_told('paired t test', test.p_value)}"
+    return f"{told} {unit}, {pluralize(gap.count, 'seed')}, {_told('paired t test', test.p_value)}"
 
 
 def answer(gap: float, p_value: float | None) -> Answer:
@@ -135,7 +135,7 @@ def larger_gain(gains: Mapping[str, Sequence[float]], place: str = "") -> list[V
         return []
     p_value = welch_test(cifar, mnist)
     said = [
-        f"{mean_text(some, '+z.2f')} points on {name} ({counted(len(some), 'seed')})"
+        f"{mean_text(some, '+z.2f')} points on {name} ({pluralize(len(some), 'seed')})"
         for some, name in ((cifar, "CIFAR-10"), (mnist, "MNIST"))
     ]
     return [
@@ -173,4 +173,4 @@ def seeds_told(seeds: Iterable[int]) -> str:
         ('5 seeds', '1 to 3 seeds')
     """
     some = sorted({number for number in seeds if number})
-    return counted(some[0], "seed") if len(some) == 1 else f"{some[0]} to {counted(some[-1], 'seed')}"
+    return pluralize(some[0], "seed") if len(some) == 1 else f"{some[0]} to {pluralize(some[-1], 'seed')}"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from fedcast.io.atomic import written_aside
+from fedcast.io import atomic_write
 from fedcast_paper.claims import CLAIMS, NOT_RUN, WORDS, Claim, overall, verdicts_on
 from fedcast_paper.make import draw_result
 from fedcast_paper.measures import LEVEL
@@ -57,7 +57,7 @@ def write_pages(results: Path, docs: Path, *, pictures: bool = True) -> list[Pat
             draw_result(name, result, docs / IMAGES, dpi=_DPI)
     pages = {"results.md": results_page(stored), "claims.md": claims_page(stored)}
     for name, text in pages.items():
-        with written_aside(docs / name) as aside:
+        with atomic_write(docs / name) as aside:
             aside.write_text(text, encoding="utf-8")
     return [docs / name for name in pages]
 

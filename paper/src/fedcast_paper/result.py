@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fedcast.errors import FedcastError
-from fedcast.io.atomic import written_aside
+from fedcast.io import atomic_write
 from fedcast_paper.origin import origin
 
 FORMAT = 1
@@ -93,7 +93,7 @@ def save_result(result: Result, name: str, scale: str, folder: Path) -> Result:
     """Store a result with the versions and the commit that made it, and return it with them."""
     stored = replace(result, made_by=origin())
     document = {"format": FORMAT, "id": name, "scale": scale, **asdict(stored)}
-    with written_aside(result_path(name, scale, folder)) as aside:
+    with atomic_write(result_path(name, scale, folder)) as aside:
         aside.write_text(_text(document) + "\n", encoding="utf-8")
     return stored
 

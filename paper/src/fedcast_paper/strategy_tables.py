@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from fedcast.formatting import counted
+from fedcast.formatting import pluralize
 from fedcast_paper.over_seeds import LAST_ROUNDS
 from fedcast_paper.result import Columns, Result, where
 from fedcast_paper.settings import DATASETS, STRATEGIES
@@ -25,7 +25,7 @@ def fig4_table(result: Result) -> list[Row]:
     rows = []
     for panel in dict.fromkeys(ends["panel"]):
         some = where(ends, panel=panel)
-        size = f"{some['rounds'][0]} rounds, {counted(max(some['seeds']), 'seed')}"
+        size = f"{some['rounds'][0]} rounds, {pluralize(max(some['seeds']), 'seed')}"
         lines = {
             f"{PANELS[panel]} ({size})": _with_seeds(
                 some, lambda row: _percent(row["accuracy"], row["accuracy_half_width"])
@@ -58,7 +58,7 @@ def table2_table(result: Result) -> list[Row]:
 def _table2_lines(cells: Columns) -> dict[str, Row]:
     if not any(cells["seeds"]):
         return {"paper; ours not run": _by_strategy(cells, lambda row: number(row["paper"], ".2f"))}
-    seeds = counted(max(cells["seeds"]), "seed")
+    seeds = pluralize(max(cells["seeds"]), "seed")
     lines = {f"ours, {seeds}": _with_seeds(cells, lambda row: number(row["accuracy"], ".2f", row["half_width"]))}
     if _few(cells["seeds"]):
         lines[f"ours, {_LATE}"] = _by_strategy(cells, lambda row: number(row["late_accuracy"], ".2f"))
@@ -122,7 +122,7 @@ def _with_seeds(rows: Columns, text: Callable[[dict[str, Any]], str]) -> Row:
     most = max(rows["seeds"])
 
     def told(row: dict[str, Any]) -> str:
-        return text(row) + (f" ({counted(row['seeds'], 'seed')})" if 0 < row["seeds"] < most else "")
+        return text(row) + (f" ({pluralize(row['seeds'], 'seed')})" if 0 < row["seeds"] < most else "")
 
     return _by_strategy(rows, told)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedcast.errors import FedcastError
-from fedcast.io.atomic import written_aside
+from fedcast.io import atomic_write
 from fedcast.scenario import Scenario
 from fedcast_paper.job import Job
 
@@ -126,7 +126,7 @@ def save_trained(run: Trained, path: Path) -> None:
         "made_by": dict(run.made_by),
     }
     lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in document.items())
-    with written_aside(path) as aside:
+    with atomic_write(path) as aside:
         aside.write_text(f"{{{lines}}}\n", encoding="utf-8")
 
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedcast.allocation.offers import Offer, OwnOffer
-from fedcast.data.skew import Weighting
+from fedcast.data import Weighting
 from fedcast.typing import Floats, Ints
 
 # Below this many members NumPy is used; above, loops compiled by numba.
@@ -126,8 +126,8 @@ class Averages:
 
     def _members(self, sent: Floats, slope: Floats, samples: Floats) -> MemberSkew:
         if len(self.cluster) >= LARGE and self.measure is emd_of_members:
+            from fedcast._fast import compiled
             from fedcast._fast.allocation import emd_rows
-            from fedcast._fast.kernels import compiled
 
             value, change = np.empty(len(samples)), np.empty(len(samples))
             compiled(emd_rows)(self.own, sent, slope, self.cluster, samples, value, change)

@@ -79,8 +79,8 @@ def minimise_sorted(weight: float, rate: Floats, linear: Floats, curvature: Floa
 
 def minimise_compiled(weight: float, rate: Floats, linear: Floats, curvature: Floats, upper: Floats) -> BoxMinimum:
     """The same without a sort, compiled by numba on first use and kept on disk."""
+    from fedcast._fast import compiled
     from fedcast._fast.allocation import box_minimum
-    from fedcast._fast.kernels import compiled
 
     free, x = np.empty(len(rate)), np.empty(len(rate))
     time = compiled(box_minimum)(float(weight), rate, linear, curvature, upper, free, x)

@@ -84,7 +84,7 @@ def allocate(
         >>> from fedcast.clustering import cluster, worlds
         >>> from fedcast.cost import fleet_of
         >>> from fedcast.scenario import Rounds, Scenario
-        >>> from fedcast.network.geometry import layout_from_positions
+        >>> from fedcast.network import layout_from_positions
         >>> clustering = cluster(worlds.path_problem([[90, 10], [50, 50], [10, 90]], rule="gain"))
         >>> layout = layout_from_positions([[600.0, 600.0]] * 3, Scenario().geometry)
         >>> result = allocate(clustering, fleet_of(Scenario(), layout), load_rounds(Rounds()), bits_per_sample=256)

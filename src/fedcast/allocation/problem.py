@@ -22,9 +22,9 @@ from fedcast.allocation.offers import Offer, OwnOffer, balanced_offer
 from fedcast.allocation.taking_part import who_trains, without_others
 from fedcast.clustering import Clustering
 from fedcast.cost import Fleet
-from fedcast.data.skew import Skew, Weighting, average_emd, average_js, average_kl
+from fedcast.data import Skew, Weighting, average_emd, average_js, average_kl
 from fedcast.errors import FedcastError
-from fedcast.formatting import called
+from fedcast.formatting import user_label
 from fedcast.rounds.model import BetaSet, RoundsModel
 from fedcast.scenario import Allocation
 from fedcast.typing import Floats, Ints, Names
@@ -179,9 +179,9 @@ def _checked_rates(clustering: Clustering, rate_bps: ArrayLike | None, names: Na
     if len(mute):
         user = int(mute[0])
         raise FedcastError(
-            f"rate_bps of {called(user, names)}: {rates[user]} bit/s from its head, "
-            f"{called(clustering.head_of[user], names)}; give the rates of pairs that the graph does not link, or let "
-            f"the rule respect the graph"
+            f"rate_bps of {user_label(user, names)}: {rates[user]} bit/s from its head, "
+            f"{user_label(clustering.head_of[user], names)}; give the rates of pairs that the graph does not link, "
+            f"or let the rule respect the graph"
         )
     return rates
 

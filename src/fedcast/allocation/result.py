@@ -17,7 +17,7 @@ from fedcast.allocation.problem import AllocationProblem, part_of, skew_of_users
 from fedcast.clustering import Clustering
 from fedcast.clustering.problem import ROUNDING
 from fedcast.cost import RoundCost, round_cost, sharing_cost, task_s
-from fedcast.data.skew import mixture_shift
+from fedcast.data import distribution_shift
 from fedcast.rounds.model import BetaSet
 from fedcast.typing import Floats, Ints
 
@@ -110,7 +110,7 @@ def evaluate(problem: AllocationProblem, volumes: Floats) -> Evaluation:
     trained = problem.trained & (clustering.after.sizes > 0)
     before, after = part_of(clustering.problem.skew, trained), part_of(clustering.after, trained)
     skew = skew_of_users(before, after, problem.model, clustering.problem.weighting)
-    shift = mixture_shift(after)
+    shift = distribution_shift(after)
     rounds = problem.betas.expected(skew, shift)[0]
     cost = round_cost(problem.fleet.of(trained[problem.trained]), after.sizes)
     sharing_s = sharing_cost(

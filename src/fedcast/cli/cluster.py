@@ -114,16 +114,16 @@ def _table(rows: list[Comparison]) -> Table:
 
 def _print_explanation(console: Console, clustering: Clustering, names: Names | None) -> None:
     from fedcast.clustering import explain
-    from fedcast.formatting import called, counted
+    from fedcast.formatting import pluralize, user_label
 
     explanation = explain(clustering)
     heads = explanation.heads
     if heads:
         console.print(f"\nheads of {clustering.rule}: {heads[0].why}", style="bold")
     for row in heads[:_LISTED]:
-        sent = counted(round(row.shared), "sample")
+        sent = pluralize(round(row.shared), "sample")
         console.print(
-            f"  {called(row.head, names)}: EMD {row.emd:.3f} (rank {row.emd_rank}), reaches {row.reaches}, "
+            f"  {user_label(row.head, names)}: EMD {row.emd:.3f} (rank {row.emd_rank}), reaches {row.reaches}, "
             f"leads {row.members}, sends {sent}; its members' EMD {row.mean_emd_before:.3f} → {row.mean_emd_after:.3f}",
         )
     if len(heads) > _LISTED:
@@ -131,7 +131,7 @@ def _print_explanation(console: Console, clustering: Clustering, names: Names | 
     left = {status: count for status, count in explanation.counts().items() if count}
     console.print("users: " + ", ".join(f"{count} {status}" for status, count in left.items()))
     for user in explanation.left_out[:_LISTED]:
-        console.print(f"  {called(user.user, names)} is left out: {user.reason}")
+        console.print(f"  {user_label(user.user, names)} is left out: {user.reason}")
 
 
 def _to_json(rows: list[Comparison], shown: Clustering, names: Names | None) -> str:

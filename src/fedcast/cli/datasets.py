@@ -10,8 +10,7 @@ def datasets(data_dir: DataDir = None) -> None:
     from rich.table import Table
 
     from fedcast.cli.output import screen
-    from fedcast.data import CATALOGUE, presence
-    from fedcast.data.files import data_folders
+    from fedcast.data import CATALOGUE, data_folders, presence
 
     table = Table("name", "state", "size", "contents", "terms", box=None, header_style="bold", pad_edge=False)
     for name, entry in CATALOGUE.items():

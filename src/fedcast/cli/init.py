@@ -20,7 +20,7 @@ def init(
 ) -> None:
     """Write a scenario file: every parameter with meaning, unit and range."""
     from fedcast.errors import FedcastError
-    from fedcast.io.atomic import written_aside
+    from fedcast.io import atomic_write
     from fedcast.scenario import load_scenario, to_toml
 
     text = to_toml(load_scenario(base=preset, overrides=overrides or []), preset=preset)
@@ -29,6 +29,6 @@ def init(
         return
     if path.exists() and not force:
         raise FedcastError(f"{path}: exists already; --force replaces it")
-    with written_aside(path) as aside:
+    with atomic_write(path) as aside:
         aside.write_text(text, encoding="utf-8")
     typer.echo(f"wrote {path}; edit it, then: fedcast inspect {path}")

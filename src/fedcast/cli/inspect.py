@@ -12,8 +12,7 @@ from fedcast.cli.options import Counts, DataDir, Overrides, Preset, ScenarioFile
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from fedcast.data import Population
-    from fedcast.data.skew import Skew
+    from fedcast.data import Population, Skew
 
 Picture = Annotated[Path | None, typer.Option(help="Draw samples per class and user: .png, .svg or .pdf.")]
 
@@ -28,8 +27,7 @@ def inspect(
 ) -> None:
     """Show how data are spread over users, and how skewed they are."""
     from fedcast.cli.output import screen
-    from fedcast.data import describe, make_population
-    from fedcast.data.skew import skew_of
+    from fedcast.data import describe, make_population, skew_of
     from fedcast.report.figures.class_dots import class_dots, draw_class_dots
     from fedcast.report.figures.output import check_figure_path, save_figure
 
@@ -51,7 +49,7 @@ def _summary(title: str, population: Population, skew: Skew) -> Table:
     import numpy as np
     from rich.table import Table
 
-    from fedcast.data.skew import average_emd, average_js, average_kl, js_divergence, kl_divergence
+    from fedcast.data import average_emd, average_js, average_kl, js_divergence, kl_divergence
 
     held = (population.counts > 0).sum(axis=1)
     table = Table(

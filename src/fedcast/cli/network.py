@@ -58,16 +58,16 @@ def _summary(world: World) -> Table:
     import numpy as np
     from rich.table import Table
 
-    from fedcast.formatting import counted
+    from fedcast.formatting import pluralize
 
     graph, stations = world.graph, len(world.layout.base_stations_m)
     isolated = int((graph.degrees == 0).sum())
     table = Table(
         "", "min", "10 %", "median", "90 %", "max", box=None, header_style="dim", pad_edge=False,
-        title=f"{graph.num_users:,} users, {counted(stations, 'base station')}, "
+        title=f"{graph.num_users:,} users, {pluralize(stations, 'base station')}, "
         f"{graph.num_links:,} links that meet both thresholds",
         title_style="bold", title_justify="left",
-        caption=f"mean degree {graph.degrees.mean():.1f}, {counted(isolated, 'isolated user')}",
+        caption=f"mean degree {graph.degrees.mean():.1f}, {pluralize(isolated, 'isolated user')}",
         caption_justify="left",
     )  # fmt: skip
     for column in table.columns[1:]:

@@ -47,7 +47,7 @@ def read_people(
     path: Path | None, preset: str | None, overrides: list[str] | None, counts: Path | None
 ) -> tuple[Scenario, Population | None]:
     """The scenario, and the users of a table of counts, if there is one, in the place of its dataset."""
-    from fedcast.data.counts import read_counts
+    from fedcast.data import read_counts
 
     if counts is None:
         return read_scenario(path, preset, overrides), None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from fedcast.errors import FedcastError
-from fedcast.io.atomic import check_place, written_aside
+from fedcast.io import atomic_write, check_writable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -48,7 +48,7 @@ def check_table(path: Path | None, inputs: Iterable[Path | None], option: str = 
 
 def check_file(option: str, path: Path, inputs: Iterable[Path | None]) -> None:
     """Refuse a path where no file can be, and one that would overwrite what the command reads."""
-    check_place(path)
+    check_writable(path)
     read = [file for file in inputs if file is not None and file.exists()]
     if path.exists() and any(path.samefile(file) for file in read):
         raise FedcastError(f"{option} {path}: this command reads that file, and would overwrite it; choose another")
@@ -59,5 +59,5 @@ def write_json(path: Path, text: str) -> None:
     if path == _STANDARD_OUTPUT:
         typer.echo(text, nl=False)
         return
-    with written_aside(path) as aside:
+    with atomic_write(path) as aside:
         aside.write_text(text, encoding="utf-8")

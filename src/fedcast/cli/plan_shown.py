@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcast.formatting import called, counted
+from fedcast.formatting import pluralize, user_label
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,9 +23,9 @@ def show_plan(console: Console, made: SharingPlan, world: World) -> None:
     heads, led = made.heads, made.head_of[made.head_of >= 0]
     sizes = np.bincount(led, minlength=made.num_users)
     console.print(
-        f"{made.scenario.clustering.rule}: {counted(len(heads), 'head')} share{'s' if len(heads) == 1 else ''} with "
-        f"{len(led):,} of {counted(made.num_users, 'user')}, "
-        f"{counted(int(made.shared[heads].sum()), 'sample')} in all, average sharing ratio "
+        f"{made.scenario.clustering.rule}: {pluralize(len(heads), 'head')} share{'s' if len(heads) == 1 else ''} with "
+        f"{len(led):,} of {pluralize(made.num_users, 'user')}, "
+        f"{pluralize(int(made.shared[heads].sum()), 'sample')} in all, average sharing ratio "
         f"{made.average_sharing_ratio:.3f}",
         style="bold",
     )
@@ -33,8 +33,8 @@ def show_plan(console: Console, made: SharingPlan, world: World) -> None:
         console.print(line)
     console.print("\nlargest clusters", style="bold")
     for head in heads[np.argsort(-sizes[heads], kind="stable")][:_LISTED]:
-        sent, members = counted(int(made.shared[head]), "sample"), counted(int(sizes[head]), "member")
-        console.print(f"  {called(head, made.names)} sends {sent} to {members}")
+        sent, members = pluralize(int(made.shared[head]), "sample"), pluralize(int(sizes[head]), "member")
+        console.print(f"  {user_label(head, made.names)} sends {sent} to {members}")
     if not len(heads):
         console.print("  none: sharing does not pay, or nobody may share")
     points = list(dict.fromkeys(made.leakage))
@@ -51,10 +51,10 @@ def show_assumptions(console: Console, world: World) -> None:
     population = world.population
     names = list(population.class_names[:_LISTED])
     names += ["…"] if len(population.class_names) > _LISTED else []
-    classes = counted(len(population.class_names), "class", "classes")
+    classes = pluralize(len(population.class_names), "class", "classes")
     console.print("\nfrom your tables", style="bold")
     console.print(
-        f"  {counted(population.num_users, 'user')}, {counted(int(population.sizes.sum()), 'sample')}, {classes}: "
+        f"  {pluralize(population.num_users, 'user')}, {pluralize(int(population.sizes.sum()), 'sample')}, {classes}: "
         f"{', '.join(names)}",
     )
     if world.scenario.devices.devices_file is not None:
@@ -101,11 +101,11 @@ def _left_out(made: SharingPlan, world: World, sends: NDArray[np.bool_]) -> list
     unable = ~made.trained & ~empty
     lines = []
     if empty.any():
-        lines.append(f"{counted(int(empty.sum()), 'user')} without samples: nothing to train on")
+        lines.append(f"{pluralize(int(empty.sum()), 'user')} without samples: nothing to train on")
     if unable.any():
         leading = int((unable & sends).sum())
         also = f"; {leading:,} of them still send{'s' if leading == 1 else ''} samples as heads" if leading else ""
-        who = counted(int(unable.sum()), "user")
+        who = pluralize(int(unable.sum()), "user")
         lines.append(f"{who} cannot take part within the energy budget: left out of training{also}")
     return lines
 

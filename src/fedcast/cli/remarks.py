@@ -47,10 +47,10 @@ def assumptions(world: World) -> list[str]:
 
 def _places_matter(world: World) -> bool:
     """Whether any rate, between users or to a base station, comes from where they stand."""
-    from fedcast.network import gives_rates
+    from fedcast.network import has_rates
 
     links, devices = world.scenario.trust.links_file, world.fleet.devices
-    if links is None or not gives_rates(links):
+    if links is None or not has_rates(links):
         return True
     up = (devices.up_rate_bps, devices.up_snr_db)
     down = (devices.down_rate_bps, devices.down_snr_db)

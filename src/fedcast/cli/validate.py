@@ -47,7 +47,7 @@ def _readers(scenario: Scenario, names: Names | None) -> list[Callable[[], objec
     from fedcast.allocation.methods import find_method
     from fedcast.clustering.rules import find_rule
     from fedcast.cost import model_bits
-    from fedcast.network.geometry import place_users
+    from fedcast.network import place_users
     from fedcast.plan.world import network_of
     from fedcast.rounds import load_rounds
 

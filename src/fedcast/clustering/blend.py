@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from fedcast._fast import run_kernel
 from fedcast._fast.blend import CHANGES_PER_KICK, Kicks, State, World, search
-from fedcast._fast.kernels import run
 from fedcast.clustering.costs import cost_drops, costs_alone
 from fedcast.clustering.daca import daca
 from fedcast.clustering.greedy import greedy_heads
 from fedcast.clustering.problem import Problem
 from fedcast.clustering.result import Clustering
-from fedcast.data.skew import average_js, mixture_shift
+from fedcast.data import average_js, distribution_shift
 from fedcast.random import generator
 from fedcast.typing import Floats, Ints
 
@@ -57,7 +57,7 @@ def blend_objective(clustering: Clustering) -> float:
     """
     problem, after = clustering.problem, clustering.after
     divergence = average_js(problem.skew, after, problem.weighting)
-    return divergence + problem.settings.shift_weight * mixture_shift(after)
+    return divergence + problem.settings.shift_weight * distribution_shift(after)
 
 
 def _search(start: Clustering, drops: Floats) -> Ints:
@@ -66,7 +66,7 @@ def _search(start: Clustering, drops: Floats) -> Ints:
     state, scratch = _state(world, start), _state(world, start)
     # The longest of all kernels to compile, so it pays later than others: from some 7,000 users on.
     steps = len(drops) * (world.sent.shape[1] + STEPS_PER_CANDIDATE) / 2
-    run(search, [world, _kicks(problem)], [state, scratch], steps=steps)
+    run_kernel(search, [world, _kicks(problem)], [state, scratch], steps=steps)
     return state.head_of
 
 

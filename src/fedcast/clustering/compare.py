@@ -12,7 +12,7 @@ import numpy as np
 from fedcast.clustering.problem import Problem
 from fedcast.clustering.result import Clustering
 from fedcast.clustering.rules import RULES, cluster, find_rule, settled
-from fedcast.data.skew import average_emd, average_js, mixture_shift
+from fedcast.data import average_emd, average_js, distribution_shift
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def _row(clustering: Clustering, seconds: float, bounds: dict[str, Clustering]) 
         average_emd(skew, after, "C"),
         average_js(skew),
         average_js(skew, after, weighting),
-        mixture_shift(after),
+        distribution_shift(after),
         gap,
         gap_exact,
         float(rates.min()) if known else None,

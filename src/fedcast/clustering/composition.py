@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedcast.data.skew import Skew
+from fedcast.data import Skew
 from fedcast.typing import Floats
 
 # Rows handled at once: their temporaries stay in the processor's cache.
@@ -50,7 +50,7 @@ def balanced_mixes(skew: Skew, volumes: Floats) -> Floats:
     A user that sends nothing keeps its own distribution.
 
     Example:
-        >>> from fedcast.data.skew import skew_of
+        >>> from fedcast.data import skew_of
         >>> balanced_mixes(skew_of([[90, 10], [98, 2]]), np.array([10.0, 10.0])).tolist()
         [[0.5, 0.5], [0.8, 0.2]]
     """

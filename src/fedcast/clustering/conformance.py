@@ -23,7 +23,7 @@ from fedcast.clustering.problem import Problem
 from fedcast.clustering.result import Clustering
 from fedcast.clustering.rules import cluster
 from fedcast.clustering.worlds import DataKind, disc_problem, table_problem
-from fedcast.data.skew import skew_of
+from fedcast.data import skew_of
 from fedcast.errors import FedcastError
 
 SEEDS = range(2)

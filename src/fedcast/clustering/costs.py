@@ -15,7 +15,7 @@ import numpy as np
 
 from fedcast._fast import kernels
 from fedcast.clustering.problem import Problem
-from fedcast.data.skew import emd, js_divergence
+from fedcast.data import emd, js_divergence
 from fedcast.network import Graph
 from fedcast.typing import Floats, Ids, Ints
 

@@ -21,7 +21,7 @@ from fedcast.clustering.greedy import average_after, greedy_heads
 from fedcast.clustering.order import best_of_each
 from fedcast.clustering.problem import Problem
 from fedcast.clustering.result import Clustering, Proof
-from fedcast.data.skew import average_emd
+from fedcast.data import average_emd
 from fedcast.typing import Bools, Floats, Ints
 
 # Objectives are scaled so that the largest gain is this: HiGHS stops at an absolute gap of 1e-6.

@@ -13,7 +13,7 @@ from fedcast.clustering.costs import emd_if_led
 from fedcast.clustering.order import TIE, best_of_each
 from fedcast.clustering.result import Clustering
 from fedcast.clustering.rules import find_rule
-from fedcast.data.skew import average_emd
+from fedcast.data import average_emd
 from fedcast.typing import Floats
 
 Status = Literal["head", "member", "served", "empty", "no link", "no head in reach", "no gain", "not chosen"]

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedcast._fast.kernels import run
+from fedcast._fast import run_kernel
 from fedcast.clustering.costs import Measure
 from fedcast.clustering.problem import Problem
-from fedcast.data.skew import average_emd, average_js, share
+from fedcast.data import average_emd, average_js, mix_distributions
 from fedcast.typing import Floats, Ids, Ints
 
 TICKS = 1e12
@@ -63,7 +63,7 @@ def greedy_heads(problem: Problem, measure: Measure, drops: Floats) -> Ints:
 
 def average_after(problem: Problem, head_of: Ints, measure: Measure) -> float:
     """Average EMD or JS divergence after sharing, in the weighting of the problem."""
-    after = share(problem.skew, head_of, problem.volumes, problem.mixes)
+    after = mix_distributions(problem.skew, head_of, problem.volumes, problem.mixes)
     average = average_emd if measure == "emd" else average_js
     return average(problem.skew, after, problem.weighting)
 
@@ -74,7 +74,7 @@ def one_pass(problem: Problem, drops: Floats, price: float = 0.0) -> Ints:
     starts, members, gains, sums = positive_gains(problem, drops, price)
     queue = np.argsort(-sums, kind="stable")[: np.count_nonzero(sums)]
     best_gain, head_of = np.zeros(users, dtype=np.int64), np.full(users, -1, dtype=np.int64)
-    run(
+    run_kernel(
         _lazy_greedy,
         [starts, members, gains],
         [queue, sums[queue], best_gain, head_of],
@@ -82,7 +82,7 @@ def one_pass(problem: Problem, drops: Floats, price: float = 0.0) -> Ints:
     )
     sizes = np.bincount(head_of[head_of >= 0], minlength=users)
     if ((best_gain == HEAD) & (sizes == 0)).any():
-        run(_release, [starts, members, gains, sizes], [best_gain, head_of], steps=len(members))
+        run_kernel(_release, [starts, members, gains, sizes], [best_gain, head_of], steps=len(members))
     return head_of
 
 
@@ -95,7 +95,7 @@ def positive_gains(problem: Problem, drops: Floats, price: float) -> tuple[Ints,
     ticks = min(TICKS * users / total, 2.0**61 / (2 * total + float(np.max(graph.degrees * bonus))))
     starts, sums = np.zeros(users + 1, dtype=np.int64), np.zeros(users, dtype=np.int64)
     members, gains = np.empty(len(drops), dtype=np.int32), np.empty(len(drops), dtype=np.int64)
-    run(
+    run_kernel(
         _keep_positive,
         [graph.offsets, graph.neighbours, drops, bonus, ticks],
         [starts, members, gains, sums],

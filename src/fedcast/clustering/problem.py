@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedcast.clustering.composition import BLOCK, balanced_mixes
-from fedcast.data.skew import Skew, Weighting, emd
+from fedcast.data import Skew, Weighting, emd
 from fedcast.errors import FedcastError
 from fedcast.network import Graph
 from fedcast.scenario import Clustering as ClusteringSettings
@@ -108,7 +108,7 @@ def make_problem(
         server_volume: see `Problem`.
 
     Example:
-        >>> from fedcast.data.skew import skew_of
+        >>> from fedcast.data import skew_of
         >>> no_links = Graph(np.zeros(3, int), np.zeros(0, np.int32), np.zeros(0, np.float32), np.zeros(0, np.float32))
         >>> make_problem(skew_of([[25, 0], [0, 40]]), no_links, max_ratios=[1, 0.05]).volumes.tolist()
         [2.5, 2.0]

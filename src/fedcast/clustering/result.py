@@ -8,10 +8,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcast._fast.kernels import run
+from fedcast._fast import run_kernel
 from fedcast.clustering.order import links_to
 from fedcast.clustering.problem import Problem
-from fedcast.data.skew import Skew, share
+from fedcast.data import Skew, mix_distributions
 from fedcast.errors import FedcastError
 from fedcast.network import Graph
 from fedcast.typing import Floats, Ints
@@ -73,7 +73,7 @@ class Clustering:
 
     Example:
         >>> from fedcast.clustering import make_problem
-        >>> from fedcast.data.skew import skew_of
+        >>> from fedcast.data import skew_of
         >>> link = Graph(np.array([0, 1, 2]), np.array([1, 0], np.int32), np.full(2, 1e6, "f4"), np.ones(2, "f4"))
         >>> clustering = Clustering(make_problem(skew_of([[4, 0], [2, 2]]), link), np.array([1, -1]))
         >>> clustering.heads.tolist(), clustering.members_of(1).tolist(), clustering.worst_rates_bps.tolist()
@@ -186,7 +186,9 @@ class Clustering:
         skew = self.problem.skew
         if self.broadcast is not None:
             return _after_broadcast(skew, self.broadcast)
-        return share(skew, self.head_of, self.problem.volumes, self.problem.mixes if len(self.members) else None)
+        return mix_distributions(
+            skew, self.head_of, self.problem.volumes, self.problem.mixes if len(self.members) else None
+        )
 
     def with_volumes(self, volumes: Floats) -> Clustering:
         """The same clusters with other sharing volumes (float64[K]); what balanced heads send changes with them."""
@@ -203,7 +205,7 @@ def _after_broadcast(skew: Skew, broadcast: Broadcast) -> Skew:
 def _links(graph: Graph, head_of: Ints) -> Ints:
     links = np.full(len(head_of), -1)
     if graph.num_links:
-        run(_find_links, [head_of, graph.offsets, graph.neighbours], [links], steps=len(graph.neighbours))
+        run_kernel(_find_links, [head_of, graph.offsets, graph.neighbours], [links], steps=len(graph.neighbours))
     return links
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcast._fast.kernels import run
+from fedcast._fast import run_kernel
 from fedcast.clustering.order import best_of_each, links_to
 from fedcast.clustering.problem import Problem
 from fedcast.typing import Bools, Ids, Ints
@@ -39,7 +39,7 @@ def cover(problem: Problem, order: Ints, *, covers_new: bool = False) -> tuple[B
     is_head = np.zeros(problem.num_users, dtype=bool)
     first_head = np.full(problem.num_users, -1, dtype=np.int32)
     kernel = _scan_new if covers_new else _scan_uncovered
-    run(
+    run_kernel(
         kernel,
         [candidates, graph.offsets, graph.neighbours],
         [is_head, first_head],

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedcast.clustering.problem import Problem, make_problem
-from fedcast.data.skew import skew_of
+from fedcast.data import skew_of
 from fedcast.network import graph_from_edges
 from fedcast.random import generator, pair_uniform
 from fedcast.scenario import Clustering as ClusteringSettings

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedcast.cost.computing import compute_energy_j
 from fedcast.cost.fleet import Fleet
-from fedcast.formatting import called
+from fedcast.formatting import user_label
 from fedcast.typing import Floats, Ints, Names
 
 _DIGITS = 3
@@ -60,7 +60,7 @@ class Feasibility:
         upload, enough = rounded_up(self.upload_energy_j[user]), rounded_up(self.smallest_budget_j[user])
         way_out = "" if self.feasible[user] else f"; {enough:g} J would do"
         budget = f"a budget of {self.budget_j[user]:.3g} J per round"
-        return f"{called(user, self.names)}: the upload takes {upload:g} J of {budget}{way_out}"
+        return f"{user_label(user, self.names)}: the upload takes {upload:g} J of {budget}{way_out}"
 
 
 def feasibility(fleet: Fleet, samples: ArrayLike) -> Feasibility:
@@ -82,7 +82,7 @@ def feasibility(fleet: Fleet, samples: ArrayLike) -> Feasibility:
     Example:
         >>> from fedcast.cost import fleet_of
         >>> from fedcast.scenario import Scenario
-        >>> from fedcast.network.geometry import layout_from_positions
+        >>> from fedcast.network import layout_from_positions
         >>> scenario = Scenario.model_validate({"training": {"model": "cnn"}, "devices": {"energy_budget_j": 0.005}})
         >>> layout = layout_from_positions([[0.0, 0.0], [900.0, 0.0]], scenario.geometry)
         >>> feasibility(fleet_of(scenario, layout), [600, 600]).explain(1)

@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike
 from fedcast.cost.devices import DeviceTable, device_table
 from fedcast.cost.uplink import initial_upload_s
 from fedcast.errors import ScenarioError
-from fedcast.network.cellular import CellularLinks, cellular_links
-from fedcast.network.geometry import Layout
+from fedcast.network import CellularLinks, Layout, cellular_links
 from fedcast.scenario.sections import MODEL_OF_DATASET, USUAL_MODEL, WEIGHTS_OF_MODEL, Cellular, Scenario
 from fedcast.typing import Floats
 
@@ -94,7 +93,7 @@ def fleet_of(scenario: Scenario, layout: Layout) -> Fleet:
     """The fleet of a scenario, with users where the layout puts them.
 
     Example:
-        >>> from fedcast.network.geometry import place_users
+        >>> from fedcast.network import place_users
         >>> scenario = Scenario()
         >>> fleet = fleet_of(scenario, place_users(100, scenario.geometry, seed=0))
         >>> bool((fleet.energy_left_j > 0).all())

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedcast.errors import FedcastError
-from fedcast.network.units import BITS_PER_BYTE
+from fedcast.network import BITS_PER_BYTE
 from fedcast.typing import Floats, Ints
 
 

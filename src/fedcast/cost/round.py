@@ -11,7 +11,7 @@ from fedcast.cost.computing import best_frequency_hz, compute_energy_j, compute_
 from fedcast.cost.fleet import Fleet
 from fedcast.cost.uplink import largest_of_cell, schedule
 from fedcast.errors import FedcastError
-from fedcast.network.units import BITS_PER_BYTE
+from fedcast.network import BITS_PER_BYTE
 from fedcast.typing import Floats
 
 
@@ -80,7 +80,7 @@ def round_cost(fleet: Fleet, samples: ArrayLike, frequency_hz: ArrayLike | None 
     Example:
         >>> from fedcast.cost import fleet_of
         >>> from fedcast.scenario import Scenario
-        >>> from fedcast.network.geometry import layout_from_positions
+        >>> from fedcast.network import layout_from_positions
         >>> scenario = Scenario.model_validate({"training": {"model": "cnn"}})
         >>> layout = layout_from_positions([[200.0, 0.0], [-1000.0, 0.0]], scenario.geometry)
         >>> cost = round_cost(fleet_of(scenario, layout), [600, 600])

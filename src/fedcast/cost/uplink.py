@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedcast.errors import FedcastError
-from fedcast.network.cellular import CellularLinks, expected_s_per_bit
-from fedcast.network.fading import mean_inverse_efficiency
+from fedcast.network import CellularLinks, expected_s_per_bit, mean_inverse_efficiency
 from fedcast.scenario.sections import Cellular
 from fedcast.typing import Floats, Ints
 

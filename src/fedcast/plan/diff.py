@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedcast.formatting import counted
+from fedcast.formatting import pluralize
 from fedcast.plan.matching import numbering, renumbered
 from fedcast.plan.sharing_plan import SharingPlan
 from fedcast.typing import Ints, Names
@@ -56,7 +56,9 @@ class PlanDiff:
             ("user has another head", "users have another head", self.moved),
             ("user shares another volume", "users share another volume", self.volumes),
         )
-        lines = [f"{counted(len(users), one, many)}: {self._few(users)}" for one, many, users in changes if len(users)]
+        lines = [
+            f"{pluralize(len(users), one, many)}: {self._few(users)}" for one, many, users in changes if len(users)
+        ]
         if not lines:
             lines = ["every user does the same as before"]
         return lines + [_change(*row) for row in self._figures()]

@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from fedcast.errors import FedcastError
-from fedcast.io.atomic import written_aside
+from fedcast.io import atomic_write
 from fedcast.plan.sharing_plan import Delay, LeakagePoint, SharingPlan
 from fedcast.rounds.forms import FormName
 from fedcast.rounds.model import MeasureName
@@ -132,7 +132,7 @@ def plan_from_json(text: str, where: str = "plan") -> SharingPlan:
 def save_plan(plan: SharingPlan, path: str | Path) -> Path:
     """Write a plan; written aside and then renamed."""
     path = Path(path)
-    with written_aside(path) as aside:
+    with atomic_write(path) as aside:
         aside.write_text(plan_to_json(plan), encoding="utf-8")
     return path
 

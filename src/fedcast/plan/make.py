@@ -18,7 +18,7 @@ from fedcast.allocation import AllocationResult, allocate
 from fedcast.allocation.problem import part_of
 from fedcast.clustering import Clustering, Problem, cluster
 from fedcast.clustering.problem import ROUNDING
-from fedcast.data.skew import average_emd, average_js, mixture_shift
+from fedcast.data import average_emd, average_js, distribution_shift
 from fedcast.errors import FedcastError
 from fedcast.plan.matching import numbering, renumbered
 from fedcast.plan.sharing_plan import Delay, LeakagePoint, SharingPlan
@@ -230,7 +230,7 @@ def _plan(
         emd_after=average_emd(before, after, weighting),
         js_before=average_js(before),
         js_after=average_js(before, after, weighting),
-        shift=mixture_shift(after),
+        shift=distribution_shift(after),
         rounds=best.rounds,
         rounds_without=without.rounds,
         delay=Delay(sharing.sharing_s, best.rounds * down, best.rounds * compute, best.rounds * up),

@@ -10,13 +10,10 @@ from numpy.typing import NDArray
 
 from fedcast.clustering import Clustering, Problem, make_problem
 from fedcast.cost import Fleet, RoundCost, SharingCost, fleet_of, round_cost, sharing_cost
-from fedcast.data import Population, describe, make_population
-from fedcast.data.skew import Skew, skew_of
+from fedcast.data import Population, Skew, describe, make_population, skew_of
 from fedcast.errors import FedcastError
-from fedcast.formatting import called
-from fedcast.network import Graph, build_graph, gives_rates
-from fedcast.network.geometry import Layout, place_users
-from fedcast.network.sidelink import concurrent_rate_bps
+from fedcast.formatting import user_label
+from fedcast.network import Graph, Layout, build_graph, concurrent_rate_bps, has_rates, place_users
 from fedcast.scenario import Clustering as ClusteringSettings
 from fedcast.scenario import Scenario
 from fedcast.typing import Floats
@@ -165,9 +162,9 @@ def multicasts(world: World, clustering: Clustering) -> SharingCost:
     if len(unlinked):
         user, names = int(unlinked[0]), world.population.names
         raise FedcastError(
-            f"{called(user, names)} is led by {called(clustering.head_of[user], names)}, but no link joins them, so "
-            f"the delay of sharing is not known; set clustering.respect_graph = true, or lower sidelink.min_rate_bps "
-            f"and trust.min_closeness"
+            f"{user_label(user, names)} is led by {user_label(clustering.head_of[user], names)}, but no link joins "
+            "them, so the delay of sharing is not known; set clustering.respect_graph = true, or lower "
+            "sidelink.min_rate_bps and trust.min_closeness"
         )
     return sharing_cost(
         clustering.head_of,
@@ -194,10 +191,10 @@ def link_rates_bps(world: World, clustering: Clustering) -> Floats:
             scenario.sidelink,
             scenario.geometry,
             scenario.seed,
-            words=layout.words,
+            hash_keys=layout.hash_keys,
         )
     return rates
 
 
 def _gives_own_rates(scenario: Scenario) -> bool:
-    return scenario.trust.links_file is not None and gives_rates(scenario.trust.links_file)
+    return scenario.trust.links_file is not None and has_rates(scenario.trust.links_file)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fedcast.errors import FedcastError
-from fedcast.io.atomic import written_aside
+from fedcast.io import atomic_write
 from fedcast.report.drawing import Figure
 from fedcast.report.layout import check_width, lay_out
 from fedcast.report.svg import svg_file
@@ -36,7 +36,7 @@ def save_figure(figure: Figure, path: str | Path, width: str = "screen", dpi: in
     check_figure_path(path)
     check_width(width)
     drawing, kind = lay_out(figure, width), path.suffix.lower().removeprefix(".")
-    with written_aside(path) as aside:
+    with atomic_write(path) as aside:
         if kind == "svg":
             aside.write_text(svg_file(drawing), encoding="utf-8")
         else:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fedcast.errors import FedcastError
-from fedcast.io.atomic import written_aside
+from fedcast.io import atomic_write
 from fedcast.report.content import gather
 from fedcast.report.page import page
 from fedcast.runs.store import StoredRun
@@ -22,7 +22,7 @@ def write_report(runs: Sequence[StoredRun], path: str | Path) -> Path:
     path = Path(path)
     check_report_path(path)
     text = page(gather(runs))
-    with written_aside(path) as aside:
+    with atomic_write(path) as aside:
         aside.write_text(text, encoding="utf-8")
     return path
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from fedcast.allocation.problem import part_of
 from fedcast.clustering.explain import HeadRow, explain
-from fedcast.data import class_counts
-from fedcast.data.skew import average_emd, average_js, average_kl, mixture_shift
+from fedcast.data import average_emd, average_js, average_kl, class_counts, distribution_shift
 from fedcast.runs.prepare import PreparedRun
 
 Table = dict[str, list[Any]]
@@ -95,7 +94,7 @@ def facts_of(run: PreparedRun) -> Facts:
         js_before=average_js(skew),
         js_after=average_js(skew, after, weighting),
         kl_after=average_kl(skew, after, weighting),
-        shift=mixture_shift(after),
+        shift=distribution_shift(after),
         heads=len(clustering.heads),
         members=int((clustering.received > 0).sum()),
         sent_samples=broadcast or int(clustering.shared.sum()),

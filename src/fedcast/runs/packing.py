@@ -13,11 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from fedcast.cost import model_name
-from fedcast.data import Dataset, load_dataset
+from fedcast.data import Dataset, load_dataset, skew_of
 from fedcast.data.population import find_partition
-from fedcast.data.skew import skew_of
 from fedcast.errors import FedcastError
-from fedcast.io.atomic import written_aside
+from fedcast.io import atomic_write
 from fedcast.runs.prepare import PreparedRun, dropouts
 from fedcast.runs.store import finish_run, is_done, locked, prepare_folder
 from fedcast.scenario import Data, Scenario, load_scenario
@@ -127,6 +126,6 @@ def _finish(run: Path, path: Path, machine: str) -> None:
         raise FedcastError(
             f"{path}: ends after round {history.records[-1].round} of {scenario.training.rounds}; train it to its end"
         )
-    with written_aside(run / "machine.json") as aside:
+    with atomic_write(run / "machine.json") as aside:
         aside.write_text(machine, encoding="utf-8")
     finish_run(run, history)

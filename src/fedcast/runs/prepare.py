@@ -12,9 +12,7 @@ from torch import nn
 
 from fedcast.clustering import Clustering, cluster
 from fedcast.cost import feasibility, model_name
-from fedcast.data import Dataset
-from fedcast.data.assignment import Assignment, assignment_from_owners
-from fedcast.data.skew import skew_of
+from fedcast.data import Assignment, Dataset, assignment_from_owners, skew_of
 from fedcast.errors import FedcastError, OutsideFitError
 from fedcast.io import Column, read_table
 from fedcast.plan import SharingPlan, clustering_of, make_plan

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from itertools import product
 from pathlib import Path
 
-from fedcast.data.skew import average_emd, average_js, mixture_shift
+from fedcast.data import average_emd, average_js, distribution_shift
 from fedcast.errors import FedcastError
 from fedcast.io import save_table
 from fedcast.rounds import RoundsFit, fit_accuracy, fit_rounds
@@ -92,7 +92,7 @@ def _run(scenario: Scenario, share: float, rule: str, seed: int, data_dir: Path 
         seed,
         average_emd(skew, after),
         average_js(skew, after),
-        mixture_shift(after),
+        distribution_shift(after),
         -1 if reached is None else reached,
         trained.history.records[-1].accuracy,
     )

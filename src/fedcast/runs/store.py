@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 from fedcast.errors import FedcastError
-from fedcast.io.atomic import written_aside
+from fedcast.io import atomic_write
 from fedcast.plan import SharingPlan, load_plan, save_plan
 from fedcast.runs.facts import Facts, Table, facts_of, tables_of
 from fedcast.runs.prepare import PreparedRun, prepare_run, train_prepared
@@ -182,7 +182,7 @@ def save_finished_run(folder: Path, files: Mapping[str, bytes]) -> Path:
     with locked(folder):
         if not is_done(folder):
             for name in sorted(files, key=lambda name: name == "done.json"):
-                with written_aside(folder / name) as aside:
+                with atomic_write(folder / name) as aside:
                     aside.write_bytes(files[name])
     return folder
 
@@ -278,7 +278,7 @@ def _start(folder: Path, scenario: Scenario) -> None:
                 f"delete the folder, and call fedcast with the changed scenario instead"
             )
     else:
-        with written_aside(path) as aside:
+        with atomic_write(path) as aside:
             aside.write_text(text, encoding="utf-8")
     _write_json(folder / "versions.json", versions())
     _log(folder, f"started by process {os.getpid()}, threads: {torch.get_num_threads()}")
@@ -308,7 +308,7 @@ def _log(folder: Path, message: str) -> None:
 
 
 def _write_json(path: Path, content: Any) -> None:
-    with written_aside(path) as aside:
+    with atomic_write(path) as aside:
         aside.write_text(json.dumps(content, allow_nan=False), encoding="utf-8")
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from fedcast.errors import FedcastError
-from fedcast.io.atomic import written_aside
+from fedcast.io import atomic_write
 from fedcast.runs.comparison import MEASURES, score
 from fedcast.runs.store import StoredRun, locked
 from fedcast.scenario import to_toml
@@ -144,7 +144,7 @@ def _log_to_tensorboard(runs: Iterable[StoredRun], folder: Path) -> None:
     from tensorboard.summary.writer.record_writer import RecordWriter
 
     for run in runs:
-        with written_aside(folder / run.folder.name / _EVENTS_FILE) as aside, aside.open("wb") as stream:
+        with atomic_write(folder / run.folder.name / _EVENTS_FILE) as aside, aside.open("wb") as stream:
             records = RecordWriter(stream)
             for event in _events(run):
                 records.write(event.SerializeToString())

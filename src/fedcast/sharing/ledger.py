@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcast.data.assignment import Assignment, assignment_from_owners
+from fedcast.data import Assignment, assignment_from_owners
 from fedcast.io import save_table
 from fedcast.typing import Ints
 

@@ -6,8 +6,7 @@ import numpy as np
 
 from fedcast.clustering import Clustering
 from fedcast.clustering.composition import water_fill
-from fedcast.data import Population
-from fedcast.data.assignment import assignment_from_owners
+from fedcast.data import Population, assignment_from_owners
 from fedcast.errors import FedcastError
 from fedcast.random import generator
 from fedcast.registry import NoOptions

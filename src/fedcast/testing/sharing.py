@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedcast.clustering import Clustering, cluster, make_problem
-from fedcast.data import Population, dataset_from_arrays, populate
-from fedcast.data.skew import skew_of
+from fedcast.data import Population, dataset_from_arrays, populate, skew_of
 from fedcast.network import graph_from_edges
 from fedcast.scenario import Clustering as ClusteringSettings
 from fedcast.scenario import Data

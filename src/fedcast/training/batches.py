@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcast.data.assignment import Assignment
+from fedcast.data import Assignment
 from fedcast.random import hash_words, stream_key
 from fedcast.training.lanes import Lanes, own_lanes
 from fedcast.typing import Ints

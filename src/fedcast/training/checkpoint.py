@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from fedcast.errors import FedcastError
-from fedcast.io.atomic import written_aside
+from fedcast.io import atomic_write
 from fedcast.training.algorithm import ServerState, Tensors
 from fedcast.training.history import History, Record
 
@@ -35,7 +35,7 @@ def save_checkpoint(
         "user_controls": user_controls,
         "records": [asdict(record) for record in history.records],
     }
-    with written_aside(path) as aside, aside.open("wb") as stream:
+    with atomic_write(path) as aside, aside.open("wb") as stream:
         torch.save(content, stream)
         stream.flush()
         os.fsync(stream.fileno())

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from fedcast.data.assignment import Assignment
+from fedcast.data import Assignment
 from fedcast.errors import FedcastError
 from fedcast.training.device_data import DeviceData
 from fedcast.training.engine import Engine, Task

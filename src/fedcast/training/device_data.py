@@ -12,7 +12,7 @@ from torch import Tensor
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from fedcast.data.dataset import TextWindows
+    from fedcast.data import TextWindows
 
 
 _CONVERTED_BYTES = 2**30

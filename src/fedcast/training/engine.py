@@ -10,7 +10,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from fedcast.data.assignment import Assignment
+from fedcast.data import Assignment
 from fedcast.training.algorithm import LocalRule, Tensors
 from fedcast.training.device_data import DeviceData
 from fedcast.typing import Ints

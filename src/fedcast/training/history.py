@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fedcast.errors import FedcastError
-from fedcast.io import save_table
-from fedcast.io.atomic import written_aside
+from fedcast.io import atomic_write, save_table
 
 _VERSION = 1
 
@@ -97,7 +96,7 @@ class History:
             return save_table(self.columns(), path)
         if path.suffix != ".json":
             raise FedcastError(f"{path}: unknown kind of file {path.suffix!r}; expected .json, .csv, .parquet")
-        with written_aside(path) as aside:
+        with atomic_write(path) as aside:
             aside.write_text(self.to_json(), encoding="utf-8")
         return path
 

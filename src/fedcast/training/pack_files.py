@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fedcast.data import Assignment, Dataset, TextWindows
 from fedcast.errors import FedcastError
-from fedcast.io.atomic import written_aside
+from fedcast.io import atomic_write
 from fedcast.training.clock import Clock
 
 # A dataset is cut into files of at most so many bytes, for lines that carry no more at once.
@@ -64,10 +64,10 @@ def write_runs(pack: Path, runs: list[PackedRun]) -> None:
         if run.own is not None:
             arrays |= {"own_samples": run.own.samples, "own_offsets": run.own.offsets}
         small = {name: smallest(array) for name, array in arrays.items()}
-        with written_aside(pack / "runs" / f"{run.name}.npz") as aside, aside.open("wb") as stream:
+        with atomic_write(pack / "runs" / f"{run.name}.npz") as aside, aside.open("wb") as stream:
             _save(stream, {**small, "distributions": run.distributions})
     listed = [{**{name: getattr(run, name) for name in plain}, "clock": asdict(run.clock)} for run in runs]
-    with written_aside(pack / "runs.json") as aside:
+    with atomic_write(pack / "runs.json") as aside:
         aside.write_text(json.dumps(listed), encoding="utf-8")
 
 
@@ -113,7 +113,7 @@ def write_dataset(pack: Path, name: str, dataset: Dataset, part_bytes: int = PAR
     content = stream.getvalue()
     # The first part is written last: while it is missing, there is no dataset.
     for start in reversed(range(0, len(content), part_bytes)):
-        with written_aside(pack / "datasets" / f"{name}.{start // part_bytes}") as aside:
+        with atomic_write(pack / "datasets" / f"{name}.{start // part_bytes}") as aside:
             aside.write_bytes(content[start : start + part_bytes])
 
 

@@ -25,7 +25,7 @@ import torch
 
 from fedcast.data import Dataset, population_from
 from fedcast.errors import FedcastError
-from fedcast.io.atomic import written_aside
+from fedcast.io import atomic_write
 from fedcast.training.choose import choose_device
 from fedcast.training.history import Record
 from fedcast.training.models import build_model
@@ -92,7 +92,7 @@ def train_pack(pack: Path, out: Path, processes: int = 1, seconds: float = float
         seconds: after so long, runs under way are left with a checkpoint and none is begun.
     """
     todo = [run for run in read_list(pack) if not (out / f"{run['name']}.json").exists()]
-    with written_aside(out / "machine.json") as aside:
+    with atomic_write(out / "machine.json") as aside:
         aside.write_text(json.dumps(machine()), encoding="utf-8")
     deadline = time.time() + seconds
     if processes <= 1:

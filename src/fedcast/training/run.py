@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fedcast.data.assignment import Assignment
+from fedcast.data import Assignment
 from fedcast.errors import FedcastError
 from fedcast.random import stream_key
 from fedcast.training.aggregate import Aggregate, aggregation_weights
@@ -33,7 +33,7 @@ from fedcast.training.sizing import one_sample
 from fedcast.typing import Ints
 
 if TYPE_CHECKING:
-    from fedcast.data.dataset import Dataset, TextWindows
+    from fedcast.data import Dataset, TextWindows
     from fedcast.scenario import Training
 
 

@@ -26,7 +26,7 @@ def test_gradients_of_users_differ_by_no_more_than_d_times_g(case) -> None:
 
 def test_after_sharing_the_mixture_counts_and_not_the_one_before() -> None:
     before = heterogeneity.skew_of([[8, 0], [0, 8], [4, 4]])
-    after = heterogeneity.share(before, [-1, 0, -1], [8, 0, 0])
+    after = heterogeneity.mix_distributions(before, [-1, 0, -1], [8, 0, 0])
     weights = after.sizes / after.sizes.sum()
     exact = divergences_of(after.distributions, weights)
     pull = Pull(1.0, 1.0, np.array([-5.0, 5.0]), after.distributions, weights)
@@ -35,7 +35,7 @@ def test_after_sharing_the_mixture_counts_and_not_the_one_before() -> None:
     np.testing.assert_allclose(gap, exact * pull.slope, atol=1e-12)
     assert after.emd[2] == 0
     assert gap[2] == pytest.approx(0.25)  # D_EMD times G says 0
-    assert (np.abs(exact - after.emd) <= heterogeneity.mixture_shift(after) + 1e-12).all()
+    assert (np.abs(exact - after.emd) <= heterogeneity.distribution_shift(after) + 1e-12).all()
 
 
 def test_local_steps_counts_the_last_short_batch() -> None:

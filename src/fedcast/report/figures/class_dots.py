@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedcast.formatting import counted
+from fedcast.formatting import pluralize
 from fedcast.report.figures.output import BLUE, GRID, INK, MUTED, ORANGE
 from fedcast.typing import Names
 
@@ -111,7 +111,7 @@ def _draw_dots(axes: Axes, dots: ClassDots) -> None:
     axes.grid(axis="y", color=GRID, linewidth=0.8)
     marks = sorted({max(1, round(largest * part)) for part in (0.1, 0.5, 1.0)})
     keys = [axes.scatter([], [], s=area * mark / largest, color=BLUE, linewidths=0) for mark in marks]
-    labels = [counted(mark, "sample") for mark in marks]
+    labels = [pluralize(mark, "sample") for mark in marks]
     axes.legend(
         keys,
         labels,

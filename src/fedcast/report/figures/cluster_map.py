@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedcast.formatting import counted
+from fedcast.formatting import pluralize
 from fedcast.report.figures.network_map import M_PER_KM, dress_map, nearest_the_middle
 from fedcast.report.figures.output import INK, MUTED
 from fedcast.report.figures.palette import colour
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from fedcast.clustering import Clustering
-    from fedcast.network.geometry import Layout
+    from fedcast.network import Layout
 
 
 _MAX_USERS = 1_500
@@ -126,7 +126,7 @@ def _draw_users(axes: Axes, shown: ClusterMap) -> None:
         count = int(chosen.sum())
         axes.scatter(
             east[chosen], north[chosen], s=area * small, c=colours, edgecolors="white", linewidths=0.8 * small,
-            zorder=level, label=counted(count, label),
+            zorder=level, label=pluralize(count, label),
         )  # fmt: skip
     label = f"{alone.sum():,} alone"
     axes.scatter(east[alone], north[alone], s=26 * small, color=MUTED, alpha=0.7, linewidths=0, zorder=1, label=label)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcast.formatting import counted
+from fedcast.formatting import pluralize
 from fedcast.report.figures.output import BLUE, GRID, INK, MUTED, ORANGE
 from fedcast.typing import Floats, Ints
 
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.collections import LineCollection
     from matplotlib.figure import Figure
 
-    from fedcast.network import Graph
-    from fedcast.network.geometry import Layout
+    from fedcast.network import Graph, Layout
 
 
 _MAX_USERS = 2_000
@@ -62,7 +61,7 @@ def network_map(layout: Layout, graph: Graph, max_users: int = _MAX_USERS, max_l
     Example:
         >>> from fedcast.network import graph_from_edges
         >>> from fedcast.scenario import Geometry
-        >>> from fedcast.network.geometry import layout_from_positions
+        >>> from fedcast.network import layout_from_positions
         >>> layout = layout_from_positions([[0.0, 0.0], [300.0, 400.0], [0.0, 900.0]], Geometry())
         >>> shown = network_map(layout, graph_from_edges([0], [1], 1e6, 0.9, num_users=3))
         >>> shown.links_km.tolist(), shown.isolated.tolist()
@@ -157,9 +156,9 @@ def _draw_places(axes: Axes, shown: NetworkMap) -> None:
     area = float(np.clip(2_000 / len(shown.users), 2.5, 18))
     linked, alone = shown.positions_km[~shown.isolated], shown.positions_km[shown.isolated]
     kinds = (
-        (linked, area, _DOT, counted(len(linked), "linked user")),
-        (alone, 2.5 * area, _RING, counted(len(alone), "user without a link", "users without a link")),
-        (shown.base_stations_km, 70.0, _TRIANGLE, counted(len(shown.base_stations_km), "base station")),
+        (linked, area, _DOT, pluralize(len(linked), "linked user")),
+        (alone, 2.5 * area, _RING, pluralize(len(alone), "user without a link", "users without a link")),
+        (shown.base_stations_km, 70.0, _TRIANGLE, pluralize(len(shown.base_stations_km), "base station")),
     )
     for layer, (places, size, look, label) in enumerate(kinds, start=2):
         if len(places):
@@ -170,7 +169,7 @@ def _draw_scale(figure: Figure, axes: Axes, links: LineCollection, shown: Networ
     from matplotlib.ticker import FuncFormatter
 
     bar = figure.colorbar(links, ax=axes, shrink=0.55, aspect=28, pad=0.02)
-    bar.ax.set_title(f"rate of\n{counted(shown.num_links, 'link')}", loc="left", color=INK, fontsize=9, pad=10)
+    bar.ax.set_title(f"rate of\n{pluralize(shown.num_links, 'link')}", loc="left", color=INK, fontsize=9, pad=10)
     bar.ax.yaxis.set_major_formatter(FuncFormatter(_rate_text))
     bar.ax.yaxis.set_minor_formatter(FuncFormatter(lambda *_: ""))
     bar.ax.tick_params(colors=MUTED, labelsize=8, length=0, which="both")

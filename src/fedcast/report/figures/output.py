@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedcast.errors import FedcastError
-from fedcast.io.atomic import written_aside
+from fedcast.io import atomic_write
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,7 +38,7 @@ def save_figure(figure: Figure, path: str | Path, dpi: int = 160) -> Path:
     from matplotlib import rc_context
 
     suffix = path.suffix.lower()
-    with written_aside(path) as aside, rc_context({"svg.hashsalt": "fedcast"}), warnings.catch_warnings():
+    with atomic_write(path) as aside, rc_context({"svg.hashsalt": "fedcast"}), warnings.catch_warnings():
         # A name in a script that the font lacks shows as boxes; a warning for each of its letters helps nobody.
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
         figure.savefig(

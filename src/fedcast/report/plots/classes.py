@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fedcast.formatting import counted
+from fedcast.formatting import pluralize
 from fedcast.report.figures.class_change import ClassChange
 from fedcast.report.markup import Markup, empty_tag, join, tag
 from fedcast.report.old_svg import RIGHT, Frame, Scale, bar, plot, x_axis
@@ -36,8 +36,8 @@ def classes_plot(shown: ClassChange, width: float) -> Markup:
         _dots(place, shown, own, tops[1], "own"),
         x_axis(place, [], "users, by their largest class"),
     ]
-    held = counted(len(shown.classes), "class", "classes")
-    says = f"Samples of {held} held by {counted(len(shown.users), 'user')}, before and after sharing"
+    held = pluralize(len(shown.classes), "class", "classes")
+    says = f"Samples of {held} held by {pluralize(len(shown.users), 'user')}, before and after sharing"
     return plot(place, *marks, name="classes", says=says, data_nearest="x")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fedcast.formatting import counted, quantity
+from fedcast.formatting import pluralize, quantity
 from fedcast.report.figures.cluster_map import ClusterMap
 from fedcast.report.figures.palette import colour_place
 from fedcast.report.markup import Markup, empty_tag, join, tag
@@ -85,5 +85,5 @@ def _scale_bar(place: Frame, extent_km: float) -> Markup:
 
 def _says(shown: ClusterMap) -> str:
     users, heads, alone = len(shown.users), int(shown.is_head.sum()), int((shown.cluster < 0).sum())
-    parts = counted(heads, "head"), counted(users - heads - alone, "member"), f"{alone:,} alone"
-    return f"Map of {counted(users, 'user')}: {', '.join(parts)}"
+    parts = pluralize(heads, "head"), pluralize(users - heads - alone, "member"), f"{alone:,} alone"
+    return f"Map of {pluralize(users, 'user')}: {', '.join(parts)}"

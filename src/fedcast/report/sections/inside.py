@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedcast.formatting import counted, number, percent, quantity
+from fedcast.formatting import number, percent, pluralize, quantity
 from fedcast.report.content import Content
 from fedcast.report.figures.class_change import MAX_CLASSES
 from fedcast.report.markup import Markup, join, tag
@@ -96,7 +96,7 @@ def _expected(run: StoredRun) -> str:
     if run.plan is None:
         return "nothing was planned"
     plan = run.plan
-    expected = f"{counted(round(plan.rounds), 'round')}, {quantity(plan.delay.total_s, 's')}"
+    expected = f"{pluralize(round(plan.rounds), 'round')}, {quantity(plan.delay.total_s, 's')}"
     return f"{expected} (fit {plan.fit}, form {plan.form})"
 
 

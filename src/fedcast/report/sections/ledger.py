@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedcast.formatting import SPACE, counted, number, percent, quantity
+from fedcast.formatting import SPACE, number, percent, pluralize, quantity
 from fedcast.report.markup import Markup, tag
 from fedcast.report.sections.parts import scrolled, table
 from fedcast.runs.store import StoredRun
@@ -47,7 +47,7 @@ def _heads(run: StoredRun) -> list[Markup]:
     ]
     note = "Heads in order of what they bring: by how much their members' gains lower the average EMD."
     if count > _MAX_HEADS:
-        note = f"The first {_MAX_HEADS} of {counted(count, 'head')}. {note}"
+        note = f"The first {_MAX_HEADS} of {pluralize(count, 'head')}. {note}"
     box = scrolled(table(_TITLES, rows), "Heads", tall=True)
     return [box, tag("p", note, class_="note")]
 

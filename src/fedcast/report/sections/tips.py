@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcast.formatting import counted, number, percent, quantity
+from fedcast.formatting import number, percent, pluralize, quantity
 from fedcast.runs.store import StoredRun
 
 _EMD_DECIMALS = 3
@@ -42,11 +42,11 @@ def _rows(table: dict[str, list[Any]]) -> Iterable[dict[str, Any]]:
 
 def _of_head(user: dict[str, Any], head: dict[str, Any], num_users: int) -> list[str]:
     lines = [
-        f"User {user['user']}, head of {counted(head['members'], 'member')}",
+        f"User {user['user']}, head of {pluralize(head['members'], 'member')}",
         f"why: {head['why']}",
         f"EMD {number(head['emd'], _EMD_DECIMALS)}, rank {head['emd_rank']} of {num_users:,}; "
-        f"linked to {counted(head['reaches'], 'user')}",
-        f"sends {counted(int(head['shared']), 'sample')} to each, {percent(user['revealed_share'])} of its own",
+        f"linked to {pluralize(head['reaches'], 'user')}",
+        f"sends {pluralize(int(head['shared']), 'sample')} to each, {percent(user['revealed_share'])} of its own",
         f"members' mean EMD {number(head['mean_emd_before'], _EMD_DECIMALS)} → "
         f"{number(head['mean_emd_after'], _EMD_DECIMALS)}",
     ]
@@ -62,11 +62,11 @@ def _of_other(user: dict[str, Any]) -> list[str]:
         return [
             f"User {user['user']}, {role}",
             user["reason"] if user["head"] is None else "gained nothing: its head is to share no sample",
-            f"holds {counted(user['samples'], 'sample')}, EMD {number(before, _EMD_DECIMALS)}",
+            f"holds {pluralize(user['samples'], 'sample')}, EMD {number(before, _EMD_DECIMALS)}",
         ]
     lines = [
         f"User {user['user']}, {role}{' by the server' if user['head'] is None else ''}",
-        f"gained {counted(received, 'sample')}: {user['samples']:,} → {user['samples'] + received:,}",
+        f"gained {pluralize(received, 'sample')}: {user['samples']:,} → {user['samples'] + received:,}",
         f"EMD {number(before, _EMD_DECIMALS)} → {number(after, _EMD_DECIMALS)} "
         f"({number(after - before, _EMD_DECIMALS)})",
     ]
