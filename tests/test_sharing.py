@@ -11,6 +11,7 @@ from fedcast.data import dataset_from_arrays, populate
 from fedcast.data.skew import skew_of
 from fedcast.errors import FedcastError
 from fedcast.network import graph_from_edges
+from fedcast.random import generator
 from fedcast.scenario import Clustering, Data
 from fedcast.sharing import SERVER, Ledger, Shared, Sharing, find_sharing, share_samples, whole_water_fill
 from fedcast.testing.sharing import CHECKS
@@ -193,3 +194,16 @@ def test_the_kit_finds_faults(faulty, check, message):
     unseeded.calls = itertools.count()
     with pytest.raises(AssertionError, match=message):
         {one.__name__: one for one in CHECKS}[check](faulty, faulty.options())
+
+
+def test_every_head_draws_with_a_generator_of_its_own():
+    """Keyed by (seed, "share", head), so that another head or another order of heads changes no other draw."""
+    population, graph = world()
+    clustering = clustered(population, graph, "daca", "own")
+    assert len(clustering.heads) > 1
+    ledger = share_samples(population, clustering, seed=1).ledger
+    for head in clustering.heads:
+        drawn = generator(1, "share", user=int(head)).permutation(population.assignment.of(head))
+        member = clustering.members_of(int(head))[0]
+        received = ledger.samples[(ledger.senders == head) & (ledger.receivers == member)]
+        assert received.tolist() == drawn[: int(clustering.shared[head])].tolist()
