@@ -53,7 +53,8 @@ class InterfaceContract(Contract):
     def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:  # noqa: ARG002
         """Count the imports past an ``__init__`` and compare them with the allowed numbers."""
         everywhere = {name.strip() for name in self.open_rooms.split(",")}  # type: ignore[attr-defined]
-        allowed = {module: int(number) for module, number in map(str.split, self.allowed or ())}  # type: ignore[attr-defined]
+        lines: list[str] = self.allowed or []  # type: ignore[assignment]
+        allowed = {module: int(number) for module, number in map(str.split, lines)}
         importers: dict[str, list[str]] = {module: [] for module in allowed}
         for module in sorted(graph.modules - {"fedcast"}):
             for imported in graph.find_modules_directly_imported_by(module):
