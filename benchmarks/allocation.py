@@ -5,10 +5,8 @@ from __future__ import annotations
 import importlib
 import multiprocessing
 import os
-import sys
 import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,11 +15,8 @@ from fedcast.allocation import METHODS
 from fedcast.allocation.inner import BoxMinimum, minimise_compiled, minimise_sorted
 from fedcast.plan import make_plan
 from fedcast.scenario import Allocation, load_scenario
+from fedcast.testing.allocation import REGIMES, random_case
 from harness import Figure, run, seconds
-
-# The random worlds are those of the tests.
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from tests.allocation.worlds import REGIMES, random_world
 
 Inner = tuple[float, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 SIZES = (5, 20, 100, 300, 1000)
@@ -112,8 +107,8 @@ def measure_gap(seeds: int) -> Figure:
         for regime in REGIMES:
             gaps = []
             for seed in range(seeds):
-                problem = random_world(seed, regime, weighting=weighting).problem(settings, seed=seed)
-                values = [problem.objective_s(problem.at(METHODS[name].find(problem).x)) for name in ("jfvo", "oracle")]
+                problem = random_case(seed, regime, weighting=weighting).problem(settings, seed=seed)
+                values = [problem.objective_s(problem.at(METHODS[name](problem).x)) for name in ("jfvo", "oracle")]
                 gaps.append(100 * (values[0] / values[1] - 1))
             means[f"{weighting} {regime}"] = float(np.mean(gaps))
     each = ", ".join(f"{name} {mean:.4f}" for name, mean in means.items())

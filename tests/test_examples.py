@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from fedcast.clustering.conformance import CHECKS
+from fedcast.testing.allocation import CHECKS as ALLOCATION_CHECKS
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -33,6 +34,11 @@ def test_every_example_is_tested_and_short():
     for path in EXAMPLES.glob("*.py"):
         assert f"test_{path.stem}" in globals()
         assert len(path.read_text(encoding="utf-8").splitlines()) <= 40
+
+
+def test_own_allocation(lines):
+    assert lines[0] == f"uniform passes all {len(ALLOCATION_CHECKS)} checks"
+    assert 0 < numbers(lines[1])[0] < 30
 
 
 def test_own_data(lines):

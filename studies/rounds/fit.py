@@ -17,9 +17,7 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import least_squares
 
-from fedcast.rounds import RoundsFit, save_fit
-from fedcast.rounds.fitting import nmse
-from fedcast.rounds.forms import FORMS, FormName
+from fedcast.rounds import FORMS, FormName, RoundsFit, nmse, save_fit
 from fedcast.runs.rounds_study import RoundsRun, fit_runs, save_runs
 
 FITS = Path(__file__).parents[2] / "src" / "fedcast" / "rounds" / "fits"

@@ -7,11 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedcast.allocation.inner import minimise_compiled, minimise_sorted, upper_prices
-from fedcast.allocation.minimise import minimise_surrogate, rising_root
+from fedcast.allocation.inner import (
+    minimise_compiled,
+    minimise_sorted,
+    minimise_surrogate,
+    rising_root,
+    upper_prices,
+)
 from fedcast.allocation.surrogate import Surrogate
 from fedcast.scenario import Allocation
-from tests.allocation.worlds import random_world
+from fedcast.testing.allocation import random_case
 
 SIZES = (1, 5, 20, 100, 300, 1000)
 
@@ -115,7 +120,7 @@ def test_prices_of_bounds_are_what_a_wider_bound_gains(seed):
 def test_a_surrogate_with_the_delay_of_a_round_against_cvxpy(regime, max_asr):
     cp = pytest.importorskip("cvxpy")
     for seed in range(3):
-        problem = random_world(seed, regime).problem(Allocation(max_sharing_ratio=1.0, max_asr=max_asr))
+        problem = random_case(seed, regime).problem(Allocation(max_sharing_ratio=1.0, max_asr=max_asr))
         feasible, delay = problem.feasible, problem.feasible.delay
         draw = np.random.default_rng(seed)
         pull = -draw.uniform(0, 60, problem.num_clusters)
@@ -137,7 +142,7 @@ def test_a_surrogate_with_the_delay_of_a_round_against_cvxpy(regime, max_asr):
             quadratic = 2.5 * point @ point
             return (point / feasible.rate).max() + 80 * delay.at(point * feasible.sizes) + pull @ point + quadratic
 
-        theirs = feasible.shrunk(np.clip(x.value, 0, feasible.upper))
+        theirs = feasible.scaled_to_limit(np.clip(x.value, 0, feasible.upper))
         assert cost(ours) <= cost(theirs) + 1e-7 * abs(cost(theirs))
         assert feasible.leak @ ours <= (max_asr or 1) + 1e-12
 

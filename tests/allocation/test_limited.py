@@ -11,21 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedcast.allocation import METHODS, allocate
-from fedcast.allocation.budget import least_within_budget
-from fedcast.allocation.delays import delays_in, whole_window
-from fedcast.allocation.limited import skew_from_below
 from fedcast.allocation.oracle import oracle
-from fedcast.allocation.tables import Table, cluster_table
+from fedcast.allocation.oracle.cost_table import CostTable, cluster_table
+from fedcast.allocation.oracle.delay_grid import full_window, grid_in
+from fedcast.allocation.oracle.limited import least_within_budget, skew_lower_bound
 from fedcast.clustering import Clustering
 from fedcast.clustering.worlds import table_problem
 from fedcast.scenario import Allocation
-from tests.allocation.worlds import BITS_PER_SAMPLE, REGIMES, World, fleet_at, random_world
+from fedcast.testing.allocation import BITS_PER_SAMPLE, REGIMES, Case, fleet_at, random_case
 
 FREE = Allocation(max_sharing_ratio=1.0)
 HEAD_OF = np.array([-1, 0, 0, -1, 3, -1, 5, 5])
 
 
-def three_heads(seed: int, weighting: str, composition: str, regime: str) -> World:
+def three_heads(seed: int, weighting: str, composition: str, regime: str) -> Case:
     """Heads of unequal size and rate, with two, one and two members."""
     draw = np.random.default_rng(seed)
     mixes = [draw.dirichlet(np.full(5, concentration)) for concentration in (3, 0.3, 0.3, 3, 0.3, 1, 0.3, 0.3)]
@@ -34,7 +33,7 @@ def three_heads(seed: int, weighting: str, composition: str, regime: str) -> Wor
     problem = table_problem(counts, links, weighting=weighting, composition=composition)
     rate = np.array([np.nan, 8e5, 8e5, np.nan, 2e6, np.nan, 5e5, 5e5])
     fleet = fleet_at(draw.uniform(-500, 500, (8, 2)), *REGIMES[regime])
-    return replace(random_world(0), clustering=Clustering(problem, HEAD_OF), fleet=fleet, rate_bps=rate)
+    return replace(random_case(0), clustering=Clustering(problem, HEAD_OF), fleet=fleet, rate_bps=rate)
 
 
 def best_on_a_grid(problem, points: int, last: int) -> float:
@@ -49,7 +48,7 @@ def best_on_a_grid(problem, points: int, last: int) -> float:
     return min(delays)
 
 
-def limited(world: World, share: float):
+def limited(world: Case, share: float):
     """The problem with a limit of so much of what the optimum without one leaks; None: nothing is shared."""
     free = world.problem(FREE, beta_samples=10)
     leak = float(free.feasible.leak @ oracle(free).x)
@@ -95,7 +94,7 @@ def test_a_budget_is_spent_as_brute_force_would(seed, fractional):
     caps, leaks = draw.uniform(0, 9, clusters), draw.uniform(0.5, 2, clusters)
     volumes = np.linspace(0, caps, 7)
     costs = draw.uniform(5, 10, (7, clusters))
-    table = Table(volumes, costs, draw.integers(1, 4, clusters).astype(float), 4.0, 20.0, fractional)
+    table = CostTable(volumes, costs, draw.integers(1, 4, clusters).astype(float), 4.0, 20.0, fractional)
     budget = 0.6 * float(leaks @ caps)
     found = least_within_budget(table, caps, leaks, budget, 0.5, parts)
     used, tried = np.ceil(found * leaks * parts / budget - 1e-9).sum(), []
@@ -115,8 +114,8 @@ def test_prices_bound_the_skew_within_the_limit(weighting, composition):
     problem = limited(three_heads(1, weighting, composition, "mixed"), 0.4)
     if problem is None:
         pytest.skip("nothing is worth sharing")
-    delays = delays_in(problem, whole_window(problem), 7)
-    bounds = skew_from_below(problem, cluster_table(problem, 257), delays)
+    delays = grid_in(problem, full_window(problem), 7)
+    bounds = skew_lower_bound(problem, cluster_table(problem, 257), delays)
     assert (np.diff(bounds, axis=0) <= 1e-9).all()
     leaks, draw = problem.feasible.leak / problem.feasible.sizes, np.random.default_rng(0)
     for i, j in itertools.product(range(len(delays.sharing)), range(len(delays.round))):
@@ -127,7 +126,7 @@ def test_prices_bound_the_skew_within_the_limit(weighting, composition):
 
 
 def test_a_limit_that_does_not_bind_changes_nothing_and_none_at_all_shares_nothing():
-    world = random_world(6, "mixed")
+    world = random_case(6, "mixed")
     free = world.problem(FREE)
     optimum = oracle(free).x
     loose = float(free.feasible.leak @ optimum) * 1.01
@@ -137,7 +136,7 @@ def test_a_limit_that_does_not_bind_changes_nothing_and_none_at_all_shares_nothi
 
 @pytest.mark.parametrize(("weighting", "rule"), [("B", "gain"), ("C", "daca")])
 def test_the_gap_is_reported_within_a_limit_too(weighting, rule):
-    world = random_world(6, "mixed", weighting=weighting, rule=rule)
+    world = random_case(6, "mixed", weighting=weighting, rule=rule)
     options = {"bits_per_sample": BITS_PER_SAMPLE, "rate_bps": world.rate_bps}
     settings = Allocation(max_sharing_ratio=1.0, max_asr=0.05)
     result = allocate(world.clustering, world.fleet, world.model, settings, with_gap=True, **options)
@@ -148,5 +147,5 @@ def test_the_gap_is_reported_within_a_limit_too(weighting, rule):
     assert worse.gap is not None
     assert worse.gap > 0.01
     problem = world.problem(settings)
-    best = problem.objective_s(problem.at(METHODS["oracle"].find(problem).x))
+    best = problem.objective_s(problem.at(METHODS["oracle"](problem).x))
     assert worse.gap == pytest.approx(worse.relaxed_objective_s / best - 1)

@@ -11,17 +11,16 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 from scipy.stats import entropy
 
-from fedcast.allocation import averages, evaluate
-from fedcast.allocation.averages import js_of_members, kl_of_members
-from fedcast.allocation.offers import balanced_offer
-from fedcast.allocation.schedules import Power, ssca_schedule
+from fedcast.allocation import average_skew, evaluate
+from fedcast.allocation.average_skew import balanced_offer, js_of_members, kl_of_members
+from fedcast.allocation.engine import Power, StochasticOptions
 from fedcast.allocation.surrogate import Surrogate
 from fedcast.clustering.composition import water_fill
 from fedcast.cost import best_frequency_hz, compute_energy_j, compute_s, round_cost
-from fedcast.data.skew import average_emd, average_js, average_kl, distribution_shift, js_divergence, mix_distributions
+from fedcast.data import average_emd, average_js, average_kl, distribution_shift, js_divergence, mix_distributions
 from fedcast.errors import FedcastError
 from fedcast.scenario import Allocation
-from tests.allocation.worlds import random_world
+from fedcast.testing.allocation import random_case
 
 FREE = Allocation(max_sharing_ratio=1.0)
 
@@ -30,7 +29,7 @@ FREE = Allocation(max_sharing_ratio=1.0)
 @pytest.mark.parametrize("composition", ["own", "balanced"])
 @pytest.mark.parametrize("measure", ["emd", "js", "kl"])
 def test_average_skew_and_shift_are_those_after_sharing(weighting, composition, measure):
-    world = random_world(3, weighting=weighting, composition=composition, data="dirichlet")
+    world = random_case(3, weighting=weighting, composition=composition, data="dirichlet")
     world = replace(world, model=replace(world.model, measure=measure))
     problem = world.problem(FREE)
     for seed in range(3):
@@ -40,7 +39,7 @@ def test_average_skew_and_shift_are_those_after_sharing(weighting, composition, 
         mixes = world.clustering.with_volumes(volumes).problem.mixes
         after = mix_distributions(before, world.clustering.head_of, volumes, mixes)
         average = {"emd": average_emd, "js": average_js, "kl": average_kl}[measure](before, after, weighting)
-        skewness = problem.at(x).skewness
+        skewness = problem.at(x).skew_at
         assert skewness.skew == pytest.approx(average, rel=1e-12)
         assert skewness.shift == pytest.approx(distribution_shift(after), rel=1e-9)
         assert problem.objective_s(problem.at(x)) == pytest.approx(evaluate(problem, volumes).objective_s, rel=1e-12)
@@ -50,7 +49,7 @@ def test_average_skew_and_shift_are_those_after_sharing(weighting, composition, 
 @pytest.mark.parametrize("composition", ["own", "balanced"])
 @pytest.mark.parametrize("measure", ["emd", "js", "kl"])
 def test_gradients_are_those_of_the_averages(weighting, composition, measure):
-    world = random_world(4, weighting=weighting, composition=composition, data="dirichlet")
+    world = random_case(4, weighting=weighting, composition=composition, data="dirichlet")
     problem = replace(world, model=replace(world.model, measure=measure)).problem(FREE)
     volumes = np.random.default_rng(0).uniform(0.2, 0.7, problem.num_clusters) * problem.feasible.sizes
     here, step = problem.averages.at(volumes), 1e-4
@@ -63,10 +62,10 @@ def test_gradients_are_those_of_the_averages(weighting, composition, measure):
 
 
 def test_the_compiled_loop_gives_the_same(monkeypatch):
-    problem = random_world(5, weighting="B", data="mixed").problem(FREE)
+    problem = random_case(5, weighting="B", data="mixed").problem(FREE)
     volumes = 0.3 * problem.feasible.sizes
     plain = problem.averages.at(volumes)
-    monkeypatch.setattr(averages, "LARGE", 1)
+    monkeypatch.setattr(average_skew, "LARGE", 1)
     for ours, theirs in zip(problem.averages.at(volumes), plain, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-15)
 
@@ -86,7 +85,7 @@ def test_a_balanced_offer_is_a_water_fill(counts, part):
 
 def test_an_empty_member_has_the_skew_of_what_it_would_receive():
     empty = np.zeros((1, 2)), np.array([[0.5, -0.5]]), np.zeros(1), np.array([0.5, 0.5])
-    assert averages.emd_of_members(*empty).value.tolist() == [1.0]
+    assert average_skew.emd_of_members(*empty).value.tolist() == [1.0]
     assert js_of_members(*empty).value[0] == pytest.approx(js_divergence([1.0, 0.0], [0.5, 0.5]))
     assert kl_of_members(*empty).value[0] == pytest.approx(np.log(2))
 
@@ -102,7 +101,7 @@ def test_kl_of_members_is_scipys_also_where_a_class_is_missing_everywhere():
 @pytest.mark.parametrize("regime", ["energy", "mixed", "frequency"])
 @pytest.mark.parametrize("uplink", ["parallel", "waves"])
 def test_the_delay_of_a_round_is_that_of_the_cost_room(regime, uplink):
-    world = random_world(6, regime)
+    world = random_case(6, regime)
     fleet = replace(world.fleet, cellular=world.fleet.cellular.model_copy(update={"uplink": uplink}))
     problem = replace(world, fleet=fleet).problem(FREE)
     delay, sizes = problem.feasible.delay, problem.feasible.sizes
@@ -134,7 +133,7 @@ def test_the_frequency_is_the_one_a_minimiser_finds(cycles, energy_j, most_hz, c
 
 
 def test_volumes_beyond_use_are_cut_off_and_nothing_is_lost():
-    problem = random_world(0, weighting="B").problem(FREE)
+    problem = random_case(0, weighting="B").problem(FREE)
     assert (problem.feasible.upper < 0.9).any()
     draw = np.random.default_rng(1)
     for cluster in np.flatnonzero(problem.feasible.upper < 0.9):
@@ -143,16 +142,16 @@ def test_volumes_beyond_use_are_cut_off_and_nothing_is_lost():
         x[cluster] = problem.feasible.upper[cluster]
         more = x.copy()
         more[cluster] = 1.0
-        assert problem.at(x).skewness.skew < problem.at(more).skewness.skew
+        assert problem.at(x).skew_at.skew < problem.at(more).skew_at.skew
 
 
 def test_schedules_are_checked_when_they_are_made():
     for exponent in (0.5, 1.2):
         with pytest.raises(FedcastError, match=f"exponent {exponent}"):
             Power(exponent)
-    with pytest.raises(FedcastError, match="iterate_exponent: 0.6, expected above surrogate_exponent = 0.6"):
-        ssca_schedule(0.6, 0.6)
-    schedule = ssca_schedule(0.6, 0.9)
+    with pytest.raises(ValueError, match=r"value 0.6 for iterate_exponent: expected .* above surrogate_exponent = 0.6"):
+        StochasticOptions(surrogate_exponent=0.6, iterate_exponent=0.6)
+    schedule = StochasticOptions(surrogate_exponent=0.6, iterate_exponent=0.9).schedule()
     assert [schedule.surrogate(8), schedule.iterate(8)] == [pytest.approx(8**-0.6), pytest.approx(8**-0.9)]
 
 
@@ -164,4 +163,4 @@ def test_mixing_surrogates_mixes_their_values():
         return g.sharing_weight * (x / rate).max() + g.round_weight * 7.0 + g.linear @ x + g.curvature @ x**2 / 2
 
     old, new = (Surrogate(*draw.random(2), draw.normal(size=4), draw.random(4)) for _ in range(2))
-    assert value(old.mix(0.3, new)) == pytest.approx(0.7 * value(old) + 0.3 * value(new))
+    assert value(old.averaged(0.3, new)) == pytest.approx(0.7 * value(old) + 0.3 * value(new))

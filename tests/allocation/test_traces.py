@@ -11,7 +11,7 @@ import pytest
 from fedcast.allocation import METHODS
 from fedcast.rounds import load_fit
 from fedcast.scenario import Allocation
-from tests.allocation.worlds import REGIMES, random_world
+from fedcast.testing.allocation import REGIMES, random_case
 
 SOON = 6
 WORLDS = tuple(itertools.product(REGIMES, "ABC", ("paper", "mixed", "dirichlet")))
@@ -28,10 +28,10 @@ def off(fit: tuple[str, str, float], rule: str, cap: float, seed: int = 0, num_u
     name, form, scale = fit
     largest = []
     for regime, weighting, data in WORLDS:
-        world = random_world(seed, regime, num_users=num_users, rule=rule, weighting=weighting, data=data)
+        world = random_case(seed, regime, num_users=num_users, rule=rule, weighting=weighting, data=data)
         world = replace(world, model=load_fit(name).model(form, round_scale=scale))
         problem = world.problem(Allocation(max_sharing_ratio=cap), seed=seed)
-        found = METHODS["jfvo"].find(problem)
+        found = METHODS["jfvo"](problem)
         values = np.array([step.objective_s for step in found.trace[SOON:]])
         largest.append(np.abs(values / problem.objective_s(problem.at(found.x)) - 1).max())
     return np.array(largest)

@@ -236,7 +236,7 @@ def test_validate_reads_what_the_scenario_names(fedcast, tables, tmp_path):
     faults = err.splitlines()
     assert len(faults) == 4
     for part in (
-        "rounds.fit: there is no shipped fit and no file 'none.json'",
+        "invalid value 'none.json' for rounds.fit: no shipped fit and no file has this name",
         "does not exist, expected 0 to 2",
         "small.csv: no column says anything about devices; it has user, cat",
         "small.csv: no column 'x_m'",

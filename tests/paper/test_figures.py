@@ -181,7 +181,7 @@ def test_fig8_cvxpy_minimises_what_fedcast_minimises():
         compared.append((values[0] - values[1]) / abs(values[1]))
         return minimise_surrogate(surrogate, feasible)
 
-    FINDERS["jfvo"].find(replace(problem, minimiser=both))
+    FINDERS["jfvo"](replace(problem, minimiser=both))
     assert len(compared) >= 60
     assert max(compared) <= 1e-9
     assert min(compared) >= -1e-5

@@ -11,10 +11,8 @@ from scipy.optimize import curve_fit, least_squares
 from sklearn.isotonic import IsotonicRegression
 
 from fedcast.errors import FedcastError
-from fedcast.rounds import RoundsFit, fit_accuracy, fit_rounds, load_fit, load_rounds, save_fit
-from fedcast.rounds.files import fit_from_json, fit_to_json
-from fedcast.rounds.fitting import nmse
-from fedcast.rounds.forms import FORMS
+from fedcast.rounds import FORMS, RoundsFit, fit_accuracy, fit_rounds, load_fit, load_rounds, nmse, save_fit
+from fedcast.rounds.fit_files import fit_from_json, fit_to_json
 from fedcast.scenario import Rounds
 
 PAPER = load_fit("paper-0.95").model("paper", round_scale=100.0)
@@ -72,7 +70,7 @@ def test_draws_depend_on_the_seed_alone_and_go_straight_on_beyond_their_end():
     np.testing.assert_allclose(a.curves(1.5).rounds, end.rounds + 0.5 * end.slope)
 
 
-def test_skews_and_targets_out_of_reach_are_refused():
+def test_skews_and_targets_out_of_reach_are_errors():
     with pytest.raises(FedcastError, match=r"average EMD is 1.8, the fit covers 0 to 1.654; .*fit-rounds"):
         PAPER.rounds(1.8)
     with pytest.raises(FedcastError, match="average EMD is 1.7"):
@@ -82,7 +80,7 @@ def test_skews_and_targets_out_of_reach_are_refused():
         wild.draw(10, up_to=1.6)
     aiming = replace(PAPER, accuracy=fit_accuracy([0, 0.5, 1, 1.5], [0.98, 0.975, 0.96, 0.935]))
     aiming.check_target(1.0)
-    with pytest.raises(FedcastError, match=r"rounds.target_accuracy: 0.95 is above the 0.93\d+ .* 1.5"):
+    with pytest.raises(FedcastError, match=r"0.95 for rounds.target_accuracy: training reaches 0.93\d+ .* 1.5"):
         aiming.check_target(1.5)
 
 
@@ -101,13 +99,13 @@ def test_accuracy_is_the_nearest_falling_curve():
     ("name", "met_up_to", "missed_from"),
     [("mnist-0.95", 1.729, 1.74), ("mnist-0.97", 1.65, 1.66), ("digits-0.85", 1.77, 1.79), ("digits-0.9", 1.7, 1.72)],
 )
-def test_shipped_fits_refuse_a_target_where_training_collapses(name, met_up_to, missed_from):
+def test_a_target_is_an_error_where_training_collapses(name, met_up_to, missed_from):
     fit = load_fit(name)
     model = fit.model("paper")
     for skew, ended in zip(fit.runs["emd"], fit.runs["accuracy"], strict=True):
         assert model.accuracy.at(skew) == pytest.approx(ended, abs=0.025)
     model.check_target(met_up_to)
-    with pytest.raises(FedcastError, match="rounds.target_accuracy: .* is above the"):
+    with pytest.raises(FedcastError, match="for rounds.target_accuracy: training reaches"):
         model.check_target(missed_from)
 
 
@@ -146,7 +144,7 @@ def test_the_extended_form_finds_skew_and_shift():
     np.testing.assert_allclose(model.beta, by_lstsq, rtol=0.02)
     np.testing.assert_allclose(model.samples.mean(axis=0), model.beta, rtol=0.05)
     assert len(model.samples) + model.rejected == 30
-    with pytest.raises(FedcastError, match="shift of the mixture is 0.9"):
+    with pytest.raises(FedcastError, match="shift of the overall label distribution is 0.9"):
         model.rounds(1.0, 0.9)
 
 
@@ -192,7 +190,7 @@ def test_bootstrap_spreads_as_the_noise_does_and_its_draws_are_its_fits():
     assert spread[1] > 3 * spread[0]
 
 
-def test_runs_that_cannot_be_fitted_are_refused():
+def test_runs_that_cannot_be_fitted_are_errors():
     for skew, rounds, words in [
         ([0.1, 0.2], [3, 4], "2 different skews, form 'paper' has 3 parameters"),
         ([0.1, 0.2, 0.3], [3, 4, 0], "run 2: skew 0.3, shift 0.0, rounds 0.0"),
@@ -230,15 +228,18 @@ def test_a_fit_survives_its_file(tmp_path):
     ("change", "words"),
     [
         (lambda d: d.update(version=9), "version 9, this fedcast reads version 2"),
-        (lambda d: d.pop("forms"), "damaged .KeyError: 'forms'"),
-        (lambda d: d["forms"]["paper"].update(beta=[1, 2]), "damaged .ValueError"),
-        (lambda d: d["forms"].update(cubic=d["forms"]["paper"]), "damaged .KeyError: 'cubic'"),
-        (lambda d: d.update(forms={}), "has no form"),
-        (lambda d: d.update(measure="tv"), "there is no measure 'tv'; choose one of emd, js, kl"),
-        (lambda d: d.update(accuracy={"skew": [1, 2], "accuracy": [0.8, 0.9], "nmse": 0}), "damaged .*not falling"),
+        (lambda d: d.pop("forms"), "invalid content .KeyError: 'forms'"),
+        (lambda d: d["forms"]["paper"].update(beta=[1, 2]), "invalid content .ValueError"),
+        (lambda d: d["forms"].update(cubic=d["forms"]["paper"]), "invalid content .KeyError: 'cubic'"),
+        (lambda d: d.update(forms={}), "expected at least one form"),
+        (lambda d: d.update(measure="tv"), "invalid measure 'tv': choose one of emd, js, kl"),
+        (
+            lambda d: d.update(accuracy={"skew": [1, 2], "accuracy": [0.8, 0.9], "nmse": 0}),
+            "content .*must not increase",
+        ),
     ],
 )
-def test_damaged_files_are_refused(change, words):
+def test_invalid_files_are_errors(change, words):
     document = json.loads(fit_to_json(load_fit("paper-0.95")))
     change(document)
     with pytest.raises(FedcastError, match=words):
@@ -246,13 +247,13 @@ def test_damaged_files_are_refused(change, words):
 
 
 def test_names_forms_and_targets_must_fit_together():
-    with pytest.raises(FedcastError, match="no shipped fit and no file 'nothing'; shipped are .*paper-0.95"):
+    with pytest.raises(FedcastError, match="value 'nothing' for rounds.fit: no shipped fit and no file .*paper-0.95"):
         load_fit("nothing")
-    with pytest.raises(FedcastError, match="it is not JSON"):
+    with pytest.raises(FedcastError, match="invalid JSON"):
         fit_from_json("{")
-    with pytest.raises(FedcastError, match="fit 'paper-0.95' has no form 'theory'; it has paper"):
+    with pytest.raises(FedcastError, match="invalid value 'theory' for rounds.form: fit 'paper-0.95' has paper"):
         load_rounds(Rounds(form="theory"))
-    with pytest.raises(FedcastError, match="target_accuracy: 0.97, but fit 'paper-0.95' is for 0.95"):
+    with pytest.raises(FedcastError, match="value 0.97 for rounds.target_accuracy: fit 'paper-0.95' is for 0.95"):
         load_rounds(Rounds(target_accuracy=0.97))
 
 
@@ -264,13 +265,13 @@ def test_names_forms_and_targets_must_fit_together():
         ("extended", [[0.0, 1.0, 1.0], [0.0, -0.1, 1.0]]),
     ],
 )
-def test_sound_parameters_are_those_whose_curve_is_positive_and_does_not_fall(form, betas):
+def test_valid_parameters_are_those_whose_curve_is_positive_and_nondecreasing(form, betas):
     table = np.array(betas, dtype=float)
     seen = set()
     for up_to in (0.5, 0.9, 1.5, 1.8):
         with np.errstate(divide="ignore"):
             rounds = np.stack([FORMS[form].curve(table, float(d), 0.0).rounds for d in np.linspace(0, up_to, 4001)])
         by_eye = (rounds > 0).all(axis=0) & (np.diff(rounds, axis=0) >= -1e-12).all(axis=0) & np.isfinite(rounds).all(0)
-        assert FORMS[form].rises(table, up_to).tolist() == by_eye.tolist()
+        assert FORMS[form].valid(table, up_to).tolist() == by_eye.tolist()
         seen |= set(by_eye.tolist())
     assert seen == {True, False}

@@ -44,7 +44,7 @@ def test_a_grid_has_every_combination_once(small):
     ("arguments", "message"),
     [
         ({"rules": ["dacca"]}, "dacca"),
-        ({"rules": ["daca"], "methods": ["foo"]}, "there is no method 'foo'"),
+        ({"rules": ["daca"], "methods": ["foo"]}, "invalid value 'foo' for allocation.method"),
         ({"rules": ["daca"], "algorithms": ["sgd"]}, "training.algorithm: 'sgd' is refused"),
         ({"rules": ["daca"], "seeds": [-1]}, "seed: -1 is refused"),
         ({"rules": "daca"}, r"rules: expected a list such as \['daca'\], got 'daca'"),
@@ -82,7 +82,7 @@ def test_a_failing_run_is_named_and_the_others_are_kept(small, scenarios, tmp_pa
         ({"data.dataset": "file"}, r"^data.dataset is \"file\", but data.file is not set"),
         ({"data.partition": "indices", "data.indices_file": "far.json"}, "^far.json: user 0: sample 99999 does not"),
         ({"clustering.rule": "dacca"}, "^clustering.rule: there is no rule 'dacca'"),
-        ({"rounds.fit": "nofit"}, "^rounds.fit: there is no shipped fit"),
+        ({"rounds.fit": "nofit"}, "^invalid value 'nofit' for rounds.fit: no shipped fit"),
     ],
 )
 def test_what_all_runs_would_stumble_over_is_found_before_any_has_a_folder(

@@ -28,7 +28,7 @@ def cvxpy_minimiser(feasible: Feasible) -> Minimiser:
     .. math:: \min_{x, t, s}\; w t + w_T s + b^\top x + \tfrac12 \sum_m q_m x_m^2 \quad \text{s.t.} \quad
         0 \le x \le u,\; x_m \le r_m t,\; s \ge s_0,\; s \ge g_k(n_k + n_m x_m)
 
-    with :math:`g_k` as in `fedcast.allocation.delay`. Without a limit of the average sharing ratio.
+    with :math:`g_k` as in `fedcast.allocation.round_delay`. Without a limit of the average sharing ratio.
     """
     cp = load_cvxpy()
     clusters, delay = len(feasible.upper), feasible.delay

@@ -10,8 +10,7 @@ import numpy as np
 
 from fedcast.errors import FedcastError
 from fedcast.report.figures.palette import colour
-from fedcast.rounds import AccuracyFit, RoundsModel, fit_accuracy, fit_rounds
-from fedcast.rounds.forms import FormName
+from fedcast.rounds import AccuracyFit, FormName, RoundsModel, fit_accuracy, fit_rounds
 from fedcast.scenario import Scenario
 from fedcast_paper import fig1a, fig4
 from fedcast_paper.drawing import BLUE, dress, legend, new_figure, percent_axis

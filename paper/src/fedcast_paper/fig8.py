@@ -75,7 +75,7 @@ def _time_all(problem: AllocationProblem, *, with_cvxpy: bool = True) -> list[di
 
 def _timed(problem: AllocationProblem, method: str) -> dict[str, float]:
     begun = process_time()
-    found = FINDERS[method].find(problem)
+    found = FINDERS[method](problem)
     return {"seconds": process_time() - begun, "delay_s": problem.objective_s(problem.at(found.x))}
 
 

@@ -1,4 +1,4 @@
-"""Loops for large problems: plain functions of arrays, compiled by `fedcast._fast.kernels` on first use."""
+"""Loops over members and clusters, compiled by `fedcast._fast.kernels` on first use."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fedcast.typing import Floats, Ints
 def emd_rows(
     own: Floats, sent: Floats, slope: Floats, cluster: Ints, samples: Floats, value: Floats, change: Floats
 ) -> None:
-    """EMD of each member and its derivative: one pass over the table, no temporaries."""
+    """Write the EMD of each member and its derivative by volume, in one pass without temporary arrays."""
     for member in range(own.shape[0]):
         head = cluster[member]
         total, rise = 0.0, 0.0
@@ -31,7 +31,7 @@ def emd_rows(
 def box_minimum(
     weight: float, rate: Floats, linear: Floats, curvature: Floats, upper: Floats, free: Floats, out: Floats
 ) -> float:
-    """The exact inner solver without a sort: safeguarded Newton on the derivative by the sharing delay t.
+    """Solve the inner problem without a sort: safeguarded Newton on the derivative by the sharing delay t.
 
     The derivative does not fall and is linear between breakpoints, the delays at which coordinates stop being held
     back. A pass, O(M), looks at the piece around one t: either the root is in it, exactly, or the bracket shrinks to

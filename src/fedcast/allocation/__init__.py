@@ -1,10 +1,10 @@
-"""Allocation: how much heads share and how fast devices compute. One file per method; `METHODS` is the table."""
+"""Allocation: how much heads share and how fast devices compute. One file per method; `METHODS` lists them."""
 
-from fedcast.allocation.engine import Step
-from fedcast.allocation.methods import METHODS, Method, allocate
-from fedcast.allocation.minimise import Feasible, Minimiser, minimise_surrogate
-from fedcast.allocation.problem import AllocationProblem, make_allocation_problem
-from fedcast.allocation.result import AllocationResult, evaluate
+from fedcast.allocation.engine import Solution, Step
+from fedcast.allocation.inner import Feasible, Minimiser, minimise_surrogate
+from fedcast.allocation.methods import METHODS, Method, allocate, find_method, method_options
+from fedcast.allocation.problem import AllocationProblem, make_allocation_problem, part_of
+from fedcast.allocation.result import AllocationResult, evaluate, make_result
 from fedcast.allocation.surrogate import Surrogate
 
 __all__ = [
@@ -14,10 +14,15 @@ __all__ = [
     "Feasible",
     "Method",
     "Minimiser",
+    "Solution",
     "Step",
     "Surrogate",
     "allocate",
     "evaluate",
+    "find_method",
     "make_allocation_problem",
+    "make_result",
+    "method_options",
     "minimise_surrogate",
+    "part_of",
 ]

@@ -1,14 +1,28 @@
-"""A given ratio for every head: the paper's experiments on how much to share."""
+"""Fixed: the same given ratio for every head, as in the paper's experiments on how much to share."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from fedcast.allocation.engine import Found, Step
+from fedcast.allocation.engine import Solution, Step
+from fedcast.allocation.methods import Method
 from fedcast.allocation.problem import AllocationProblem
+from fedcast.registry import option
 
 
-def fixed(problem: AllocationProblem) -> Found:
-    """`fixed_ratio` of its samples from each head, less where its cap, its consent or the limit on leakage says so."""
-    x = problem.feasible.shrunk(np.minimum(problem.settings.fixed_ratio, problem.caps))
-    return Found(x, (Step(problem.objective_s(problem.at(x)), 0.0),), x)
+@dataclass(frozen=True)
+class FixedOptions:
+    """Options of `fixed`."""
+
+    ratio: float = option(0.1, "share of its samples that each head sends", ge=0, le=1)
+
+
+def fixed(problem: AllocationProblem, options: FixedOptions) -> Solution:
+    """Return the given ratio, less where the cap of a head, its consent or the limit of the average ratio requires."""
+    x = problem.feasible.scaled_to_limit(np.minimum(options.ratio, problem.caps))
+    return Solution(x, (Step(problem.objective_s(problem.at(x)), 0.0),))
+
+
+METHOD = Method(fixed, "one given ratio for every head", options=FixedOptions, optimises=False)

@@ -2,28 +2,43 @@
 
 from __future__ import annotations
 
-from fedcast.allocation.engine import Found, better_of, one_at_a_time, search
+import numpy as np
+
+from fedcast.allocation.engine import Solution, StochasticOptions, descend, draw_one, search
+from fedcast.allocation.methods import Method
+from fedcast.allocation.oracle.cost_table import cheapest_volumes, cluster_table
 from fedcast.allocation.problem import AllocationProblem
-from fedcast.allocation.saa import closed_in_on
-from fedcast.allocation.schedules import ssca_schedule
-from fedcast.allocation.tables import less_skewed
+from fedcast.typing import Floats
 
 # Volumes tried for each cluster where costs are not convex.
-TABLE_ROWS = 65
+_TABLE_ROWS = 65
 
 
-def jfvo(problem: AllocationProblem) -> Found:
-    """One parameter vector a step, surrogates averaged, iterates smoothed (Algorithm 2), then a few steps on all.
+def jfvo(problem: AllocationProblem, options: StochasticOptions) -> Solution:
+    """Use one parameter vector a step, average surrogates and smooth iterates (Algorithm 2), then descend on all.
 
     It differs from the paper's text (`fedcast.allocation.jfvo_literal`) in four ways: frequencies are eliminated
-    instead of alternated with volumes, the delay of a round stays convex in the surrogate, the step sizes run on
-    instead of starting anew, and the best ratios found are closed in on by majorised steps on the evaluation set, after
-    each cluster has been freed of a local optimum of its own. The trace is that of the stochastic search alone.
+    instead of alternated with volumes, the delay of a round stays convex in the surrogate, the step sizes continue
+    instead of restarting, and a few steps on the whole evaluation set follow the stochastic search, after each cluster
+    has left a local optimum of its own cost. The trace is that of the stochastic search alone.
     """
-    settings = problem.settings
-    schedule = ssca_schedule(settings.surrogate_exponent, settings.iterate_exponent)
-    found = search(problem, schedule, one_at_a_time(problem), upper_bound=False)
+    draw = draw_one(problem, options.steps)
+    found, _ = search(problem, options.schedule(), draw, options.steps, upper_bound=False)
     start = found.x
     if not problem.averages.convex and problem.num_clusters:
-        start = better_of(problem, [problem.feasible.shrunk(less_skewed(problem, start, TABLE_ROWS)), start])
-    return found._replace(x=closed_in_on(problem, start))
+        start = problem.best_of([problem.feasible.scaled_to_limit(_least_skew_in_time(problem, start)), start])
+    return Solution(descend(problem, start), found.trace)
+
+
+def _least_skew_in_time(problem: AllocationProblem, x: Floats) -> Floats:
+    """Return the ratios of least average skew among those that take no longer to share and to train a round than x.
+
+    Each cluster moves from a local optimum of its cost to the global one, to the resolution of a table.
+    """
+    feasible, point = problem.feasible, problem.at(x)
+    in_time = np.minimum(point.sharing_s * feasible.rate * feasible.sizes, feasible.delay.caps(point.round_s)[0])
+    caps = np.minimum(feasible.upper * feasible.sizes, in_time)
+    return cheapest_volumes(cluster_table(problem, _TABLE_ROWS), caps, point.skew_at.skew) / feasible.sizes
+
+
+METHOD = Method(jfvo, "stochastic convex approximation, frequencies eliminated", options=StochasticOptions)

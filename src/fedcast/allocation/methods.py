@@ -1,52 +1,93 @@
-"""The table of methods, and how one is run."""
+"""What an allocation method is, the table of methods, and how one is run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 from numpy.typing import ArrayLike
 
-from fedcast.allocation.engine import Found
-from fedcast.allocation.fixed import fixed
-from fedcast.allocation.jfvo import jfvo
-from fedcast.allocation.jfvo_literal import jfvo_literal
-from fedcast.allocation.minimise import Minimiser, minimise_surrogate
-from fedcast.allocation.oracle import oracle
+from fedcast import registry
+from fedcast.allocation.engine import Solution
+from fedcast.allocation.inner import Minimiser, minimise_surrogate
 from fedcast.allocation.problem import AllocationProblem, make_allocation_problem
 from fedcast.allocation.result import AllocationResult, make_result
-from fedcast.allocation.saa import saa
-from fedcast.allocation.smm import smm
 from fedcast.clustering import Clustering
 from fedcast.cost import Fleet
-from fedcast.errors import FedcastError
-from fedcast.rounds.model import RoundsModel
+from fedcast.rounds import RoundsModel
 from fedcast.scenario import Allocation
 
 
 @dataclass(frozen=True)
 class Method:
-    """A way to allocate.
+    """An allocation method.
 
     Attributes:
-        find: from a problem to ratios; the same problem always gives the same ones.
-        why: one line for people.
-        optimises: whether it chooses volumes; otherwise it takes them as given, and they are only rounded down.
+        find: from a problem and the method's options to ratios; deterministic.
+        summary: one line that says what it does.
+        options: frozen dataclass of its options, see `fedcast.registry.option`.
+        optimises: whether it chooses volumes; otherwise they are given, and only rounded down.
     """
 
-    find: Callable[[AllocationProblem], Found]
-    why: str
+    find: Callable[[AllocationProblem, Any], Solution]
+    summary: str
+    options: type[Any] = registry.NoOptions
     optimises: bool = True
 
+    def __call__(self, problem: AllocationProblem, options: Any = None) -> Solution:
+        """Solve a problem; options default to those of the dataclass."""
+        return self.find(problem, self.options() if options is None else options)
 
-METHODS: dict[str, Method] = {
-    "jfvo": Method(jfvo, "stochastic convex approximation, frequencies eliminated"),
-    "jfvo_literal": Method(jfvo_literal, "the same as the paper prints it, frequencies and volumes in turns"),
-    "smm": Method(smm, "stochastic majorisation-minimisation: every iterate a minimiser"),
-    "saa": Method(saa, "sample average: all parameter vectors in every step"),
-    "fixed": Method(fixed, "one given ratio for every head", optimises=False),
-    "oracle": Method(oracle, "exhaustive search in two dimensions: the global optimum"),
-}
+
+class _Methods(Mapping[str, Method]):
+    """The allocation methods of the registry by name; a method is imported when it is looked up."""
+
+    def __getitem__(self, name: str) -> Method:
+        if name not in registry.names("allocation"):
+            raise KeyError(name)
+        return find_method(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(registry.names("allocation"))
+
+    def __len__(self) -> int:
+        return len(registry.names("allocation"))
+
+
+METHODS: Mapping[str, Method] = _Methods()
+
+# Options that are keys of another name in the scenario's section.
+_SETTING_OF = {"ratio": "fixed_ratio"}
+
+
+def find_method(name: str) -> Method:
+    """Return the method of that name, or explain which there are.
+
+    Example:
+        >>> find_method("saa").summary
+        'sample average: all parameter vectors in every step'
+    """
+    method: Method = registry.find("allocation", name).value
+    return method
+
+
+def method_options(settings: Allocation, **changes: Any) -> Any:
+    """Return the options of the method that the settings name.
+
+    Args:
+        settings: section of the scenario.
+        changes: values that replace those of the settings, for options that the method has.
+
+    Example:
+        >>> method_options(Allocation(method="smm"), steps=4, ratio=0.5)
+        SmmOptions(steps=4, surrogate_exponent=0.6)
+    """
+    options = find_method(settings.method).options
+    fields = registry.option_fields(options)
+    named = {name: _SETTING_OF.get(name, name) for name in fields}
+    values = {name: getattr(settings, key) for name, key in named.items() if key in type(settings).model_fields}
+    return replace(options(**values), **{name: value for name, value in changes.items() if name in fields})
 
 
 def allocate(
@@ -60,31 +101,33 @@ def allocate(
     beta_samples: int = 200,
     seed: int = 0,
     with_gap: bool = False,
+    options: Any = None,
     minimiser: Minimiser = minimise_surrogate,
 ) -> AllocationResult:
     r"""Choose how much every head shares and how fast every device computes: least :math:`E_\beta[\tau^s + T \tau]`.
 
     Args:
-        clustering: who shares with whom; its weighting and composition count, its volumes are not looked at.
+        clustering: who shares with whom; its weighting and composition are used, its volumes are ignored.
         fleet: devices, links and consent of all K users.
-        rounds_model: rounds against skew.
-        settings: method, caps, steps, what to do with users that cannot take part.
+        rounds_model: rounds as a function of skew.
+        settings: method, caps, what to do with users that cannot take part.
         bits_per_sample: bits of one sample.
         rate_bps: float[K], rate of the link from each member's head, bit/s; None: the graph's.
         beta_samples: parameter vectors in the evaluation set.
         seed: of every draw.
         with_gap: also find the global optimum and report the gap to it.
+        options: of the method; None: those of the settings.
         minimiser: of the engine's surrogates; the exact one by default.
 
     Raises:
-        FedcastError: users without a feasible frequency, a skew outside the fit, an option that cannot be used.
+        FedcastError: an unknown method, users without a feasible frequency, a skew outside the fit.
 
     Example:
-        >>> from fedcast.allocation import load_rounds
         >>> from fedcast.clustering import cluster, worlds
         >>> from fedcast.cost import fleet_of
-        >>> from fedcast.scenario import Rounds, Scenario
         >>> from fedcast.network import layout_from_positions
+        >>> from fedcast.rounds import load_rounds
+        >>> from fedcast.scenario import Rounds, Scenario
         >>> clustering = cluster(worlds.path_problem([[90, 10], [50, 50], [10, 90]], rule="gain"))
         >>> layout = layout_from_positions([[600.0, 600.0]] * 3, Scenario().geometry)
         >>> result = allocate(clustering, fleet_of(Scenario(), layout), load_rounds(Rounds()), bits_per_sample=256)
@@ -104,21 +147,9 @@ def allocate(
         seed=seed,
         minimiser=minimiser,
     )
-    found = method.find(problem)
-    best_s = problem.objective_s(problem.at(oracle(problem).x)) if with_gap else None
+    found = method(problem, method_options(settings) if options is None else options)
+    best_s = problem.objective_s(problem.at(find_method("oracle")(problem).x)) if with_gap else None
     result = make_result(problem, settings.method, found, best_s, free_rounding=method.optimises)
     rounds_model.check(result.skew, result.shift)
     rounds_model.check_target(result.skew)
     return result
-
-
-def find_method(name: str) -> Method:
-    """The method of that name.
-
-    Example:
-        >>> find_method("saa").why
-        'sample average: all parameter vectors in every step'
-    """
-    if name not in METHODS:
-        raise FedcastError(f"allocation.method: there is no method {name!r}; choose one of {', '.join(METHODS)}")
-    return METHODS[name]

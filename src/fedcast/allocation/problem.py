@@ -4,51 +4,52 @@ r"""The allocation problem: what the methods see of a clustering, a fleet and a 
     0 \le N_m \le \alpha_m n_m, \quad \sum_m \frac{|C_m|}{K} \frac{N_m}{n_m} \le \text{max\_asr}
 
 Problem P3' (Eq. 32) with the frequencies eliminated: Eq. 29 gives the best one for any volumes, so that the energy
-constraint is met by construction and no longer couples with N.
+constraint always holds and no longer couples with N.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedcast.allocation.averages import MEASURES, Averages, Skewness
-from fedcast.allocation.delay import round_delay
-from fedcast.allocation.minimise import Feasible, Minimiser, minimise_surrogate
-from fedcast.allocation.offers import Offer, OwnOffer, balanced_offer
-from fedcast.allocation.taking_part import who_trains, without_others
+from fedcast.allocation.average_skew import MEASURES, AverageSkew, Offer, OwnOffer, SkewAt, balanced_offer
+from fedcast.allocation.inner import Feasible, Minimiser, minimise_surrogate
+from fedcast.allocation.round_delay import round_delay
 from fedcast.clustering import Clustering
-from fedcast.cost import Fleet
+from fedcast.cost import Feasibility, Fleet, feasibility, round_cost
 from fedcast.data import Skew, Weighting, average_emd, average_js, average_kl
 from fedcast.errors import FedcastError
 from fedcast.formatting import user_label
-from fedcast.rounds.model import BetaSet, RoundsModel
+from fedcast.rounds import BetaSet, RoundsModel
 from fedcast.scenario import Allocation
 from fedcast.typing import Floats, Ints, Names
 
+# Infeasible users that an error message lists.
+_LISTED = 10
+
 
 class Point(NamedTuple):
-    """What there is to know at some ratios.
+    """The parts of the objective at given ratios.
 
     Attributes:
         x: float64[M], share of its samples that each head sends.
         sharing_s: sharing delay.
         round_s: delay of one round.
-        skewness: average skew and shift, with gradients by volume.
+        skew_at: average skew and shift, with gradients by volume.
     """
 
     x: Floats
     sharing_s: float
     round_s: float
-    skewness: Skewness
+    skew_at: SkewAt
 
 
 @dataclass(frozen=True, eq=False)
 class AllocationProblem:
-    """Everything the methods need, and the means to evaluate any ratios.
+    """An allocation problem, with functions that evaluate any ratios.
 
     Attributes:
         clustering: who shares with whom, without users that are left out.
@@ -57,12 +58,12 @@ class AllocationProblem:
         members: int64[C], members as indices into `fleet`, by cluster.
         rate_bps: float64[K], rate of the link from each member's head.
         bits_per_sample: bits of one sample.
-        averages: average skew against volumes.
+        averages: average skew as a function of volumes.
         caps: float64[M], the largest ratio that each head may send.
-        feasible: where an optimum may lie: within the caps, without what cannot be worthwhile.
-        betas: over which the expectation is taken; the one fixed evaluation set.
-        model: that they were drawn from.
-        settings: of the allocation.
+        feasible: ratios among which an optimum lies: within the caps, without volumes that cannot lower the skew.
+        betas: parameter vectors over which the expectation is taken; the one fixed evaluation set.
+        model: rounds model that they were drawn from.
+        initial_ratio: where searches start.
         seed: of the draws.
         minimiser: of surrogates on `feasible`; the exact one by default.
     """
@@ -73,37 +74,42 @@ class AllocationProblem:
     members: Ints
     rate_bps: Floats
     bits_per_sample: float
-    averages: Averages
+    averages: AverageSkew
     caps: Floats
     feasible: Feasible
     betas: BetaSet
     model: RoundsModel
-    settings: Allocation
+    initial_ratio: float
     seed: int
     minimiser: Minimiser = minimise_surrogate
 
     @property
     def num_clusters(self) -> int:
-        """Clusters M."""
+        """Number of clusters M."""
         return len(self.feasible.upper)
 
     def at(self, x: Floats) -> Point:
-        """Delays and skew at ratios float64[M]."""
+        """Return delays and skew at ratios float64[M]."""
         volumes = x * self.feasible.sizes
         sharing_s = float((x / self.feasible.rate).max(initial=0.0))
         return Point(x, sharing_s, self.feasible.delay.at(volumes), self.averages.at(volumes))
 
     def objective_s(self, point: Point, betas: BetaSet | None = None) -> float:
-        """Expected delay of the whole task, s; by default over the evaluation set."""
-        rounds = (self.betas if betas is None else betas).expected(point.skewness.skew, point.skewness.shift)[0]
+        """Return the expected delay of the task, s; by default over the evaluation set."""
+        rounds = (self.betas if betas is None else betas).expected(point.skew_at.skew, point.skew_at.shift)[0]
         return point.sharing_s + rounds * point.round_s
 
     def start(self) -> Floats:
-        """Where the searches start: `initial_ratio`, as far as it is allowed."""
-        return self.feasible.shrunk(np.minimum(self.settings.initial_ratio, self.feasible.upper))
+        """Return the ratios float64[M] at which searches start: `initial_ratio` as far as it is feasible."""
+        return self.feasible.scaled_to_limit(np.minimum(self.initial_ratio, self.feasible.upper))
+
+    def best_of(self, candidates: list[Floats]) -> Floats:
+        """Return the ratios of least expected delay; of equals the last, so that nothing is shared in vain."""
+        values = [self.objective_s(self.at(x)) for x in candidates]
+        return candidates[len(values) - 1 - int(np.argmin(values[::-1]))]
 
     def volumes_of_users(self, x: Floats) -> Floats:
-        """Volumes of all users, float64[K], from the ratios of heads."""
+        """Return the volumes of all users, float64[K], from the ratios of heads."""
         volumes = np.zeros(self.clustering.problem.num_users)
         volumes[self.clustering.heads] = x * self.feasible.sizes
         return volumes
@@ -121,13 +127,13 @@ def make_allocation_problem(
     seed: int = 0,
     minimiser: Minimiser = minimise_surrogate,
 ) -> AllocationProblem:
-    """Prepare an allocation.
+    """Return the allocation problem of a clustering.
 
     Args:
-        clustering: who shares with whom; its volumes are not looked at.
+        clustering: who shares with whom; its volumes are ignored.
         fleet: devices and links of all K users.
-        model: rounds against skew.
-        settings: caps, steps, what to do with infeasible users.
+        model: rounds as a function of skew.
+        settings: caps, initial ratio and what to do with infeasible users; options of methods are not used.
         bits_per_sample: bits of one sample.
         rate_bps: float[K], rate of the link from each member's head; None: the graph's.
         beta_samples: parameter vectors in the evaluation set.
@@ -136,10 +142,10 @@ def make_allocation_problem(
     """
     settings = Allocation() if settings is None else settings
     if not bits_per_sample > 0:
-        raise FedcastError(f"data.bits_per_sample: {bits_per_sample}, expected above 0")
+        raise FedcastError(f"invalid value {bits_per_sample} for data.bits_per_sample: expected a number > 0")
     base = clustering.with_volumes(np.zeros(clustering.problem.num_users)).after
-    trained = who_trains(clustering, base.sizes, fleet, settings)
-    clustering = without_others(clustering, trained)
+    trained = _who_trains(clustering, base.sizes, fleet, settings)
+    clustering = _without_links_to_others(clustering, trained)
     rates = _checked_rates(clustering, rate_bps, fleet.devices.names)
     users, cluster = _members_by_cluster(clustering)
     members = (np.cumsum(trained) - 1)[users]
@@ -149,20 +155,101 @@ def make_allocation_problem(
     caps = np.minimum(settings.max_sharing_ratio, fleet.devices.consent[clustering.heads])
     averages = _averages(clustering, trained, members, cluster, base, model)
     cut = averages.convex and model.form != "extended"
-    upper = averages.worthwhile(caps * sizes) / sizes if cut else caps
+    upper = averages.largest_useful(caps * sizes) / sizes if cut else caps
     delay = round_delay(fleet.of(trained), base.sizes[trained], members, cluster, caps * sizes)
     leak = clustering.cluster_sizes[clustering.heads] / len(trained)
     limit = np.inf if settings.max_asr is None else settings.max_asr
-    feasible = Feasible(worst / (bits_per_sample * sizes), upper, sizes, delay, leak, limit)
-    betas = model.draw(beta_samples, _skew_before(clustering, trained, model), seed)
-    who = (clustering, fleet.of(trained), trained, members)
     return AllocationProblem(
-        *who, rates, bits_per_sample, averages, caps, feasible, betas, model, settings, seed, minimiser
+        clustering,
+        fleet.of(trained),
+        trained,
+        members,
+        rates,
+        bits_per_sample,
+        averages,
+        caps,
+        Feasible(worst / (bits_per_sample * sizes), upper, sizes, delay, leak, limit),
+        model.draw(beta_samples, _skew_before(clustering, trained, model), seed),
+        model,
+        settings.initial_ratio,
+        seed,
+        minimiser,
     )
 
 
+def part_of(skew: Skew, users: NDArray[np.bool_]) -> Skew:
+    """Return the skew of the users in a mask, compared with the global distribution of all users."""
+    return Skew(skew.sizes[users], skew.distributions[users], skew.global_distribution)
+
+
+def skew_for_model(before: Skew, after: Skew, model: RoundsModel, weighting: Weighting) -> float:
+    """Return the average skew that a rounds model is a function of, by `fedcast.data.skew`."""
+    average = {"emd": average_emd, "js": average_js, "kl": average_kl}[model.measure]
+    return average(before, after, weighting)
+
+
+def _who_trains(clustering: Clustering, held: Floats, fleet: Fleet, settings: Allocation) -> NDArray[np.bool_]:
+    """Return which users take part in rounds, bool[K]: those with samples, now or from a head, that can upload.
+
+    A user without samples never makes a problem infeasible: it trains only if a head sends to it and rounds do not wait
+    for it, since no sample is lost without it.
+
+    Args:
+        clustering: who shares with whom.
+        held: float64[K], samples before heads send any.
+        fleet: devices and links of all K users.
+        settings: what to do with users that cannot upload.
+    """
+    if len(fleet.devices.consent) != len(held):
+        raise FedcastError(
+            f"fleet: it has {len(fleet.devices.consent)} users, the clustering has {len(held)}; both must agree"
+        )
+    holds = held > 0
+    report = feasibility(fleet, np.maximum(held, 1.0))
+    able = report.feasible & holds
+    if not np.array_equal(able, holds):
+        of_holders = replace(report, feasible=report.feasible | ~holds)
+        if settings.infeasible_users == "refuse":
+            raise FedcastError(_infeasible_users_text(of_holders))
+        if not able.any():
+            raise FedcastError(f"{_infeasible_users_text(of_holders)}; nobody would be left to train")
+    if holds.all():
+        return able
+    served = report.feasible & ~holds & (clustering.head_of >= 0)
+    return able | (served & ~_slow_down_rounds(fleet, held, able))
+
+
+def _slow_down_rounds(fleet: Fleet, held: Floats, trained: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which users, bool[K], would lengthen a round of the others by downloading and uploading the model."""
+    cell_of, download_s = fleet.links.cell_of, fleet.model_bits * fleet.links.down_s_per_bit
+    broadcast_s = np.zeros(cell_of.max() + 1)
+    np.maximum.at(broadcast_s, cell_of[trained], download_s[trained])
+    round_s = round_cost(fleet.of(trained), held[trained]).round_s
+    slow: NDArray[np.bool_] = (download_s > broadcast_s[cell_of]) | (broadcast_s[cell_of] + fleet.upload_s > round_s)
+    return slow
+
+
+def _infeasible_users_text(report: Feasibility) -> str:
+    users = report.infeasible_users
+    lines = [report.explain(int(user)) for user in users[:_LISTED]]
+    more = [f"and {len(users) - _LISTED} more"] if len(users) > _LISTED else []
+    return (
+        f"devices.energy_budget_j: {len(users)} of {len(report.feasible)} users cannot upload within their budget:\n  "
+        + "\n  ".join(lines + more)
+        + f"\na budget of {report.enough_j:g} J is enough for all of them; raise it, use a smaller model, or train "
+        f"without them (allocation.infeasible_users = 'exclude')"
+    )
+
+
+def _without_links_to_others(clustering: Clustering, trained: NDArray[np.bool_]) -> Clustering:
+    """Remove users that are left out as members; they may still be heads, since sharing is not part of a round."""
+    if trained.all():
+        return clustering
+    return replace(clustering, head_of=np.where(trained, clustering.head_of, -1), proof=None)
+
+
 def _members_by_cluster(clustering: Clustering) -> tuple[Ints, Ints]:
-    """Members in the order of their heads, and the place of each one's head among the heads, int64[C] each."""
+    """Return members in the order of their heads, and the index of each one's head among the heads, int64[C] each."""
     users = clustering.members[np.argsort(clustering.head_of[clustering.members], kind="stable")]
     return users, np.searchsorted(clustering.heads, clustering.head_of[users])
 
@@ -175,9 +262,9 @@ def _checked_rates(clustering: Clustering, rate_bps: ArrayLike | None, names: Na
             f"rate_bps: shape {rates.shape}, expected one rate for each of {clustering.problem.num_users} users"
         )
     members = clustering.members
-    mute = members[~(rates[members] > 0)]
-    if len(mute):
-        user = int(mute[0])
+    without_rate = members[~(rates[members] > 0)]
+    if len(without_rate):
+        user = int(without_rate[0])
         raise FedcastError(
             f"rate_bps of {user_label(user, names)}: {rates[user]} bit/s from its head, "
             f"{user_label(clustering.head_of[user], names)}; give the rates of pairs that the graph does not link, "
@@ -188,35 +275,34 @@ def _checked_rates(clustering: Clustering, rate_bps: ArrayLike | None, names: Na
 
 def _offer(clustering: Clustering) -> Offer:
     skew, heads = clustering.problem.skew, clustering.heads
-    whole = skew.global_distribution
     if len(heads) and clustering.problem.settings.composition == "balanced":
-        return balanced_offer(skew.sizes[heads, None] * skew.distributions[heads], whole)
+        return balanced_offer(skew.sizes[heads, None] * skew.distributions[heads], skew.global_distribution)
     if len(heads) and clustering.problem.settings.composition == "auto":
         raise FedcastError(
-            "clustering.composition is 'auto', which each rule settles for itself: cluster with `cluster`, or choose "
+            "clustering.composition is 'auto', which each rule replaces by its own: cluster with `cluster`, or choose "
             "own or balanced"
         )
-    return OwnOffer(skew.distributions[heads] - whole)
+    return OwnOffer(skew.distributions[heads] - skew.global_distribution)
 
 
 def _averages(
     clustering: Clustering, trained: NDArray[np.bool_], members: Ints, cluster: Ints, base: Skew, model: RoundsModel
-) -> Averages:
-    before = clustering.problem.skew
-    weighting, whole = clustering.problem.weighting, before.global_distribution
+) -> AverageSkew:
+    before, weighting = clustering.problem.skew, clustering.problem.weighting
+    overall = before.global_distribution
     held, own = base.sizes[trained], before.sizes[trained]
-    deviation = held[:, None] * (base.distributions[trained] - whole)
+    deviation = held[:, None] * (base.distributions[trained] - overall)
     measure = MEASURES[model.measure]
     others = np.ones(len(held), dtype=bool)
     others[members] = False
-    each = measure(deviation[others], np.zeros_like(deviation[others]), held[others], whole).value
+    each = measure(deviation[others], np.zeros_like(deviation[others]), held[others], overall).value
     rest = float((own if weighting == "C" else held)[others] @ each)
-    return Averages(
+    return AverageSkew(
         _offer(clustering),
         cluster,
         deviation[members],
         held[members],
-        whole,
+        overall,
         np.bincount(cluster, minlength=len(clustering.heads)).astype(float),
         rest,
         float(own.sum()),
@@ -228,16 +314,5 @@ def _averages(
 
 
 def _skew_before(clustering: Clustering, trained: NDArray[np.bool_], model: RoundsModel) -> float:
-    part = part_of(clustering.problem.skew, trained)
-    return skew_of_users(part, part, model, clustering.problem.weighting)
-
-
-def part_of(skew: Skew, users: NDArray[np.bool_]) -> Skew:
-    """A skew of all users reduced to some, by a mask; the whole that they are compared with stays that of all."""
-    return Skew(skew.sizes[users], skew.distributions[users], skew.global_distribution)
-
-
-def skew_of_users(before: Skew, after: Skew, model: RoundsModel, weighting: Weighting) -> float:
-    """The average that a rounds model is a function of, by `fedcast.data.skew`."""
-    average = {"emd": average_emd, "js": average_js, "kl": average_kl}[model.measure]
-    return average(before, after, weighting)
+    some = part_of(clustering.problem.skew, trained)
+    return skew_for_model(some, some, model, clustering.problem.weighting)

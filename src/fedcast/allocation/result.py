@@ -1,8 +1,8 @@
-r"""What an allocation says: volumes, frequencies, what they cost, and how the search went.
+r"""The result of an allocation: volumes, frequencies, their cost, and the trace of the search.
 
-Volumes are whole samples in the end. Rounding down never breaks a constraint: caps and the limit on the average sharing
-ratio are upper bounds, and the energy constraint is met by the frequencies, which are recomputed for the whole volumes.
-Rounding to the nearest whole number is taken instead where it breaks none either and is better.
+The final volumes are integers. Rounding down never breaks a constraint: caps and the limit on the average sharing ratio
+are upper bounds, and the energy constraint is met by the frequencies, which are recomputed for the rounded volumes.
+Rounding to the nearest integer is used instead where it breaks no constraint either and is better.
 """
 
 from __future__ import annotations
@@ -12,27 +12,27 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcast.allocation.engine import Found, Step
-from fedcast.allocation.problem import AllocationProblem, part_of, skew_of_users
+from fedcast.allocation.engine import Solution, Step
+from fedcast.allocation.problem import AllocationProblem, part_of, skew_for_model
 from fedcast.clustering import Clustering
 from fedcast.clustering.problem import ROUNDING
 from fedcast.cost import RoundCost, round_cost, sharing_cost, task_s
 from fedcast.data import distribution_shift
-from fedcast.rounds.model import BetaSet
+from fedcast.rounds import BetaSet
 from fedcast.typing import Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """What given volumes cost, by `fedcast.data.skew` and `fedcast.cost` alone.
+    """The cost of given volumes, by `fedcast.data.skew` and `fedcast.cost` alone.
 
     Attributes:
         clustering: with these volumes.
-        skew: average skew after sharing, of the measure that the rounds model takes.
-        shift: of the overall mixture.
+        skew: average skew after sharing, by the measure of the rounds model.
+        shift: of the overall label distribution.
         rounds: expected rounds.
         sharing_s: sharing delay.
-        trained: bool[K], who trains: users that hold samples after sharing, without those left out.
+        trained: bool[K], which users train: those with samples after sharing, without those left out.
         round: cost of a round, of the users that train.
         objective_s: expected delay of the task.
     """
@@ -49,25 +49,25 @@ class Evaluation:
 
 @dataclass(frozen=True, eq=False)
 class AllocationResult:
-    r"""How much is shared and how fast devices compute.
+    r"""How much every head shares and how fast every device computes.
 
     Attributes:
-        method: that made it.
-        clustering: with whole volumes; users that are left out have no head.
+        method: name of the method.
+        clustering: with rounded volumes; users that are left out have no head.
         volumes: float64[K], real volumes as optimised; 0 for all but heads.
-        shared: int64[K], whole samples that each head sends to each member.
+        shared: int64[K], samples that each head sends to each member.
         frequency_hz: float64[K], CPU frequencies; 0 for users that do not train.
-        trained: bool[K], who trains: users that can, and hold samples after sharing.
+        trained: bool[K], which users train: those that can, and hold samples after sharing.
         skew: average skew after sharing.
-        shift: of the overall mixture.
+        shift: of the overall label distribution.
         rounds: expected rounds to the target.
         sharing_s: sharing delay.
         round: cost of one round, of the users that train, in the order of their ids.
-        objective_s: expected delay of the task, :math:`\tau^s + E[T] \tau`, with whole volumes.
+        objective_s: expected delay of the task, :math:`\tau^s + E[T] \tau`, with rounded volumes.
         relaxed_objective_s: the same with real volumes.
         trace: one entry for each iteration.
-        betas: the set over which every expectation here is taken.
-        gap: objective with real volumes above the global optimum, as a share of it; None: not asked for.
+        betas: parameter vectors over which every expectation is taken.
+        gap: excess of `relaxed_objective_s` over the global optimum, relative to it; None: not computed.
     """
 
     method: str
@@ -89,27 +89,27 @@ class AllocationResult:
 
     @property
     def round_s(self) -> float:
-        """Delay of one round, s."""
+        """Return the delay of one round, s."""
         return self.round.round_s
 
     @property
     def average_sharing_ratio(self) -> float:
-        """Leakage, in [0, 1]."""
+        """Return the average sharing ratio (leakage), in [0, 1]."""
         return self.clustering.average_sharing_ratio
 
     @property
     def left_out(self) -> Ints:
-        """Ids of the users that do not train."""
+        """Return the ids of the users that do not train."""
         return np.flatnonzero(~self.trained)
 
 
 def evaluate(problem: AllocationProblem, volumes: Floats) -> Evaluation:
-    """Cost of volumes float64[K]; nothing of the searches' own arithmetic is used."""
+    """Return the cost of volumes float64[K], computed independently of the searches."""
     clustering = problem.clustering.with_volumes(volumes)
-    # A head that sends nothing leaves an empty member without work.
+    # A member without samples whose head sends nothing has nothing to train on.
     trained = problem.trained & (clustering.after.sizes > 0)
     before, after = part_of(clustering.problem.skew, trained), part_of(clustering.after, trained)
-    skew = skew_of_users(before, after, problem.model, clustering.problem.weighting)
+    skew = skew_for_model(before, after, problem.model, clustering.problem.weighting)
     shift = distribution_shift(after)
     rounds = problem.betas.expected(skew, shift)[0]
     cost = round_cost(problem.fleet.of(trained[problem.trained]), after.sizes)
@@ -121,30 +121,30 @@ def evaluate(problem: AllocationProblem, volumes: Floats) -> Evaluation:
 
 
 def make_result(
-    problem: AllocationProblem, method: str, found: Found, best_s: float | None = None, *, free_rounding: bool = True
+    problem: AllocationProblem, method: str, found: Solution, best_s: float | None = None, *, free_rounding: bool = True
 ) -> AllocationResult:
-    """The result of a search: rounded, evaluated, and compared with the global optimum `best_s` if that is known."""
+    """Return the result of a search: rounded, evaluated, and compared with the global optimum `best_s` if given."""
     volumes = problem.volumes_of_users(found.x)
     relaxed_s = problem.objective_s(problem.at(found.x))
-    whole = min(
+    rounded = min(
         (evaluate(problem, candidate) for candidate in _rounded(problem, volumes, free=free_rounding)),
         key=lambda evaluation: evaluation.objective_s,
     )
     frequency = np.zeros(len(volumes))
-    frequency[whole.trained] = whole.round.frequency_hz
+    frequency[rounded.trained] = rounded.round.frequency_hz
     return AllocationResult(
         method,
-        whole.clustering,
+        rounded.clustering,
         volumes,
-        whole.clustering.problem.volumes.astype(np.int64),
+        rounded.clustering.problem.volumes.astype(np.int64),
         frequency,
-        whole.trained,
-        whole.skew,
-        whole.shift,
-        whole.rounds,
-        whole.sharing_s,
-        whole.round,
-        whole.objective_s,
+        rounded.trained,
+        rounded.skew,
+        rounded.shift,
+        rounded.rounds,
+        rounded.sharing_s,
+        rounded.round,
+        rounded.objective_s,
         relaxed_s,
         found.trace,
         problem.betas,
@@ -153,7 +153,7 @@ def make_result(
 
 
 def _rounded(problem: AllocationProblem, volumes: Floats, *, free: bool) -> list[Floats]:
-    """Whole volumes near the given ones that meet every constraint: rounded down, and to the nearest if allowed."""
+    """Return feasible integer volumes near the given ones: rounded down and, if allowed, to the nearest."""
     down = np.floor(volumes + ROUNDING)
     if not free:
         return [down]

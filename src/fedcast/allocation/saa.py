@@ -1,24 +1,25 @@
-"""SAA: sample average approximation, the paper's second rival."""
+"""SAA: sample average approximation, a baseline of the paper."""
 
 from __future__ import annotations
 
-from fedcast.allocation.engine import Found, search
+from dataclasses import dataclass
+
+from fedcast.allocation.engine import Solution, search_on_all
+from fedcast.allocation.methods import Method
 from fedcast.allocation.problem import AllocationProblem
-from fedcast.allocation.schedules import Schedule, always
-from fedcast.typing import Floats
-
-# EMD has kinks, on which a search settles in this many steps if it starts close by.
-CLOSING_STEPS = 10
+from fedcast.registry import option
 
 
-def saa(problem: AllocationProblem) -> Found:
-    """All parameter vectors in every step: a deterministic descent on the evaluation set itself.
+@dataclass(frozen=True)
+class SaaOptions:
+    """Options of `saa`."""
 
-    Rounds depend on volumes only through the average skew, a number: a step costs what one of JFVO costs.
-    """
-    return search(problem, Schedule(always, always), lambda _: problem.betas)
+    steps: int = option(60, "steps of the search", ge=1)
 
 
-def closed_in_on(problem: AllocationProblem, start: Floats, steps: int = CLOSING_STEPS) -> Floats:
-    """Where a short descent of this kind from given ratios ends, float64[M]: what searches and tables end with."""
-    return search(problem, Schedule(always, always), lambda _: problem.betas, start=start, steps=steps).x
+def saa(problem: AllocationProblem, options: SaaOptions) -> Solution:
+    """Use all parameter vectors in every step."""
+    return search_on_all(problem, options.steps)
+
+
+METHOD = Method(saa, "sample average: all parameter vectors in every step", options=SaaOptions)

@@ -1,12 +1,27 @@
-"""SMM: stochastic majorisation-minimisation (Mairal 2013), the paper's first rival."""
+"""SMM: stochastic majorisation-minimisation (Mairal 2013), a baseline of the paper."""
 
 from __future__ import annotations
 
-from fedcast.allocation.engine import Found, one_at_a_time, search
+from dataclasses import dataclass
+
+from fedcast.allocation.engine import Power, Schedule, Solution, always, draw_one, search
+from fedcast.allocation.methods import Method
 from fedcast.allocation.problem import AllocationProblem
-from fedcast.allocation.schedules import Power, Schedule, always
+from fedcast.registry import option
 
 
-def smm(problem: AllocationProblem) -> Found:
-    """Averaged upper bounds, each iterate the minimiser itself: JFVO with step 1."""
-    return search(problem, Schedule(Power(problem.settings.surrogate_exponent), always), one_at_a_time(problem))
+@dataclass(frozen=True)
+class SmmOptions:
+    """Options of `smm`."""
+
+    steps: int = option(60, "steps of the stochastic search", ge=1)
+    surrogate_exponent: float = option(0.6, "a new surrogate has weight step^-this", gt=0.5, lt=1)
+
+
+def smm(problem: AllocationProblem, options: SmmOptions) -> Solution:
+    """Average upper bounds and take their minimiser as the next iterate: JFVO with step size 1."""
+    schedule = Schedule(Power(options.surrogate_exponent), always)
+    return search(problem, schedule, draw_one(problem, options.steps), options.steps)[0]
+
+
+METHOD = Method(smm, "stochastic majorisation-minimisation: every iterate a minimiser", options=SmmOptions)

@@ -1,4 +1,4 @@
-"""fedcast fit-rounds."""
+"""The command `fedcast fit-rounds`."""
 
 from __future__ import annotations
 
@@ -21,20 +21,19 @@ def fit_rounds(
     preset: Preset = None,
     overrides: Overrides = None,
     data_dir: DataDir = None,
-    out: Annotated[Path, typer.Option(help="Where the fit goes; name it as rounds.fit in a scenario.")] = Path(
+    out: Annotated[Path, typer.Option(help="File to write the fit to; name it as rounds.fit in a scenario.")] = Path(
         "fit.json"
     ),
     shares: Annotated[
-        str, typer.Option(help="Shares of one-class users, separated by commas.")
+        str, typer.Option(help="Shares of users with one class, separated by commas.")
     ] = "0,0.3,0.5,0.7,0.8,0.9,1",
     rules: Annotated[str, typer.Option(help="Clustering rules, separated by commas.")] = "none,daca",
-    seeds: Annotated[int, typer.Option(min=1, help="Runs of each setting.")] = 2,
-    runs: Annotated[Path | None, typer.Option(help="CSV of runs: read if it is there, else written.")] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of runs of each setting.")] = 2,
+    runs: Annotated[Path | None, typer.Option(help="CSV file of runs: read if it exists, otherwise written.")] = None,
 ) -> None:
-    """Train at several degrees of skew and fit how many rounds the target takes."""
+    """Train at several degrees of skew and fit the rounds to the target accuracy as a function of skew."""
     from fedcast.cli.output import check_file, check_table, screen
     from fedcast.clustering.rules import find_rule
-    from fedcast.errors import FedcastError
     from fedcast.rounds import save_fit
     from fedcast.runs.rounds_study import RoundsRun, fit_runs, load_runs, run_grid, save_runs
 
@@ -46,12 +45,7 @@ def fit_rounds(
     check_table(runs, [path], "--runs")
     target = scenario.rounds.target_accuracy
     console = screen()
-    try:
-        degrees = [float(share) for share in shares.split(",")]
-    except ValueError:
-        raise FedcastError(f"--shares {shares}: expected numbers from 0 to 1 separated by commas") from None
-    if not all(0 <= degree <= 1 for degree in degrees):
-        raise FedcastError(f"--shares {shares}: expected numbers from 0 to 1 separated by commas")
+    degrees = _numbers("--shares", shares)
 
     def show(run: RoundsRun) -> None:
         met = f"round {run.rounds}" if run.rounds > 0 else "never"
@@ -73,6 +67,18 @@ def fit_rounds(
     console.print(
         f"wrote {out}; use it with --set rounds.fit={out} --set rounds.target_accuracy={target}", soft_wrap=True
     )
+
+
+def _numbers(option: str, text: str) -> list[float]:
+    from fedcast.errors import FedcastError
+
+    try:
+        numbers = [float(part) for part in text.split(",")]
+    except ValueError:
+        numbers = []
+    if not numbers or not all(0 <= number <= 1 for number in numbers):
+        raise FedcastError(f"invalid value {text!r} for {option}: expected numbers from 0 to 1 separated by commas")
+    return numbers
 
 
 def _show(console: Console, fit: RoundsFit) -> None:

@@ -44,7 +44,7 @@ def _file_faults(scenario: Scenario, names: Names | None) -> list[str]:
 
 def _readers(scenario: Scenario, names: Names | None) -> list[Callable[[], object]]:
     """What knows the names of rule, method, model and fit, and reads each table; missing ones are said elsewhere."""
-    from fedcast.allocation.methods import find_method
+    from fedcast.allocation import find_method
     from fedcast.clustering.rules import find_rule
     from fedcast.cost import model_bits
     from fedcast.network import place_users

@@ -13,8 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from fedcast.errors import FedcastError
 from fedcast.io import atomic_write
 from fedcast.plan.sharing_plan import Delay, LeakagePoint, SharingPlan
-from fedcast.rounds.forms import FormName
-from fedcast.rounds.model import MeasureName
+from fedcast.rounds import FormName, MeasureName
 from fedcast.scenario import Scenario
 
 VERSION: Literal[1] = 1

@@ -14,8 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedcast.allocation import AllocationResult, allocate
-from fedcast.allocation.problem import part_of
+from fedcast.allocation import AllocationResult, allocate, method_options, part_of
 from fedcast.clustering import Clustering, Problem, cluster
 from fedcast.clustering.problem import ROUNDING
 from fedcast.data import average_emd, average_js, distribution_shift
@@ -93,9 +92,10 @@ class _Planner:
     def allocate(self, clustering: Clustering, max_asr: float | None = None) -> AllocationResult:
         """Volumes and frequencies for given clusters, under the scenario's limits or, for the curve, a tighter one."""
         scenario = self.world.scenario
-        settings = scenario.allocation
+        settings, options = scenario.allocation, None
         if max_asr is not None:
-            settings = settings.model_copy(update={"max_asr": max_asr, "steps": _CURVE_STEPS})
+            settings = settings.model_copy(update={"max_asr": max_asr})
+            options = method_options(settings, steps=_CURVE_STEPS)
         return allocate(
             clustering,
             self.world.fleet,
@@ -105,6 +105,7 @@ class _Planner:
             rate_bps=link_rates_bps(self.world, clustering),
             beta_samples=scenario.rounds.beta_samples,
             seed=scenario.seed,
+            options=options,
         )
 
     def settle(self, ratios: Floats, carried: Clustering | None) -> tuple[AllocationResult, int]:

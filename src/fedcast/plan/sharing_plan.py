@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcast.rounds.forms import FormName
-from fedcast.rounds.model import MeasureName
+from fedcast.rounds import FormName, MeasureName
 from fedcast.scenario import Scenario
 from fedcast.typing import Floats, Ints, Names
 

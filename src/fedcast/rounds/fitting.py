@@ -1,7 +1,7 @@
-r"""Make a rounds model from training runs: robust least squares, how well it fits, and a bootstrap of its parameters.
+r"""Fit a rounds model to training runs: robust least squares, its error, and a bootstrap of its parameters.
 
 Rounds are fitted in logarithms, so that a run of 20 rounds counts as much as one of 500, with the loss
-:math:`2(\sqrt{1 + z^2} - 1)` (``soft_l1``): a run far off pulls with a constant force instead of a growing one.
+:math:`2(\sqrt{1 + z^2} - 1)` (``soft_l1``): the influence of an outlier is bounded.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from fedcast.rounds.forms import FORMS, FormName
 from fedcast.rounds.model import AccuracyFit, MeasureName, RoundsModel
 from fedcast.typing import Floats
 
-# Errors of the logarithm from which a run counts as far off.
+# Error of the logarithm from which a run counts as an outlier.
 _LOG_SCALE = 0.1
 _TINY = 1e-12
-# How far beyond the largest rounds seen a fit may be believed.
-_BELIEF = 5.0
+# A fit is trusted up to this multiple of the most rounds of any run.
+_TRUSTED_MULTIPLE = 5.0
 
 
 class Runs(NamedTuple):
@@ -30,7 +30,7 @@ class Runs(NamedTuple):
 
     Attributes:
         skew: average skew of the run's data, after sharing.
-        shift: shift of the overall mixture.
+        shift: shift of the overall label distribution.
         rounds: first round that met the target.
     """
 
@@ -39,8 +39,8 @@ class Runs(NamedTuple):
     rounds: Floats
 
 
-class _Shape(NamedTuple):
-    """A form in parameters that only need bounds: start, bounds, and the way to the form's own parameters."""
+class _Parametrisation(NamedTuple):
+    """A form in parameters that need only bounds: start, bounds, and the map to the form's own parameters."""
 
     start: Floats
     low: Floats
@@ -64,17 +64,17 @@ def fit_rounds(
 ) -> RoundsModel:
     r"""Fit one form to training runs.
 
-    The curve is kept positive and not falling on [0, largest skew seen] by its parametrisation: towards 0 it is tame,
-    beyond there may be a pole. The bootstrap refits runs drawn with replacement; a refit is rejected, and counted, if
-    they do not determine the curve (fewer different skews than parameters) or it exceeds what the model believes.
+    The parametrisation keeps the curve positive and nondecreasing on [0, largest skew seen]; beyond there may be a
+    pole. The bootstrap refits runs drawn with replacement; a refit is rejected, and counted, if they do not determine
+    the curve (fewer different skews than parameters) or it exceeds the largest trusted rounds.
 
     Args:
         skew: float[R], average skew of each run.
-        rounds: float[R], first round at which the run met the target; runs that never did are left out by the caller.
+        rounds: float[R], first round at which the run met the target; leave out runs that never did.
         target_accuracy: that target.
-        shift: float[R], shift of the mixture; needed by ``extended``.
-        form: which curve.
-        measure: what `skew` is.
+        shift: float[R], shift of the overall label distribution; needed by ``extended``.
+        form: of the curve.
+        measure: of `skew`.
         bootstrap: number of refits.
         seed: of the refits.
         name: of the model.
@@ -90,7 +90,7 @@ def fit_rounds(
     runs = _checked_runs(skew, shift, rounds, form)
     reach = float(runs.skew.max())
     beta = _fit(runs, form, reach)
-    max_rounds = _BELIEF * float(runs.rounds.max())
+    max_rounds = _TRUSTED_MULTIPLE * float(runs.rounds.max())
     samples, rejected = _bootstrap(runs, form, reach, max_rounds, bootstrap, seed)
     return RoundsModel(
         name,
@@ -110,7 +110,7 @@ def fit_rounds(
 
 
 def nmse(actual: ArrayLike, predicted: ArrayLike) -> float:
-    r"""Squared error over the spread of the data, :math:`\sum (y - \hat y)^2 / \sum (y - \bar y)^2`.
+    r"""Return the squared error over the spread of the data, :math:`\sum (y - \hat y)^2 / \sum (y - \bar y)^2`.
 
     Example:
         >>> nmse([1.0, 3.0], [1.0, 2.0])
@@ -123,9 +123,10 @@ def nmse(actual: ArrayLike, predicted: ArrayLike) -> float:
 
 
 def fit_accuracy(skew: ArrayLike, accuracy: ArrayLike) -> AccuracyFit:
-    """Fit final accuracy against skew: of all falling curves the one nearest to the runs (isotonic regression).
+    """Fit final accuracy against skew by a nonincreasing curve (isotonic regression).
 
-    No formula: accuracy hardly falls over most skews and collapses over the last few, which no low polynomial follows.
+    No formula is used: accuracy hardly falls over most skews and collapses over the last few, which no polynomial of
+    low degree follows.
 
     Args:
         skew: float[R], average skew of each run.
@@ -151,7 +152,7 @@ def fit_accuracy(skew: ArrayLike, accuracy: ArrayLike) -> AccuracyFit:
 
     at, place, count = np.unique(where, return_inverse=True, return_counts=True)
     falling = isotonic_regression(np.bincount(place, reached) / count, weights=count, increasing=False)
-    # Within a block the curve is level: its two ends say it all.
+    # The curve is constant within a block: its two ends suffice.
     knots = np.unique([falling.blocks[:-1], falling.blocks[1:] - 1])
     return AccuracyFit(at[knots], falling.x[knots], nmse(reached, falling.x[place]))
 
@@ -159,9 +160,9 @@ def fit_accuracy(skew: ArrayLike, accuracy: ArrayLike) -> AccuracyFit:
 def _checked_runs(skew: ArrayLike, shift: ArrayLike | None, rounds: ArrayLike, form: FormName) -> Runs:
     where, taken = np.asarray(skew, dtype=np.float64), np.asarray(rounds, dtype=np.float64)
     if form not in FORMS:
-        raise FedcastError(f"rounds.form: there is no form {form!r}; choose one of {', '.join(FORMS)}")
+        raise FedcastError(f"invalid value {form!r} for rounds.form: choose one of {', '.join(FORMS)}")
     if form == "extended" and shift is None:
-        raise FedcastError("rounds.form: 'extended' needs the shift of the mixture of every run; give `shift`")
+        raise FedcastError("rounds.form: 'extended' needs the distribution shift of every run; give `shift`")
     moved = np.zeros_like(where) if shift is None else np.asarray(shift, dtype=np.float64)
     if where.ndim != 1 or where.shape != taken.shape or where.shape != moved.shape:
         raise FedcastError(
@@ -198,13 +199,13 @@ def _bootstrap(
             continue
         beta = _fit(again, form, reach)
         end = FORMS[form].curve(beta[None, :], reach, 0.0).rounds[0]
-        if FORMS[form].rises(beta[None, :], reach)[0] and end <= max_rounds:
+        if FORMS[form].valid(beta[None, :], reach)[0] and end <= max_rounds:
             kept.append(beta)
     return np.array(kept).reshape(len(kept), needed), count - len(kept)
 
 
 def _fit(runs: Runs, form: FormName, reach: float) -> Floats:
-    """The robust fit of one form, in its own parameters."""
+    """Return the robust fit of one form, in its own parameters."""
     shape = {"paper": _paper_shape, "theory": _theory_shape, "extended": _extended_shape}[form](runs, reach)
     wanted = np.log(runs.rounds)
 
@@ -215,7 +216,7 @@ def _fit(runs: Runs, form: FormName, reach: float) -> Floats:
 
 
 def _log_rounds(form: FormName, beta: Floats, runs: Runs) -> Floats:
-    """Logarithm of the rounds that a form predicts for each run."""
+    """Return the logarithm of the rounds that a form predicts for each run."""
     predicted: Floats
     match form:
         case "paper":
@@ -227,7 +228,7 @@ def _log_rounds(form: FormName, beta: Floats, runs: Runs) -> Floats:
     return predicted
 
 
-def _least_squares(residuals: Callable[[Floats], Floats], shape: _Shape) -> Floats:
+def _least_squares(residuals: Callable[[Floats], Floats], shape: _Parametrisation) -> Floats:
     from scipy.optimize import least_squares
 
     bounds = (shape.low, shape.high)
@@ -235,8 +236,8 @@ def _least_squares(residuals: Callable[[Floats], Floats], shape: _Shape) -> Floa
     return np.asarray(found.x, dtype=np.float64)
 
 
-def _paper_shape(runs: Runs, reach: float) -> _Shape:
-    """The quadratic q by its end value and its falls at both ends: all three not negative is all that is asked of it.
+def _paper_shape(runs: Runs, reach: float) -> _Parametrisation:
+    """Parametrise the quadratic q by its end value and its decreases at both ends, all three nonnegative.
 
     With u = 1 - D/reach, q = end + fall_end u + (fall_start - fall_end) u²/2, scaled by the fastest run.
     """
@@ -249,21 +250,21 @@ def _paper_shape(runs: Runs, reach: float) -> _Shape:
         return np.array([bend / reach**2, -(fall_end + 2 * bend) / reach, end + fall_end + bend])
 
     start = np.array([last, drop / 2, 1.5 * drop]) / unit
-    return _Shape(np.maximum(start, 1e-6), np.array([_TINY, 0.0, 0.0]), np.full(3, np.inf), to_beta)
+    return _Parametrisation(np.maximum(start, 1e-6), np.array([_TINY, 0.0, 0.0]), np.full(3, np.inf), to_beta)
 
 
-def _theory_shape(runs: Runs, reach: float) -> _Shape:
-    """Beta by its distance above the largest D², which must be positive."""
+def _theory_shape(runs: Runs, reach: float) -> _Parametrisation:
+    """Parametrise beta by its distance above the largest D², which must be positive."""
     room = max(reach, 0.1) ** 2
 
     def to_beta(x: Floats) -> Floats:
         return np.array([reach**2 + x[0] * room, x[1] * room])
 
     start = np.array([0.5, float(np.median(runs.rounds))])
-    return _Shape(start, np.array([_TINY, _TINY]), np.full(2, np.inf), to_beta)
+    return _Parametrisation(start, np.array([_TINY, _TINY]), np.full(2, np.inf), to_beta)
 
 
-def _extended_shape(runs: Runs, reach: float) -> _Shape:  # noqa: ARG001
-    """More skew never means fewer rounds; the shift may go either way."""
+def _extended_shape(runs: Runs, reach: float) -> _Parametrisation:  # noqa: ARG001
+    """Bound the effect of skew from below by 0; the shift may have either sign."""
     start = np.array([float(np.log(runs.rounds).mean()), 0.5, 0.0])
-    return _Shape(start, np.array([-np.inf, 0.0, -np.inf]), np.full(3, np.inf), lambda x: x)
+    return _Parametrisation(start, np.array([-np.inf, 0.0, -np.inf]), np.full(3, np.inf), lambda x: x)

@@ -1,11 +1,11 @@
-r"""The three shapes of "rounds against skew", each with its derivatives, for many parameter vectors at once.
+r"""The three forms of rounds against skew, with derivatives, for many parameter vectors at once.
 
 .. math::
     \text{paper (Eq. 31)}\quad & T(D) = \frac{1}{\beta_1 D^2 + \beta_2 D + \beta_3} \\
     \text{theory (Theorem 2)}\quad & T(D) = \frac{\sigma}{\beta - D^2} \\
     \text{extended}\quad & \ln T(D, h) = b_0 + b_1 D + b_2 h
 
-with D the average skew after sharing and h the shift of the overall mixture.
+with D the average skew after sharing and h the shift of the overall label distribution.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Curve(NamedTuple):
         rounds: T.
         slope: dT/dD.
         curvature: d²T/dD².
-        shift_slope: dT/dh; 0 where the form does not know the shift.
+        shift_slope: dT/dh; 0 for forms without shift.
     """
 
     rounds: Floats
@@ -40,21 +40,21 @@ class Curve(NamedTuple):
 
 @dataclass(frozen=True)
 class Form:
-    """One shape.
+    """A form of rounds against skew.
 
     Attributes:
         parameters: names of the entries of a parameter vector.
-        curve: (betas[S, P], skew, shift) to the curve there; no check that the betas are good there.
-        rises: (betas[S, P], up_to) to bool[S]: T is positive, finite and not falling on [0, up_to].
+        curve: (betas[S, P], skew, shift) to the curve there; betas are not checked.
+        valid: (betas[S, P], up_to) to bool[S]: T is positive, finite and nondecreasing on [0, up_to].
     """
 
     parameters: tuple[str, ...]
     curve: Callable[[Floats, float, float], Curve]
-    rises: Callable[[Floats, float], NDArray[np.bool_]]
+    valid: Callable[[Floats, float], NDArray[np.bool_]]
 
 
 def _inverse(denominator: Floats, slope: Floats, curvature: Floats) -> Curve:
-    """The curve of 1/q from q, q' and q''."""
+    """Return the curve of 1/q from q, q' and q''."""
     rounds = 1 / denominator
     first = -slope * rounds**2
     second = (2 * slope**2 * rounds - curvature) * rounds**2
@@ -62,7 +62,7 @@ def _inverse(denominator: Floats, slope: Floats, curvature: Floats) -> Curve:
 
 
 def paper_curve(betas: Floats, skew: float, shift: float) -> Curve:  # noqa: ARG001
-    """Eq. 31, in the unit of the fit.
+    """Return the curve of Eq. 31, in the unit of the fit.
 
     Example:
         >>> paper_curve(np.array([[0.491, -1.826, 1.697]]), 0.0, 0.0).rounds.round(3).tolist()
@@ -72,16 +72,16 @@ def paper_curve(betas: Floats, skew: float, shift: float) -> Curve:  # noqa: ARG
     return _inverse((first * skew + second) * skew + third, 2 * first * skew + second, 2 * first)
 
 
-def _paper_rises(betas: Floats, up_to: float) -> NDArray[np.bool_]:
+def _paper_valid(betas: Floats, up_to: float) -> NDArray[np.bool_]:
     first, second, third = betas.T
-    # q' is linear, so q falls on the whole interval iff it falls at both ends; then q is least at the end.
+    # q' is linear, so q decreases on the whole interval iff it does at both ends; then q is least at the end.
     falls = (second <= 0) & (2 * first * up_to + second <= 0)
     positive: NDArray[np.bool_] = falls & ((first * up_to + second) * up_to + third > 0)
     return positive
 
 
 def theory_curve(betas: Floats, skew: float, shift: float) -> Curve:  # noqa: ARG001
-    """The shape of Theorem 2; parameters beta and scale.
+    """Return the curve of Theorem 2; parameters beta and scale.
 
     Example:
         >>> theory_curve(np.array([[4.0, 8.0]]), 0.0, 0.0).rounds.tolist()
@@ -92,14 +92,14 @@ def theory_curve(betas: Floats, skew: float, shift: float) -> Curve:  # noqa: AR
     return Curve(*(scale * part for part in curve))
 
 
-def _theory_rises(betas: Floats, up_to: float) -> NDArray[np.bool_]:
+def _theory_valid(betas: Floats, up_to: float) -> NDArray[np.bool_]:
     beta, scale = betas.T
-    rises: NDArray[np.bool_] = (beta > up_to**2) & (scale > 0)
-    return rises
+    valid: NDArray[np.bool_] = (beta > up_to**2) & (scale > 0)
+    return valid
 
 
 def extended_curve(betas: Floats, skew: float, shift: float) -> Curve:
-    """Log-linear in skew and shift.
+    """Return the curve that is log-linear in skew and shift.
 
     Example:
         >>> extended_curve(np.array([[0.0, 1.0, 2.0]]), 0.0, 0.0).shift_slope.tolist()
@@ -110,13 +110,13 @@ def extended_curve(betas: Floats, skew: float, shift: float) -> Curve:
     return Curve(rounds, by_skew * rounds, by_skew**2 * rounds, by_shift * rounds)
 
 
-def _extended_rises(betas: Floats, up_to: float) -> NDArray[np.bool_]:  # noqa: ARG001
-    rises: NDArray[np.bool_] = np.isfinite(betas).all(axis=1) & (betas[:, 1] >= 0)
-    return rises
+def _extended_valid(betas: Floats, up_to: float) -> NDArray[np.bool_]:  # noqa: ARG001
+    valid: NDArray[np.bool_] = np.isfinite(betas).all(axis=1) & (betas[:, 1] >= 0)
+    return valid
 
 
 FORMS: dict[FormName, Form] = {
-    "paper": Form(("beta1", "beta2", "beta3"), paper_curve, _paper_rises),
-    "theory": Form(("beta", "scale"), theory_curve, _theory_rises),
-    "extended": Form(("b0", "b1", "b2"), extended_curve, _extended_rises),
+    "paper": Form(("beta1", "beta2", "beta3"), paper_curve, _paper_valid),
+    "theory": Form(("beta", "scale"), theory_curve, _theory_valid),
+    "extended": Form(("b0", "b1", "b2"), extended_curve, _extended_valid),
 }

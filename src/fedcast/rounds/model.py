@@ -1,12 +1,12 @@
-r"""How many rounds a task takes as a function of skew, with what is not known about it.
+r"""The number of rounds as a function of skew, with its uncertainty.
 
-A `RoundsModel` is a fitted curve (see `fedcast.rounds.forms`), how well it fits, where it may be used, and how
-uncertain its parameters are. `RoundsModel.draw` turns that into a finite set of parameter vectors, the
-:math:`\beta` over which an allocation takes its expectation :math:`\mathbb{E}_\beta[T]`.
+A `RoundsModel` is a fitted curve (see `fedcast.rounds.forms`) with its error, its range and the uncertainty of its
+parameters. `RoundsModel.draw` returns a finite set of parameter vectors, the :math:`\beta` over which an allocation
+takes its expectation :math:`\mathbb{E}_\beta[T]`.
 
-A Gaussian :math:`\beta` will not do: the denominator then reaches 0 with positive density and
-:math:`\mathbb{E}_\beta[T]` does not exist. Draws are therefore truncated: a vector is kept only if T is positive and
-not falling on [0, D before sharing] and at most `RoundsModel.max_rounds` there.
+With a Gaussian :math:`\beta` the denominator reaches 0 with positive density and :math:`\mathbb{E}_\beta[T]` does not
+exist. Draws are therefore truncated: a vector is kept only if T is positive and nondecreasing on
+[0, D before sharing] and at most `RoundsModel.max_rounds` there.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from fedcast.typing import Floats
 
 MeasureName = Literal["emd", "js", "kl"]
 
-# Draws tried for each one wanted before a fit is called too uncertain.
-_PATIENCE = 50
-# The skew of a scenario is computed in floating point: this much above the range is rounding.
-_ROUNDING = 1e-9
+# Draws tried for each one requested before a fit counts as too uncertain.
+_TRIES_PER_DRAW = 50
+# Tolerance of the range: skews are computed in floating point.
+_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class AccuracyFit:
-    """Final accuracy against skew, falling, in straight lines from knot to knot.
+    """Final accuracy against skew, nonincreasing and piecewise linear.
 
     Attributes:
         skew: float64[N], knots, ascending.
-        accuracy: float64[N], at each of them, not rising.
+        accuracy: float64[N], at each knot, nonincreasing.
         nmse: squared error over the variance of the accuracies.
     """
 
@@ -44,7 +44,7 @@ class AccuracyFit:
     nmse: float
 
     def at(self, skew: float) -> float:
-        """Final accuracy at an average skew; beyond the knots that of the nearest.
+        """Return the final accuracy at an average skew; beyond the knots that of the nearest.
 
         Example:
             >>> round(AccuracyFit(np.array([0.5, 1.5]), np.array([0.98, 0.94]), 0.0).at(1.0), 2)
@@ -55,17 +55,17 @@ class AccuracyFit:
 
 @dataclass(frozen=True, eq=False)
 class BetaSet:
-    """A finite set of parameter vectors that are all sound up to some skew.
+    """A finite set of parameter vectors that are all valid up to some skew.
 
-    Beyond `up_to` every curve goes on along its tangent, so that a search that strays there meets neither a pole nor a
-    fall of T.
+    Beyond `up_to` every curve continues along its tangent, so that a search that gets there meets neither a pole nor a
+    decrease of T.
 
     Attributes:
-        form: which curve.
+        form: of the curve.
         betas: float64[S, P].
         round_scale: rounds per unit of the curve.
         up_to: skew up to which every vector was checked.
-        rejected: vectors that were drawn and thrown away.
+        rejected: number of vectors that were drawn and rejected.
     """
 
     form: FormName
@@ -76,15 +76,15 @@ class BetaSet:
 
     @property
     def size(self) -> int:
-        """Vectors S."""
+        """Return the number of vectors S."""
         return len(self.betas)
 
     def only(self, chosen: int) -> BetaSet:
-        """The set of one of its vectors."""
+        """Return the set of one of its vectors."""
         return replace(self, betas=self.betas[chosen : chosen + 1])
 
     def curves(self, skew: float, shift: float = 0.0) -> Curve:
-        """T and its derivatives for each vector, in rounds."""
+        """Return T and its derivatives for each vector, in rounds."""
         inside = min(skew, self.up_to)
         curve = FORMS[self.form].curve(self.betas, inside, shift)
         beyond = skew - inside
@@ -93,7 +93,7 @@ class BetaSet:
         return Curve(*(self.round_scale * part for part in (rounds, curve.slope, curvature, curve.shift_slope)))
 
     def expected(self, skew: float, shift: float = 0.0) -> tuple[float, float, float]:
-        """Mean over the vectors of T, dT/dD and dT/dshift, in rounds.
+        """Return the means over the vectors of T, dT/dD and dT/dshift, in rounds.
 
         Example:
             >>> BetaSet("theory", np.array([[4.0, 8.0]]), 100.0, 1.8).expected(0.0)[0]
@@ -109,20 +109,20 @@ class RoundsModel:
 
     Attributes:
         name: of the fit.
-        form: which curve.
+        form: of the curve.
         beta: float64[P], the best fit.
-        target_accuracy: what is reached after T rounds.
+        target_accuracy: accuracy reached after T rounds.
         nmse: :math:`\sum_i (T_i - \hat T_i)^2 / \sum_i (T_i - \bar T)^2` over the runs.
-        skew_range: least and largest average skew the fit may be asked for.
-        max_rounds: rounds, in the unit of the curve, above which the fit says nothing; no draw exceeds it.
-        shift_range: least and largest shift of the mixture it may be asked for; only ``extended`` looks at it.
+        skew_range: least and largest average skew that the fit covers.
+        max_rounds: largest rounds, in the unit of the curve, that the fit covers; no draw exceeds it.
+        shift_range: least and largest shift of the overall label distribution; used by ``extended`` only.
         round_scale: rounds per unit of the curve; 1 for fits in true rounds.
-        measure: which average skew D is: ``emd``, ``js`` or ``kl``.
+        measure: of the average skew D: ``emd``, ``js`` or ``kl``.
         samples: float64[S, P], bootstrap fits; empty: draws are `beta` with noise.
         relative_noise: standard deviation of that noise, as a share of each parameter.
-        rejected: bootstrap fits that were thrown away when the model was made.
+        rejected: number of bootstrap fits that were rejected.
         accuracy: final accuracy against skew, if it is known.
-        source: where the runs come from.
+        source: origin of the runs.
     """
 
     name: str
@@ -145,14 +145,14 @@ class RoundsModel:
         known = get_args(MeasureName)
         if self.measure not in known:
             raise FedcastError(
-                f"rounds.fit {self.name!r}: there is no measure {self.measure!r}; choose one of {', '.join(known)}"
+                f"rounds.fit {self.name!r}: invalid measure {self.measure!r}: choose one of {', '.join(known)}"
             )
 
     def rounds(self, skew: float, shift: float = 0.0) -> float:
-        """Rounds of the best fit; refused outside its range.
+        """Return the rounds of the best fit; an error outside its range.
 
         Example:
-            >>> from fedcast.allocation import load_fit
+            >>> from fedcast.rounds import load_fit
             >>> round(load_fit("paper-0.95").model("paper", round_scale=100).rounds(0.9))
             222
         """
@@ -160,7 +160,7 @@ class RoundsModel:
         return float(self._curve(self.beta[None, :], skew, shift).rounds[0])
 
     def curve(self, skew: float, shift: float = 0.0) -> Curve:
-        """The best fit and its derivatives, float64[1] each, in rounds; refused outside its range."""
+        """Return the best fit and its derivatives, float64[1] each, in rounds; an error outside its range."""
         self.check(skew, shift)
         return self._curve(self.beta[None, :], skew, shift)
 
@@ -168,41 +168,41 @@ class RoundsModel:
         return Curve(*(self.round_scale * part for part in FORMS[self.form].curve(betas, skew, shift)))
 
     def check(self, skew: float, shift: float = 0.0) -> None:
-        """Refuse a skew or shift that the fit does not cover."""
+        """Raise an error if the fit does not cover a skew or shift."""
         asked = {f"average {self.measure.upper()}": (skew, self.skew_range)}
         if self.form == "extended":
-            asked["shift of the mixture"] = (shift, self.shift_range)
+            asked["shift of the overall label distribution"] = (shift, self.shift_range)
         for what, (value, (low, high)) in asked.items():
-            if not low - _ROUNDING <= value <= high + _ROUNDING:
+            if not low - _TOLERANCE <= value <= high + _TOLERANCE:
                 raise OutsideFitError(
                     f"rounds.fit {self.name!r}: the {what} is {value:.6g}, the fit covers {low:.6g} to {high:.6g}; "
                     f"choose a fit that covers it, or make one with `fedcast fit-rounds`"
                 )
 
     def check_target(self, skew: float) -> None:
-        """Refuse the target accuracy if training at this skew is not expected to reach it."""
+        """Raise an error if training at this skew is not expected to reach the target accuracy."""
         if self.accuracy is None:
             return
         reached = self.accuracy.at(skew)
         if reached < self.target_accuracy:
             raise OutsideFitError(
-                f"rounds.target_accuracy: {self.target_accuracy} is above the {reached:.4f} that training ends with at "
+                f"invalid value {self.target_accuracy} for rounds.target_accuracy: training reaches {reached:.4f} at "
                 f"an average {self.measure.upper()} of {skew:.4g} (fit {self.name!r}); lower the target, or share more"
             )
 
     def draw(self, count: int, up_to: float, seed: int = 0) -> BetaSet:
-        """Parameter vectors for an expectation, all sound on skews from 0 to `up_to`.
+        """Draw parameter vectors for an expectation, all valid on skews from 0 to `up_to`.
 
-        From the bootstrap fits, in random order, again and again if more are wanted than there are; without
-        bootstrap, the best fit with independent Gaussian noise on each parameter, truncated by rejection.
+        They are the bootstrap fits in random order, repeated if more are requested than there are; without bootstrap,
+        the best fit with independent Gaussian noise on each parameter, truncated by rejection.
 
         Args:
-            count: vectors wanted.
+            count: number of vectors.
             up_to: average skew before sharing; must be in range.
             seed: of the draws.
 
         Example:
-            >>> from fedcast.allocation import load_fit
+            >>> from fedcast.rounds import load_fit
             >>> betas = load_fit("paper-0.95").model("paper", round_scale=100).draw(200, up_to=1.44)
             >>> betas.size, betas.rejected
             (200, 4)
@@ -210,20 +210,20 @@ class RoundsModel:
         self.check(up_to)
         draw = generator(seed, f"rounds/{self.name}/{self.form}")
         candidates = self._candidates(count, draw)
-        sound = self._sound(candidates, up_to)
-        kept = candidates[sound]
+        valid = self._valid(candidates, up_to)
+        kept = candidates[valid]
         if not len(kept) or (not len(self.samples) and len(kept) < count):
             raise OutsideFitError(
                 f"rounds.fit {self.name!r}: {len(candidates) - len(kept)} of {len(candidates)} draws of its parameters "
-                f"have a pole, a fall or more than {self.round_scale * self.max_rounds:.4g} rounds below an average "
-                f"{self.measure.upper()} of {up_to:.4g}; the fit is too uncertain there: make one with "
+                f"have a pole, a decrease or more than {self.round_scale * self.max_rounds:.4g} rounds below an "
+                f"average {self.measure.upper()} of {up_to:.4g}; the fit is too uncertain there: make one with "
                 f"`fedcast fit-rounds`"
             )
         if len(self.samples):
-            kept, rejected = np.resize(kept, (count, kept.shape[1])), int((~sound).sum())
+            kept, rejected = np.resize(kept, (count, kept.shape[1])), int((~valid).sum())
         else:
-            last = int(np.flatnonzero(sound)[count - 1])
-            kept, rejected = kept[:count], int((~sound[: last + 1]).sum())
+            last = int(np.flatnonzero(valid)[count - 1])
+            kept, rejected = kept[:count], int((~valid[: last + 1]).sum())
         return BetaSet(self.form, kept, self.round_scale, up_to, rejected)
 
     def _candidates(self, count: int, draw: np.random.Generator) -> Floats:
@@ -231,13 +231,13 @@ class RoundsModel:
             return draw.permutation(self.samples)
         if self.relative_noise == 0:
             return np.tile(self.beta, (count, 1))
-        noise = draw.standard_normal((_PATIENCE * count, len(self.beta)))
+        noise = draw.standard_normal((_TRIES_PER_DRAW * count, len(self.beta)))
         return self.beta * (1 + self.relative_noise * noise)
 
-    def _sound(self, betas: Floats, up_to: float) -> np.ndarray:
+    def _valid(self, betas: Floats, up_to: float) -> np.ndarray:
         form = FORMS[self.form]
         with np.errstate(divide="ignore", over="ignore"):
-            # T does not fall on the interval, so it is largest at its end.
+            # T is nondecreasing on the interval, so it is largest at its end.
             ends = form.curve(betas, up_to, self.shift_range[0]).rounds
-        sound: np.ndarray = form.rises(betas, up_to) & (ends <= self.max_rounds)
-        return sound
+        valid: np.ndarray = form.valid(betas, up_to) & (ends <= self.max_rounds)
+        return valid

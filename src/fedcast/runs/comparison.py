@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fedcast.allocation.methods import METHODS
+from fedcast.allocation import METHODS
 from fedcast.clustering.rules import RULES
 from fedcast.errors import FedcastError
 from fedcast.runs.store import NOT_DECIDING, StoredRun

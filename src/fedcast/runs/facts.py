@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fedcast.allocation.problem import part_of
+from fedcast.allocation import part_of
 from fedcast.clustering.explain import HeadRow, explain
 from fedcast.data import average_emd, average_js, average_kl, class_counts, distribution_shift
 from fedcast.runs.prepare import PreparedRun

@@ -13,7 +13,7 @@ from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedcast.allocation.methods import METHODS
+from fedcast.allocation import METHODS
 from fedcast.clustering.rules import RULES
 from fedcast.errors import FedcastError
 from fedcast.runs.jobs import Job, SweepProgress, run_job

@@ -1,4 +1,4 @@
-"""Rounds against skew: train at several degrees of skew, with and without sharing, and fit what was found."""
+"""Measure rounds against skew: train at several degrees of skew, with and without sharing, and fit the results."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ from pathlib import Path
 
 from fedcast.data import average_emd, average_js, distribution_shift
 from fedcast.errors import FedcastError
-from fedcast.io import save_table
-from fedcast.rounds import RoundsFit, fit_accuracy, fit_rounds
-from fedcast.rounds.forms import FormName
+from fedcast.io import Column, read_table, save_table
+from fedcast.rounds import FORMS, RoundsFit, fit_accuracy, fit_rounds
 from fedcast.runs.prepare import train_scenario
 from fedcast.scenario import Scenario
-
-_FORMS: tuple[FormName, ...] = ("paper", "theory", "extended")
 
 
 @dataclass(frozen=True)
@@ -23,15 +20,15 @@ class RoundsRun:
     """One training run of the study.
 
     Attributes:
-        single_class_share: of the users.
+        single_class_share: share of users with one class.
         rule: clustering rule.
         sharing_ratio: of each head's samples.
         seed: of the run.
         emd: average EMD after sharing, weighting B.
         js: mean JS divergence after sharing, nats.
-        shift: of the overall mixture.
+        shift: of the overall label distribution.
         rounds: first round that met the target; -1: none did.
-        accuracy: at the end.
+        accuracy: after the last round.
     """
 
     single_class_share: float
@@ -61,7 +58,7 @@ def run_grid(
         shares: shares of one-class users.
         rules: clustering rules; heads share `clustering.sharing_ratio`.
         seeds: of each run.
-        data_dir: where dataset files are looked for first.
+        data_dir: folder in which dataset files are searched first.
         progress: called after every run.
     """
     runs = []
@@ -106,8 +103,8 @@ def fit_runs(
     if len(met) < 4:
         best = max((run.accuracy for run in runs), default=0.0)
         raise FedcastError(
-            f"rounds.target_accuracy = {target_accuracy}: {len(met)} of {len(runs)} runs met it (best {best:.3f}); "
-            "lower it, or raise training.rounds"
+            f"invalid value {target_accuracy} for rounds.target_accuracy: {len(met)} of {len(runs)} runs met it "
+            f"(best {best:.3f}), expected at least 4; lower it, or raise training.rounds"
         )
     accuracy = fit_accuracy([run.emd for run in runs], [run.accuracy for run in runs])
     models = {
@@ -122,7 +119,7 @@ def fit_runs(
             accuracy=accuracy,
             seed=seed,
         )
-        for form in _FORMS
+        for form in FORMS
     }
     columns = {
         item.name: [getattr(run, item.name) for run in runs] for item in fields(RoundsRun) if item.name != "rule"
@@ -132,14 +129,12 @@ def fit_runs(
 
 
 def save_runs(runs: Sequence[RoundsRun], path: Path) -> Path:
-    """Write the runs as .csv or .parquet."""
+    """Write the runs to a .csv or .parquet file."""
     return save_table({item.name: [getattr(run, item.name) for run in runs] for item in fields(RoundsRun)}, path)
 
 
 def load_runs(path: Path) -> list[RoundsRun]:
-    """Read what `save_runs` wrote."""
-    from fedcast.io import Column, read_table
-
+    """Read a file that `save_runs` wrote."""
     kinds = {"rule": "text", "seed": "int", "rounds": "int"}
     table = read_table(path, [Column(item.name, kinds.get(item.name, "float")) for item in fields(RoundsRun)])  # type: ignore[arg-type]
     columns = [table[item.name].tolist() for item in fields(RoundsRun)]

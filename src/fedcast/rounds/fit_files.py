@@ -1,4 +1,4 @@
-"""Fits as files: JSON with a version, one file for one target accuracy, one entry for each form fitted to it."""
+"""Read and write fits: versioned JSON, one file for one target accuracy, one entry for each form fitted to it."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _DIGITS = 8
 
 @dataclass(frozen=True, eq=False)
 class RoundsFit:
-    """Everything that was fitted to one set of runs.
+    """All models that were fitted to one set of runs.
 
     Attributes:
         name: of the fit.
         models: by form; all with the same target.
-        runs: the data behind it, columns by name; empty where they are not known.
-        dataset: that the runs trained on.
+        runs: the training runs, columns by name; empty where they are not known.
+        dataset: on which the runs trained.
     """
 
     name: str
@@ -38,23 +38,23 @@ class RoundsFit:
     dataset: str
 
     def model(self, form: FormName, round_scale: float = 1.0) -> RoundsModel:
-        """The model of one form.
+        """Return the model of one form.
 
         Args:
-            form: which.
-            round_scale: rounds per unit, for a fit whose unit is not known (the paper's); others are in rounds.
+            form: name of the form.
+            round_scale: rounds per unit, for a fit of unknown unit (the paper's); others are in rounds.
         """
         if form not in self.models:
             raise FedcastError(
-                f"rounds.form: fit {self.name!r} has no form {form!r}; it has {', '.join(self.models)}: choose one of "
-                f"these, or make a fit with `fedcast fit-rounds`"
+                f"invalid value {form!r} for rounds.form: fit {self.name!r} has {', '.join(self.models)}; choose "
+                f"one of these, or make a fit with `fedcast fit-rounds`"
             )
         model = self.models[form]
         return replace(model, round_scale=round_scale) if np.isnan(model.round_scale) else model
 
 
 def load_rounds(settings: Rounds) -> RoundsModel:
-    """The rounds model that a scenario names.
+    """Return the rounds model that a scenario names.
 
     Example:
         >>> load_rounds(Rounds()).name
@@ -63,14 +63,14 @@ def load_rounds(settings: Rounds) -> RoundsModel:
     model = load_fit(settings.fit).model(settings.form, settings.round_scale)
     if abs(model.target_accuracy - settings.target_accuracy) > 1e-9:
         raise OutsideFitError(
-            f"rounds.target_accuracy: {settings.target_accuracy}, but fit {settings.fit!r} is for "
+            f"invalid value {settings.target_accuracy} for rounds.target_accuracy: fit {settings.fit!r} is for "
             f"{model.target_accuracy}; choose the fit of your target, or set the target to that of the fit"
         )
     return model
 
 
 def shipped_fits() -> list[str]:
-    """Names of the fits that come with fedcast.
+    """Return the names of the fits that come with fedcast.
 
     Example:
         >>> [name for name in shipped_fits() if name.startswith("paper")]
@@ -81,7 +81,7 @@ def shipped_fits() -> list[str]:
 
 
 def load_fit(name: str | Path) -> RoundsFit:
-    """A shipped fit by its name, or a person's own by its path.
+    """Load a shipped fit by its name, or your own by its path.
 
     Example:
         >>> load_fit("paper-0.96").models["paper"].nmse
@@ -93,19 +93,20 @@ def load_fit(name: str | Path) -> RoundsFit:
         text = Path(name).read_text(encoding="utf-8")
     else:
         raise FedcastError(
-            f"rounds.fit: there is no shipped fit and no file {str(name)!r}; shipped are {', '.join(shipped_fits())}"
+            f"invalid value {str(name)!r} for rounds.fit: no shipped fit and no file has this name; shipped fits are "
+            f"{', '.join(shipped_fits())}"
         )
     return fit_from_json(text, str(name))
 
 
 def save_fit(fit: RoundsFit, path: str | Path) -> None:
-    """Write a fit; an interrupted write leaves no half file."""
+    """Write a fit atomically."""
     with atomic_write(path) as aside:
         aside.write_text(fit_to_json(fit), encoding="utf-8")
 
 
 def fit_to_json(fit: RoundsFit) -> str:
-    """A fit as JSON text.
+    """Return a fit as JSON text.
 
     Example:
         >>> text = fit_to_json(load_fit("paper-0.95"))
@@ -135,11 +136,11 @@ def fit_to_json(fit: RoundsFit) -> str:
 
 
 def fit_from_json(text: str, where: str = "fit") -> RoundsFit:
-    """A fit from JSON text; `where` names it in errors."""
+    """Return the fit of a JSON text; `where` names it in errors."""
     try:
         document = json.loads(text)
     except json.JSONDecodeError as error:
-        raise FedcastError(f"rounds.fit {where}: it is not JSON ({error})") from error
+        raise FedcastError(f"rounds.fit {where}: invalid JSON ({error})") from error
     if not isinstance(document, dict) or document.get("version") != VERSION:
         found = document.get("version") if isinstance(document, dict) else type(document).__name__
         raise FedcastError(
@@ -151,11 +152,11 @@ def fit_from_json(text: str, where: str = "fit") -> RoundsFit:
         fit = RoundsFit(document["name"], models, document["runs"], str(document["dataset"]))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise FedcastError(
-            f"rounds.fit {where}: it is damaged ({type(error).__name__}: {error}); make the fit again with "
+            f"rounds.fit {where}: invalid content ({type(error).__name__}: {error}); make the fit again with "
             f"`fedcast fit-rounds`"
         ) from error
     if not fit.models:
-        raise FedcastError(f"rounds.fit {where}: it has no form; make the fit again with `fedcast fit-rounds`")
+        raise FedcastError(f"rounds.fit {where}: expected at least one form; make the fit with `fedcast fit-rounds`")
     return fit
 
 
@@ -199,7 +200,7 @@ def _accuracy_from_json(entry: Mapping[str, Any]) -> AccuracyFit:
     knots = (len(entry["skew"]),)
     skew, accuracy = (_array(entry[name], knots) for name in ("skew", "accuracy"))
     if not len(skew) or (np.diff(skew) < 0).any() or (np.diff(accuracy) > 0).any():
-        raise ValueError("accuracy is not falling over ascending skews")
+        raise ValueError("accuracy must not increase with skew")
     return AccuracyFit(skew, accuracy, float(entry["nmse"]))
 
 

@@ -1,4 +1,4 @@
-"""The least average skew over a grid of sharing delays and delays of a round: the two dimensions of the oracle."""
+"""The least average skew on a grid of sharing delays and delays of a round, the two dimensions of the oracle."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fedcast.allocation.oracle.cost_table import CostTable
 from fedcast.allocation.problem import AllocationProblem
-from fedcast.allocation.tables import Table
 from fedcast.typing import Floats
 
-# Refinement looks at so many cells of the grid on each side of the best one.
+# Cells of the grid on each side of the best one that are refined.
 CELLS = 2
 # Numbers in the largest temporary array, 64 MiB.
 _BLOCK = 2**23
@@ -23,14 +23,14 @@ class Window(NamedTuple):
     round: tuple[float, float]
 
 
-class Delays(NamedTuple):
+class DelayGrid(NamedTuple):
     """A grid over a window.
 
     Attributes:
         sharing: float64[G], sharing delays.
         round: float64[H], delays of a round.
-        by_round: float64[H, M], the largest volumes for each of these.
-        per_second: float64[M], volume that each head sends in a second.
+        by_round: float64[H, M], the largest volumes for each delay of a round.
+        per_second: float64[M], volume that each head sends per second.
     """
 
     sharing: Floats
@@ -39,12 +39,12 @@ class Delays(NamedTuple):
     per_second: Floats
 
     def caps(self, i: int, j: int) -> Floats:
-        """The largest volumes at one point, float64[M]."""
+        """Return the largest volumes at one point, float64[M]."""
         caps: Floats = np.minimum(self.sharing[i] * self.per_second, self.by_round[j])
         return caps
 
-    def least_skew(self, table: Table, ratios: Floats) -> Floats:
-        """The least average skew at every point, float64[G, H]; see `least_skew`."""
+    def least_skew(self, table: CostTable, ratios: Floats) -> Floats:
+        """Return the least average skew at every point, float64[G, H]; see `least_skew`."""
         rows = max(1, _BLOCK // self.by_round.size)
         blocks = [self.sharing[start : start + rows] for start in range(0, len(self.sharing), rows)]
         return np.concatenate(
@@ -55,41 +55,41 @@ class Delays(NamedTuple):
         )
 
     def around(self, i: int, j: int) -> Window:
-        """The window around one point."""
+        """Return the window around one point."""
         return Window(_around(self.sharing, i), _around(self.round, j))
 
 
-def whole_window(problem: AllocationProblem) -> Window:
-    """All delays that volumes within their bounds can have."""
+def full_window(problem: AllocationProblem) -> Window:
+    """Return the window of all delays that volumes within their bounds can have."""
     feasible = problem.feasible
     longest = feasible.delay.at(feasible.upper * feasible.sizes)
     return Window((0.0, float((feasible.upper / feasible.rate).max())), (feasible.delay.floor_s, longest))
 
 
-def delays_in(problem: AllocationProblem, window: Window, points: int) -> Delays:
-    """A grid of so many delays of each kind; an interval of no width is one point."""
+def grid_in(problem: AllocationProblem, window: Window, points: int) -> DelayGrid:
+    """Return a grid with the given number of points in each dimension; an empty interval is one point."""
     feasible = problem.feasible
     sharing, rounds = (np.unique(np.linspace(*ends, points)) for ends in window)
     by_round = np.stack([np.minimum(feasible.upper * feasible.sizes, feasible.delay.caps(s)[0]) for s in rounds])
-    return Delays(sharing, rounds, by_round, feasible.rate * feasible.sizes)
+    return DelayGrid(sharing, rounds, by_round, feasible.rate * feasible.sizes)
 
 
-def delay_of_task(problem: AllocationProblem, delays: Delays, skew: Floats) -> Floats:
-    """Expected delay of the whole task at every point with average skews float64[G, H], s."""
-    # E[T] is smooth in the skew: a fine table is exact enough for a choice that is evaluated exactly afterwards.
-    grid = np.linspace(skew.min(), skew.max(), 400) if skew.max() > skew.min() else skew.reshape(-1)[:1]
-    rounds = np.array([problem.betas.expected(float(d))[0] for d in grid])
-    delay: Floats = delays.sharing[:, None] + np.interp(skew, grid, rounds) * delays.round
+def task_delay(problem: AllocationProblem, grid: DelayGrid, skew: Floats) -> Floats:
+    """Return the expected delay of the task at every point with average skews float64[G, H], s."""
+    # E[T] is smooth in the skew: a fine table suffices for a choice that is evaluated exactly afterwards.
+    skews = np.linspace(skew.min(), skew.max(), 400) if skew.max() > skew.min() else skew.reshape(-1)[:1]
+    rounds = np.array([problem.betas.expected(float(d))[0] for d in skews])
+    delay: Floats = grid.sharing[:, None] + np.interp(skew, skews, rounds) * grid.round
     return delay
 
 
-def least_skew(table: Table, caps: Floats, ratios: Floats) -> Floats:
-    """The least average skew with volumes up to caps[..., M], float64[...].
+def least_skew(table: CostTable, caps: Floats, ratios: Floats) -> Floats:
+    """Return the least average skew with volumes up to caps[..., M], float64[...].
 
     Args:
         table: costs of the clusters.
         caps: float64[..., M].
-        ratios: float64[R], ascending Dinkelbach ratios around the answer; ignored where the average is no ratio.
+        ratios: float64[R], ascending Dinkelbach ratios around the answer; ignored unless weighting is B.
     """
     row, part = table.places(caps)
     clusters = np.arange(caps.shape[-1])
@@ -106,7 +106,7 @@ def least_skew(table: Table, caps: Floats, ratios: Floats) -> Floats:
 
 
 def _falling_root(ratios: Floats, sums: Floats) -> Floats:
-    """Where sums[R, ...], concave and falling in the ratios, cross 0; straight lines between and beyond."""
+    """Return where sums[R, ...], concave and decreasing in the ratios, cross 0, by linear interpolation."""
     if ratios[-1] <= ratios[0]:
         return np.full(sums.shape[1:], ratios[0])
     right = np.clip((sums > 0).sum(axis=0), 1, len(ratios) - 1)

@@ -1,13 +1,13 @@
-r"""Delay of a round as a convex function of the volumes, frequencies already at their best.
+r"""The delay of a round as a convex function of the volumes, at the best frequencies.
 
-With f eliminated, Eq. 29 put into the round's delay, user k ends a round after
+With the frequency of Eq. 29 substituted, user k ends a round after
 
 .. math:: g_k(\tilde n) = o_k + \max\big(\alpha_k \tilde n,\; \kappa_k \tilde n^{3/2}\big), \qquad
     \alpha_k = \frac{L_k E}{f_{max}}, \quad \kappa_k = (L_k E)^{3/2} \sqrt{\frac{\varsigma}{\gamma_{th} - \gamma^u_k}}
 
 where :math:`o_k` is the broadcast in its cell and its upload (with ``waves``, its wave and those after it). The round
-is the largest of these, convex in the volumes. Only members that can ever end a round are kept: one that is faster with
-the largest volume than the slowest user is with none never decides.
+is the largest of these, convex in the volumes. Only members that can ever end a round last are kept: one that is faster
+with the largest volume than the slowest user is with none never determines the round.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from fedcast.typing import Floats, Ints
 
 @dataclass(frozen=True, eq=False)
 class RoundDelay:
-    """The delay of a round against volumes.
+    """The delay of a round as a function of the volumes.
 
     Attributes:
-        floor_s: with no sharing; no round is shorter.
-        cluster: int64[B], cluster of each member that can decide, ascending.
+        floor_s: delay without sharing; no round is shorter.
+        cluster: int64[B], cluster of each member that can end a round last, ascending.
         sizes: float64[B], its samples before sharing.
         offset_s: float64[B], broadcast and upload.
         linear_s: float64[B], seconds per sample at the highest frequency.
         energy_s: float64[B], seconds per sample^1.5 at the frequency that the energy allows.
-        num_clusters: clusters M.
-        places: int64[B], which of all members they are.
+        num_clusters: number of clusters M.
+        places: int64[B], indices of these members among all members.
     """
 
     floor_s: float
@@ -45,24 +45,29 @@ class RoundDelay:
     places: Ints
 
     def at(self, volumes: Floats) -> float:
-        """Delay of a round when head m sends volumes[m] samples, s."""
+        """Return the delay of a round when head m sends volumes[m] samples, s."""
         samples = self.sizes + volumes[self.cluster]
         each = self.offset_s + np.maximum(self.linear_s * samples, self.energy_s * samples * np.sqrt(samples))
         return float(each.max(initial=self.floor_s))
 
-    def steepest(self, volumes: Floats, frequency_s: Floats) -> tuple[float, Floats]:
-        """Delay at fixed frequencies (`frequency_s`, float64[B], seconds per sample), and a subgradient by volume."""
-        each = self.offset_s + frequency_s * (self.sizes + volumes[self.cluster])
+    def at_fixed_frequencies(self, volumes: Floats, seconds_per_sample: Floats) -> tuple[float, Floats]:
+        """Return the delay at fixed frequencies and a subgradient by volume, float64[M].
+
+        Args:
+            volumes: float64[M].
+            seconds_per_sample: float64[B], at those frequencies.
+        """
+        each = self.offset_s + seconds_per_sample * (self.sizes + volumes[self.cluster])
         gradient = np.zeros(self.num_clusters)
         if each.max(initial=self.floor_s) > self.floor_s:
             slowest = int(each.argmax())
-            gradient[self.cluster[slowest]] = frequency_s[slowest]
+            gradient[self.cluster[slowest]] = seconds_per_sample[slowest]
         return float(each.max(initial=self.floor_s)), gradient
 
     def caps(self, round_s: float) -> tuple[Floats, Floats]:
-        """The largest volumes with which a round takes `round_s` at most, float64[M], and their slopes by it.
+        """Return the largest volumes of rounds that take at most `round_s`, and their slopes by it, float64[M] each.
 
-        Infinite where no member of a cluster can ever decide.
+        A cap is infinite where no member of the cluster can ever end a round last.
         """
         caps, slopes = np.full(self.num_clusters, np.inf), np.zeros(self.num_clusters)
         if not len(self.cluster):
@@ -78,15 +83,15 @@ class RoundDelay:
 
 
 def round_delay(fleet: Fleet, sizes: Floats, members: Ints, cluster: Ints, upper: Floats) -> RoundDelay:
-    """The delay of a round of `fleet`, whose users hold `sizes` before sharing.
+    """Return the delay of a round of `fleet`, whose users hold `sizes` samples before sharing.
 
-    With ``fractional`` uploads the band is taken as split equally, which bounds the round from above; the split that is
-    used in the end can only shorten it.
+    With ``fractional`` uploads the band is assumed to be split equally, which is an upper bound of the delay; the split
+    that is used in the end can only shorten the round.
 
     Args:
         fleet: the users that train.
         sizes: float64[K], their samples.
-        members: int64[C], which of them are members.
+        members: int64[C], indices of those that are members.
         cluster: int64[C], their clusters, ascending.
         upper: float64[M], largest volumes.
     """

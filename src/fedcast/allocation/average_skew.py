@@ -1,0 +1,259 @@
+r"""Average skew after sharing and the shift of the overall label distribution as functions of the shared volumes.
+
+A head m that shares N samples adds :math:`V_m(N) = N (q_m - P_g)` to the deviation :math:`n_c (P_c - P_g)` of each of
+its members c, which then has
+
+.. math:: \tilde n_c = n_c + N_m, \qquad \tilde n_c (\tilde P_c - P_g) = n_c (P_c - P_g) + V_m(N_m).
+
+With composition ``own`` the distribution :math:`q_m = P_m` is fixed and V is linear. With ``balanced`` the head fills
+all classes to one level as far as it has them, so that :math:`N q_m(N)` is piecewise linear. Both are exact.
+
+An evaluation with gradients is O(members x classes); users that receive nothing enter as one constant. EMD has kinks,
+where a subgradient is returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from fedcast.data import Weighting
+from fedcast.typing import Floats, Ints
+
+# Below this many members NumPy is used; above, loops compiled by numba.
+LARGE = 5_000
+_TINY = 1e-300
+# The logarithm of a share has an infinite slope at 0; a lower bound far below one sample keeps it finite.
+_MIN_SHARE = 1e-12
+_BISECTIONS = 40
+
+
+@dataclass(frozen=True, eq=False)
+class OwnOffer:
+    """Heads that send a random part of their data.
+
+    Attributes:
+        deviation: float64[M, Y], P_m - P_g.
+    """
+
+    deviation: Floats
+
+    def at(self, volumes: Floats) -> tuple[Floats, Floats]:
+        """Return V and dV/dN at volumes float64[M], float64[M, Y] each."""
+        return volumes[:, None] * self.deviation, self.deviation
+
+
+@dataclass(frozen=True, eq=False)
+class BalancedOffer:
+    r"""Heads that send as equal a part as their data allow, :math:`s_y = \min(c_y, \ell(N))`.
+
+    Attributes:
+        counts: float64[M, Y], samples of each head by class.
+        ascending: float64[M, Y], the same, sorted within each row.
+        filled: float64[M, Y], volume at which the level reaches the i-th smallest class.
+        global_distribution: float64[Y], P_g.
+    """
+
+    counts: Floats
+    ascending: Floats
+    filled: Floats
+    global_distribution: Floats
+
+    def at(self, volumes: Floats) -> tuple[Floats, Floats]:
+        """Return V and dV/dN at volumes float64[M], float64[M, Y] each; at a kink, the slope to its right.
+
+        Example:
+            >>> offer = balanced_offer(np.array([[90.0, 10.0]]), np.array([0.5, 0.5]))
+            >>> offer.at(np.array([30.0]))[0].tolist(), offer.at(np.array([10.0]))[0].tolist()
+            ([[5.0, -5.0]], [[0.0, 0.0]])
+        """
+        columns = self.counts.shape[1]
+        full = np.minimum((self.filled <= volumes[:, None]).sum(axis=1), columns - 1)
+        rows = np.arange(len(volumes))
+        previous = np.maximum(full - 1, 0)
+        start = np.where(full > 0, self.ascending[rows, previous], 0.0)
+        used = np.where(full > 0, self.filled[rows, previous], 0.0)
+        level = start + (volumes - used) / (columns - full)
+        unfinished = self.counts > start[:, None]
+        sent = np.minimum(self.counts, level[:, None])
+        # A head that has sent everything has no unfinished class left: the next sample would be one of its own data.
+        slope = unfinished / np.maximum(unfinished.sum(axis=1), 1)[:, None]
+        return sent - volumes[:, None] * self.global_distribution, slope - self.global_distribution
+
+
+Offer = OwnOffer | BalancedOffer
+
+
+def balanced_offer(counts: Floats, global_distribution: Floats) -> BalancedOffer:
+    """Return the balanced offer of heads that hold counts, float64[M, Y]."""
+    ascending = np.sort(counts, axis=1)
+    below = np.cumsum(ascending, axis=1) - ascending
+    filled = below + ascending * (counts.shape[1] - np.arange(counts.shape[1]))
+    return BalancedOffer(counts, ascending, filled, global_distribution)
+
+
+class SkewAt(NamedTuple):
+    """Average skew and shift at given volumes, with gradients by volume.
+
+    Attributes:
+        skew: average skew D.
+        shift: of the overall label distribution.
+        skew_gradient: float64[M], per sample.
+        shift_gradient: float64[M], per sample.
+        costs: float64[M], what each cluster adds to the numerator of the average skew.
+        cost_slopes: float64[M], derivatives of these by volume.
+        denominator: of the average skew.
+    """
+
+    skew: float
+    shift: float
+    skew_gradient: Floats
+    shift_gradient: Floats
+    costs: Floats
+    cost_slopes: Floats
+    denominator: float
+
+
+class MemberSkew(NamedTuple):
+    """Skew e of each member and de/dN, float64[C] each."""
+
+    value: Floats
+    slope: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class AverageSkew:
+    """The average skew of one clustering as a function of the volumes.
+
+    Attributes:
+        offer: what heads send.
+        cluster: int64[C], cluster of each member, ascending.
+        own: float64[C, Y], n_c (P_c - P_g).
+        sizes: float64[C], n_c.
+        global_distribution: float64[Y], P_g.
+        members_of: float64[M], number of members of each cluster.
+        rest: what users other than members add to the numerator.
+        total: samples of all users that train.
+        held: the same with what the server has sent them, if it has sent anything.
+        imbalance: float64[Y], summed deviation of all of them before sharing: 0 unless users are left out.
+        measure: skew of each member from (n_c (P_c - P_g) + V, V', ñ, P_g).
+        weighting: A, B or C.
+    """
+
+    offer: Offer
+    cluster: Ints
+    own: Floats
+    sizes: Floats
+    global_distribution: Floats
+    members_of: Floats
+    rest: float
+    total: float
+    held: float
+    imbalance: Floats
+    measure: Callable[[Floats, Floats, Floats, Floats], MemberSkew]
+    weighting: Weighting
+
+    def at(self, volumes: Floats) -> SkewAt:
+        """Return average skew and shift when head m sends volumes[m] samples to each of its members."""
+        sent, slope = self.offer.at(volumes)
+        samples = self.sizes + volumes[self.cluster]
+        each = self._members(sent, slope, samples)
+        after = self.held + float(self.members_of @ volumes)
+        if self.weighting == "C":
+            costs, slopes = self._by_cluster(self.sizes * each.value), self._by_cluster(self.sizes * each.slope)
+        else:
+            costs = self._by_cluster(samples * each.value)
+            slopes = self._by_cluster(each.value + samples * each.slope)
+        denominator = after if self.weighting == "B" else self.total
+        skew = (self.rest + float(costs.sum())) / denominator
+        gradient = (slopes - skew * self.members_of) / denominator if self.weighting == "B" else slopes / denominator
+        shift, shift_gradient = self._shift(sent, slope, after)
+        return SkewAt(skew, shift, gradient, shift_gradient, costs, slopes, denominator)
+
+    @property
+    def convex(self) -> bool:
+        """Whether every cluster's cost is convex in its volume: EMD, weighting A or B, composition ``own``."""
+        return self.weighting != "C" and self.measure is emd_of_members and isinstance(self.offer, OwnOffer)
+
+    def largest_useful(self, upper: Floats) -> Floats:
+        """Return the largest volumes up to `upper` that can still lower the average skew, float64[M].
+
+        Requires convex costs. A larger volume costs both delay and skew, so that no optimum has it. Under weighting B
+        a sample is useful as long as it is less skewed than the average, which is at most that before sharing.
+        """
+        price = self.at(np.zeros_like(upper)).skew * self.members_of if self.weighting == "B" else 0.0
+        low, high = np.zeros_like(upper), upper
+        for _ in range(_BISECTIONS):
+            middle = (low + high) / 2
+            lowers = self.at(middle).cost_slopes < price
+            low, high = np.where(lowers, middle, low), np.where(lowers, high, middle)
+        return high
+
+    def _members(self, sent: Floats, slope: Floats, samples: Floats) -> MemberSkew:
+        if len(self.cluster) >= LARGE and self.measure is emd_of_members:
+            from fedcast._fast import compiled
+            from fedcast._fast.allocation import emd_rows
+
+            value, change = np.empty(len(samples)), np.empty(len(samples))
+            compiled(emd_rows)(self.own, sent, slope, self.cluster, samples, value, change)
+            return MemberSkew(value, change)
+        return self.measure(self.own + sent[self.cluster], slope[self.cluster], samples, self.global_distribution)
+
+    def _by_cluster(self, values: Floats) -> Floats:
+        sums: Floats = np.bincount(self.cluster, values, len(self.members_of)).astype(np.float64, copy=False)
+        return sums
+
+    def _shift(self, sent: Floats, slope: Floats, after: float) -> tuple[float, Floats]:
+        moved = self.imbalance + self.members_of @ sent
+        shift = float(np.abs(moved).sum()) / after
+        by_volume = self.members_of * (slope @ np.sign(moved) - shift) / after
+        return shift, by_volume
+
+
+def emd_of_members(deviation: Floats, slope: Floats, samples: Floats, global_distribution: Floats) -> MemberSkew:  # noqa: ARG001
+    r"""Return the EMD of each member, :math:`\|n_c (P_c - P_g) + V\|_1 / \tilde n_c`, and its derivative by volume.
+
+    A member without samples has the skew of the first sample it would receive.
+    """
+    held = np.maximum(samples, _TINY)
+    value = np.where(samples > 0, np.abs(deviation).sum(axis=1) / held, np.abs(slope).sum(axis=1))
+    change = np.where(samples > 0, (np.einsum("cy,cy->c", np.sign(deviation), slope) - value) / held, 0.0)
+    return MemberSkew(value, change)
+
+
+def js_of_members(deviation: Floats, slope: Floats, samples: Floats, global_distribution: Floats) -> MemberSkew:
+    r"""Return the JS divergence and its slope, :math:`\partial JS/\partial p = \tfrac12 \ln \frac{2p}{p + g}`."""
+    shares, direction = _distributions(deviation, slope, samples, global_distribution)
+    middle = np.maximum((shares + global_distribution) / 2, _TINY)
+    log_p = np.log(np.maximum(shares, _MIN_SHARE) / middle)
+    log_g = np.log(np.maximum(global_distribution, _TINY) / middle)
+    value = ((shares * log_p).sum(axis=1) + (global_distribution * log_g).sum(axis=1)) / 2
+    return MemberSkew(value, (log_p * direction).sum(axis=1) / 2)
+
+
+def kl_of_members(deviation: Floats, slope: Floats, samples: Floats, global_distribution: Floats) -> MemberSkew:
+    r"""Return the KL divergence and its slope, :math:`\partial KL/\partial p = \ln \frac{p}{g} + 1`."""
+    shares, direction = _distributions(deviation, slope, samples, global_distribution)
+    log_p = np.log(np.maximum(shares, _MIN_SHARE) / np.maximum(global_distribution, _MIN_SHARE))
+    value = (shares * log_p).sum(axis=1)
+    # A direction sums to 0, so that the constant 1 drops out.
+    return MemberSkew(value, (log_p * direction).sum(axis=1))
+
+
+def _distributions(
+    deviation: Floats, slope: Floats, samples: Floats, global_distribution: Floats
+) -> tuple[Floats, Floats]:
+    """Return each member's label distribution and its derivative by volume, float64[C, Y] each.
+
+    For a member without samples they are those of the first sample it would receive.
+    """
+    some = (samples > 0)[:, None]
+    held = np.where(some, samples[:, None], 1.0)
+    shares = np.maximum(global_distribution + np.where(some, deviation / held, slope), 0.0)
+    return shares, np.where(some, (slope - (shares - global_distribution)) / held, 0.0)
+
+
+MEASURES = {"emd": emd_of_members, "js": js_of_members, "kl": kl_of_members}
