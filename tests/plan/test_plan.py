@@ -125,6 +125,26 @@ def test_users_that_share_nothing_are_offered_again():
     assert gains[29] > 0.1
 
 
+def test_users_are_offered_again_only_as_far_as_they_consent(tmp_path, monkeypatch):
+    """Heads are solved to far more than 2 %, and the others are offered at the heads' mean: not above their consent."""
+    consent = np.where(np.arange(40) % 2, 0.02, 1.0)
+    table = tmp_path / "devices.csv"
+    table.write_text("user,consent\n" + "".join(f"{user},{share}\n" for user, share in enumerate(consent)))
+    here = scenario(f"devices.devices_file={table}", "clustering.rule=gain", "clustering.max_passes=4")
+    offered = []
+
+    def recorded(problem):
+        offered.append(problem.volumes / problem.skew.sizes)
+        return cluster(problem)
+
+    monkeypatch.setattr("fedcast.plan.make.cluster", recorded)
+    planned = make_plan(here, with_curve=False)
+    assert planned.shared[planned.heads].max() > 0.05 * make_world(here).skew.sizes.max()
+    assert len({ratios.tobytes() for ratios in offered}) > 1, "nothing is offered again"
+    for ratios in offered:
+        assert (ratios <= consent + 1e-9).all()
+
+
 def test_no_sharing_is_a_plan_too():
     none = make_plan(scenario("clustering.rule=none"))
     assert none.speed_up == pytest.approx(1)
