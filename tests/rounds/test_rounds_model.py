@@ -198,7 +198,7 @@ def test_runs_that_cannot_be_fitted_are_errors():
     ]:
         with pytest.raises(FedcastError, match=words):
             fit_rounds(skew, rounds, target_accuracy=0.9)
-    with pytest.raises(FedcastError, match="'extended' needs the shift"):
+    with pytest.raises(FedcastError, match="'extended' needs the distribution shift"):
         fit_rounds([0.1, 0.2, 0.3], [3, 4, 5], target_accuracy=0.9, form="extended")
     with pytest.raises(FedcastError, match="three different skews"):
         fit_accuracy([0.1, 0.1, 0.2], [0.9, 0.9, 0.8])
