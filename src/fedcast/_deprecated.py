@@ -10,7 +10,7 @@ from types import ModuleType
 
 # Old name to new name; submodules follow the longest old name that matches.
 MOVED = {
-    "fedcast.allocation.fit_files": "fedcast.rounds.files",
+    "fedcast.allocation.fit_files": "fedcast.rounds.fit_files",
     "fedcast.allocation.fitting": "fedcast.rounds.fitting",
     "fedcast.allocation.forms": "fedcast.rounds.forms",
     "fedcast.allocation.kernels": "fedcast._fast.allocation",
