@@ -62,8 +62,16 @@ def test_exported_as_csv_and_png_unless_told(fedcast, store, tmp_path):
         (["nowhere"], "nowhere: no finished run in this folder"),
         (["."], "no finished run in this folder"),
         (["{store}", "--out", "report.pdf"], "report.pdf: a report is an .html file"),
-        (["{store}", "--format", "csv"], "--format: says how to export; add --export FOLDER"),
-        (["{store}", "--export", "x", "--format", "xlsx"], "--format xlsx: unknown; expected csv, parquet, png"),
+        (["{store}", "--format", "csv"], "--format: applies to exports only; add --export FOLDER"),
+        (["{store}", "--width", "page"], "--width: applies to exports only; add --export FOLDER"),
+        (
+            ["{store}", "--export", "x", "--width", "wide"],
+            "invalid value 'wide' for width: expected screen, column, page",
+        ),
+        (
+            ["{store}", "--export", "x", "--format", "xlsx"],
+            "invalid value 'xlsx' for --format: expected csv, parquet, png",
+        ),
         ([], "Missing argument"),
     ],
 )
@@ -79,5 +87,5 @@ def test_help_fits_a_screen(fedcast):
     code, out, _ = fedcast("report", "--help")
     assert code == 0
     assert len(out.splitlines()) <= 30
-    for word in ("--out", "--export", "--format"):
+    for word in ("--out", "--export", "--format", "--width"):
         assert word in out

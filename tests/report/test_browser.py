@@ -134,15 +134,15 @@ def test_users_are_marked_once_on_each_plot(shown, real_runs):
     assert len(shown.all(f"{run} svg[data-plot=map] .mark")) == 24
     assert len(shown.all(f"{run} svg[data-plot=map] .head")) == users["status"].count("head")
     assert len(shown.all(f"{run} svg[data-plot=map] .joins line")) == users["status"].count("member")
-    assert len(shown.all(f"{run} svg[data-plot=emd] .pair")) == 24
+    assert len(shown.all(f"{run} svg[data-plot=emd] .strip")) == 24
     assert len(shown.all(f"{run} svg[data-plot=energy] .mark")) == 24
     assert len(shown.all(f"{run} .wide svg[data-plot=classes] .strip")) == 24
     table = daca(real_runs).tables["classes"]
     before = np.stack([values for name, values in table.items() if name.startswith("before_")])
     after = np.stack([values for name, values in table.items() if name.startswith("after_")])
     dots = f"{run} .wide svg[data-plot=classes]"
-    assert len(shown.all(f"{dots} .own circle")) == 2 * np.count_nonzero(before)
-    assert len(shown.all(f"{dots} .received circle")) == np.count_nonzero(after > before)
+    assert len(shown.all(f"{dots} circle.own")) == 2 * np.count_nonzero(before)
+    assert len(shown.all(f"{dots} circle.received")) == np.count_nonzero(after > before)
 
 
 def test_energy_bars_can_be_read_off_their_axis(shown, real_runs):

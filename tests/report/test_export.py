@@ -71,13 +71,20 @@ def test_every_figure_in_every_format(real_runs, tmp_path):
     assert len(files) == 3 * len(names)
 
 
+def test_figures_for_papers_have_the_width_of_a_column(tmp_path):
+    files = export_report([made_run("daca", 0, [0.1, 0.6])], tmp_path, ["svg"], width="column")
+    assert all(' width="252pt"' in path.read_text(encoding="utf-8") for path in files)
+    with pytest.raises(FedcastError, match="invalid value 'wide' for width: expected screen, column, page"):
+        export_report([made_run("daca", 0, [0.1, 0.6])], tmp_path, ["svg"], width="wide")
+
+
 def test_no_leakage_figure_without_a_plan(tmp_path):
     files = export_report([made_run("daca", 0, [0.1, 0.6])], tmp_path, ["svg"])
     assert "leakage" not in {path.stem for path in files}
 
 
 def test_faults_are_found_before_anything_is_written(real_runs, tmp_path):
-    with pytest.raises(FedcastError, match="--format xlsx: unknown; expected csv, parquet, png, svg, pdf"):
+    with pytest.raises(FedcastError, match="invalid value 'xlsx' for --format: expected csv, parquet, png, svg, pdf"):
         export_report(real_runs, tmp_path / "new", ["csv", "xlsx"])
     with pytest.raises(FedcastError, match=r"formats: expected a list such as \['csv'\], got 'csv'"):
         export_report(real_runs, tmp_path / "new", "csv")

@@ -16,12 +16,10 @@ from fedcast.errors import FedcastError
 from fedcast.formatting import SPACE
 from fedcast.plan import LeakagePoint
 from fedcast.report import write_report
-from fedcast.report.content import gather
+from fedcast.report.content import AXES, MEASURES, curves, gather, leakage_curves, time_split
 from fedcast.report.page import page
-from fedcast.report.sections.headline import evidence, headline
-from fedcast.report.sections.reproduce import commands
-from fedcast.report.sections.scenario import differences
-from fedcast.report.shown import AXES, MEASURES, curves, leakage_curves, time_split
+from fedcast.report.page.scenario_sections import commands, differences
+from fedcast.report.page.summary_sections import evidence, headline
 from fedcast.runs.comparison import compare
 from fedcast.runs.store import load_runs, run_folder
 from fedcast.scenario import to_toml
@@ -37,12 +35,12 @@ def content_of(*runs):
 @pytest.mark.parametrize(
     ("runs", "said"),
     [
-        ([("none", SLOW), ("daca", FAST)], "daca reaches 50 % in 6 s, 2.00 times sooner than FedAvg"),
-        ([("none", FAST), ("daca", SLOW)], "FedAvg reaches 50 % in 6 s; no other strategy is sooner"),
+        ([("none", SLOW), ("daca", FAST)], "daca reaches 50 % in 6 s, 2.00 times faster than FedAvg"),
+        ([("none", FAST), ("daca", SLOW)], "FedAvg reaches 50 % in 6 s; no other strategy is faster"),
         ([("none", NEVER), ("daca", FAST)], "daca reaches 50 % in 6 s; FedAvg does not within 60 rounds"),
         (
             [("none", NEVER), ("daca", [0.1, 0.4])],
-            "No strategy reaches 50 % within 60 rounds; daca comes nearest with 40 %",
+            "No strategy reaches 50 % within 60 rounds; daca comes closest with 40 %",
         ),
         ([("daca", FAST)], "daca reaches 50 % in 6 s"),
         ([("daca", NEVER)], "daca does not reach 50 % within 60 rounds; it ends at 30 %"),
@@ -59,7 +57,7 @@ def test_headline_of_several_seeds():
     daca = [made_run("daca", seed, FAST, sharing_s=seed / 10) for seed in range(3)]
     none = [made_run("none", seed, SLOW) for seed in range(3)]
     content = content_of(*daca, *none)
-    assert headline(content).replace(SPACE, " ") == "daca reaches 50 % in 6.10 s, 1.97 times sooner than FedAvg"
+    assert headline(content).replace(SPACE, " ") == "daca reaches 50 % in 6.10 s, 1.97 times faster than FedAvg"
     p = compare([*daca, *none])[1].tests["total_s"].p_value
     assert f"p{SPACE}{'<' if p < 0.001 else '='}" in evidence(content)
     part = content_of(*daca[:2], made_run("daca", 2, NEVER), *none[:2], made_run("none", 2, NEVER))
@@ -226,7 +224,7 @@ def test_ten_thousand_users_stay_usable_and_small(tmp_path):
     path = write_report(runs, tmp_path / "big.html")
     text = path.read_text()
     assert path.stat().st_size < 5e6
-    assert "The 666 of 10,000 users nearest the middle" in text
+    assert "The 666 of 10,000 users nearest the centre" in text
     assert "100 of 10,000 users, evenly over their numbers" in text
     assert "120 of 10,000 users, evenly over this order" in text
 
@@ -295,7 +293,7 @@ def test_a_target_of_a_scenario_is_that_of_the_page(real_runs):
 
 
 def test_the_best_meets_the_target_on_most_of_its_own_seeds():
-    """DACA is sooner where it gets there, on two of three seeds; blend gets there on both of its two."""
+    """DACA is faster where it gets there, on two of three seeds; blend gets there on both of its two."""
     fast, slow, never = [0.1, 0.6, 0.6], [0.1, 0.2, 0.6], [0.1, 0.2, 0.3]
     daca = [made_run("daca", seed, course) for seed, course in enumerate((fast, fast, never))]
     blend = [made_run("blend", seed, slow) for seed in (0, 1)]
@@ -305,4 +303,4 @@ def test_the_best_meets_the_target_on_most_of_its_own_seeds():
 def test_members_of_a_head_that_shares_nothing_gained_nothing():
     run = made_run("daca", 0, FAST)
     run.tables["users"]["received"] = [0.0] * 6
-    assert "User 1, member of head 0\ngained nothing: its head is to share no sample" in page(content_of(run))
+    assert "User 1, member of head 0\ngained nothing: its head shares no sample" in page(content_of(run))

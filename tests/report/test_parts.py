@@ -4,23 +4,16 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fedcast.formatting import SPACE, mean_and_interval, number, p_value, percent, quantity
-from fedcast.report.markup import Markup, empty_tag, tag
-from fedcast.report.old_svg import (
-    Scale,
-    band_path,
-    ends_around,
-    frame,
-    line_path,
-    nice_step,
-    series_class,
-    ticks,
-    upper_end,
-)
+from fedcast.report.colours import series_class
+from fedcast.report.html import Markup, empty_tag, tag
+from fedcast.report.scales import Scale, ends_around, log_ticks, nice_step, ticks, upper_end
+from fedcast.report.svg import line_path
 from fedcast.runs.comparison import Interval
 
 TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1)
@@ -122,16 +115,26 @@ def test_scales_end_beyond_all_values(values):
     assert low < high
 
 
-def test_frames_put_values_within_their_axes():
-    place = frame((0, 80), (0, 1))
-    assert place.x([0, 80]).tolist() == [place.x.start, place.x.end]
-    assert place.y(1) < place.y(0) < place.height
+@given(st.floats(1e-6, 1e6), st.floats(1.5, 1e9))
+def test_logarithmic_ticks_are_within_the_range_and_not_too_many(low, factor):
+    values = log_ticks(low, low * factor)
+    assert len(values) <= 7
+    assert all(low * (1 - 1e-6) <= value <= low * factor * (1 + 1e-6) for value in values)
+    assert values == sorted(values)
+    assert factor < 10 or values
+
+
+def test_scales():
     assert Scale(3, 3, 0, 10)(3) == 0
+    places = Scale(-10, 10, 0, 100, "asinh", 0.3)([-10, -1, 0, 1, 10])
+    assert places[[0, 2, 4]].tolist() == pytest.approx([0, 50, 100])
+    assert places[1] == pytest.approx(100 - places[3])
+    assert places[3] > 50 + 0.1 * 50
 
 
 def test_paths_and_looks():
-    place = Scale(0, 2, 0, 100)
-    x = place([0, 1, 2])
-    assert line_path(x, x).count("L") == 2
-    assert band_path(x, x, x).endswith("Z")
+    x = Scale(0, 2, 0, 100)([0, 1, 2])
+    points = np.stack([x, x], axis=1)
+    assert line_path(points).count("L") == 2
+    assert line_path(points, closed=True).endswith("Z")
     assert [series_class(place) for place in (0, 7, 8, 15)] == ["s0 solid", "s7 solid", "s1 dashed", "s1 dotted"]

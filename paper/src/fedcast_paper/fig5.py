@@ -10,7 +10,7 @@ from fedcast.clustering import Clustering, cluster
 from fedcast.data import average_emd, class_counts, make_population, skew_of
 from fedcast.plan import clustering_of, make_plan
 from fedcast.plan.world import World, make_world
-from fedcast.report.figures.class_dots import ClassDots, class_dots
+from fedcast.report import ClassDots, class_dots
 from fedcast.report.figures.output import GRID, INK
 from fedcast.scenario import Scenario, load_scenario
 from fedcast.sharing import share_samples

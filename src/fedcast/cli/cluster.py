@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedcast.cli.comparison import words
-from fedcast.cli.options import Counts, DataDir, Links, Overrides, Preset, ScenarioFile, as_overrides, read_people
+from fedcast.cli.options import (
+    Counts,
+    DataDir,
+    Links,
+    Overrides,
+    PictureWidth,
+    Preset,
+    ScenarioFile,
+    as_overrides,
+    read_people,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -37,18 +47,18 @@ def cluster(
     picture: Annotated[
         Path | None, typer.Option(help="Draw the clusters of --explain's rule, else the scenario's, else the first.")
     ] = None,
+    width: PictureWidth = "screen",
 ) -> None:
     """Compare clustering rules: who would share with whom, and what it brings."""
     from fedcast.cli.output import check_json, screen, write_json
     from fedcast.cli.remarks import say_doubts
     from fedcast.clustering import compare
     from fedcast.plan.world import make_world
-    from fedcast.report.figures.cluster_map import cluster_map, draw_cluster_map
-    from fedcast.report.figures.output import check_figure_path, save_figure
+    from fedcast.report import check_figure_path, cluster_figure, cluster_map, save_figure
     from fedcast.scenario import named_files
 
     if picture is not None:
-        check_figure_path(picture)
+        check_figure_path(picture, width)
     own_links = as_overrides({"trust.links_file": links})
     scenario, population = read_people(path, preset, [*own_links, *(overrides or [])], counts)
     check_json(json, [path, counts, *named_files(scenario)])
@@ -66,8 +76,8 @@ def cluster(
     if explain is not None:
         _print_explanation(console, shown, world.population.names)
     if picture is not None:
-        drawn = draw_cluster_map(cluster_map(world.layout, shown), f"Clusters of rule {shown.rule}")
-        console.print(f"\ndrew {save_figure(drawn, picture)}")
+        figure = cluster_figure(cluster_map(world.layout, shown), f"Clusters of rule {shown.rule}")
+        console.print(f"\ndrew {save_figure(figure, picture, width)}")
 
 
 def _names(rules: str | None, explain: str | None, scenario: Scenario) -> list[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedcast.cli.options import Counts, DataDir, Overrides, Preset, ScenarioFile, read_people
+from fedcast.cli.options import Counts, DataDir, Overrides, PictureWidth, Preset, ScenarioFile, read_people
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -24,15 +24,15 @@ def inspect(
     data_dir: DataDir = None,
     counts: Counts = None,
     picture: Picture = None,
+    width: PictureWidth = "screen",
 ) -> None:
     """Show how data are spread over users, and how skewed they are."""
     from fedcast.cli.output import screen
     from fedcast.data import describe, make_population, skew_of
-    from fedcast.report.figures.class_dots import class_dots, draw_class_dots
-    from fedcast.report.figures.output import check_figure_path, save_figure
+    from fedcast.report import check_figure_path, class_dots, class_dots_figure, save_figure
 
     if picture is not None:
-        check_figure_path(picture)
+        check_figure_path(picture, width)
     scenario, population = read_people(path, preset, overrides, counts)
     if population is None:
         population = make_population(scenario.data, scenario.seed, data_dir)
@@ -42,7 +42,8 @@ def inspect(
     console.print(_summary(title, population, skew))
     if picture is not None:
         dots = class_dots(population.counts, skew.emd, population.class_names, names=population.names)
-        console.print(f"\ndrew {save_figure(draw_class_dots(dots, f'Samples per class and user: {title}'), picture)}")
+        figure = class_dots_figure(dots, f"Samples per class and user: {title}")
+        console.print(f"\ndrew {save_figure(figure, picture, width)}")
 
 
 def _summary(title: str, population: Population, skew: Skew) -> Table:

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedcast.cli.options import Counts, DataDir, Links, Overrides, Preset, ScenarioFile, as_overrides, read_people
+from fedcast.cli.options import (
+    Counts,
+    DataDir,
+    Links,
+    Overrides,
+    PictureWidth,
+    Preset,
+    ScenarioFile,
+    as_overrides,
+    read_people,
+)
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -28,17 +38,17 @@ def network(
     counts: Counts = None,
     links: Links = None,
     picture: Picture = None,
+    width: PictureWidth = "screen",
 ) -> None:
     """Show who can share with whom, what a round costs, and who cannot take part."""
     from fedcast.cli.output import screen
     from fedcast.cli.remarks import say_doubts
     from fedcast.cost import feasibility
     from fedcast.plan.world import make_world
-    from fedcast.report.figures.network_map import draw_network_map, network_map
-    from fedcast.report.figures.output import check_figure_path, save_figure
+    from fedcast.report import check_figure_path, network_figure, network_map, save_figure
 
     if picture is not None:
-        check_figure_path(picture)
+        check_figure_path(picture, width)
     own_links = as_overrides({"trust.links_file": links})
     scenario, population = read_people(path, preset, [*own_links, *(overrides or [])], counts)
     world = make_world(scenario, data_dir, population)
@@ -50,8 +60,8 @@ def network(
     for line in _infeasible(report):
         console.print(line)
     if picture is not None:
-        shown = network_map(world.layout, world.graph)
-        console.print(f"\ndrew {save_figure(draw_network_map(shown), picture)}")
+        figure = network_figure(network_map(world.layout, world.graph))
+        console.print(f"\ndrew {save_figure(figure, picture, width)}")
 
 
 def _summary(world: World) -> Table:

@@ -31,6 +31,9 @@ DataDir = Annotated[
 Counts = Annotated[
     Path | None, typer.Option(help="Own label counts: user and a column per class, or user,class,count.")
 ]
+PictureWidth = Annotated[
+    str, typer.Option("--width", help="Width of the picture: screen, or for papers column (3.5 in) or page (7.16 in).")
+]
 Links = Annotated[Path | None, typer.Option(help="Own links: user_a,user_b,rate_bps,closeness.")]
 
 

@@ -19,17 +19,21 @@ from fedcast.report.drawing import (
     Segments,
     Text,
 )
-from fedcast.report.export import export_report
+from fedcast.report.export import DEFAULT_FORMATS, check_export, export_report
+from fedcast.report.figures.classes import ClassDots, class_dots, class_dots_figure
+from fedcast.report.figures.maps import cluster_figure, cluster_map, network_figure, network_map
 from fedcast.report.save import check_figure_path, save_figure
-from fedcast.report.write import write_report
+from fedcast.report.write import check_report_path, write_report
 
 __all__ = [
+    "DEFAULT_FORMATS",
     "GRID",
     "INK",
     "MUTED",
     "PAPER",
     "Axis",
     "Bars",
+    "ClassDots",
     "Colour",
     "Dash",
     "Dots",
@@ -42,8 +46,16 @@ __all__ = [
     "Panel",
     "Segments",
     "Text",
+    "check_export",
     "check_figure_path",
+    "check_report_path",
+    "class_dots",
+    "class_dots_figure",
+    "cluster_figure",
+    "cluster_map",
     "export_report",
+    "network_figure",
+    "network_map",
     "save_figure",
     "write_report",
 ]

@@ -1,16 +1,32 @@
-"""What a report is made of: the runs in order, their comparison, and which of them are shown from inside."""
+"""The content of a report: runs in order, their comparison, and the numbers of all figures."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcast.report.figures.classes import MAX_USERS, ClassChange, class_change
+from fedcast.report.figures.maps import ClusterMap, map_of_users
+from fedcast.report.figures.training import (
+    PARTS,
+    Curve,
+    DelaySplit,
+    LeakageCurve,
+    curve,
+    delay_split,
+    leakage_curve,
+)
+from fedcast.report.figures.users import EmdChange, UserEnergy, emd_change, user_energy
 from fedcast.runs.comparison import Row, Score, Strategy, compare, score
 from fedcast.runs.store import StoredRun
 from fedcast.scenario import Scenario
 
-# A page stays small and quick with so many runs shown from inside, and so many users on all their maps.
+# Limits that keep the page small: runs shown in detail, users on all their maps, users on one map.
 _MAX_INSIDE = 9
 _MAX_ON_MAPS = 6_000
 _MAX_ON_A_MAP = 1_500
@@ -18,7 +34,7 @@ _MAX_ON_A_MAP = 1_500
 
 @dataclass(frozen=True, eq=False)
 class Content:
-    """Runs and what they came to.
+    """Runs and their scores.
 
     Attributes:
         runs: by strategy, then by seed; each once.
@@ -30,45 +46,45 @@ class Content:
 
     @property
     def scenario(self) -> Scenario:
-        """Of the first run; the others differ in strategy and seed alone."""
+        """Scenario of the first run; the others differ only in strategy and seed."""
         return self.runs[0].scenario
 
     @property
     def target(self) -> float:
-        """Accuracy to be reached."""
+        """Target accuracy."""
         return self.scenario.rounds.target_accuracy
 
     @property
     def seeds(self) -> list[int]:
-        """Of all runs, ascending."""
+        """Seeds of all runs, ascending."""
         return sorted({run.scenario.seed for run in self.runs})
 
     @cached_property
     def scores(self) -> dict[StoredRun, Score]:
-        """What each run came to."""
+        """Score of each run."""
         return {run: score(run) for run in self.runs}
 
     @cached_property
     def series(self) -> dict[Strategy, int]:
-        """Number of each strategy, which decides its colour; 0 is kept for FedAvg."""
+        """Series number of each strategy, which decides its colour; 0 is reserved for FedAvg."""
         first = 0 if self.rows[0].strategy.is_baseline else 1
         return {row.strategy: place for place, row in enumerate(self.rows, start=first)}
 
     @property
     def baseline(self) -> Row | None:
-        """FedAvg, if it is among the strategies."""
+        """The row of FedAvg, if it is among the strategies."""
         return self.rows[0] if self.rows[0].strategy.is_baseline else None
 
     @property
     def best(self) -> Row:
-        """The strategy that meets the target in most of its seeds, then soonest; if none does, the most accurate."""
+        """The strategy that reaches the target in most of its seeds, then fastest; if none does, the most accurate."""
         if any(row.reached for row in self.rows):
             return min(self.rows, key=lambda row: (-row.reached / len(row.seeds), row.measures["total_s"].mean))
         return max(self.rows, key=lambda row: row.measures["accuracy"].mean)
 
     @property
     def inside(self) -> tuple[StoredRun, ...]:
-        """Runs shown from inside: every strategy's first seed, then further seeds, as far as there is room."""
+        """Runs shown in detail: every strategy's first seed, then further seeds, as far as there is room."""
         by_strategy = [self.runs_of(row) for row in self.rows]
         turns = sorted(
             ((turn, place, run) for place, own in enumerate(by_strategy) for turn, run in enumerate(own)),
@@ -79,26 +95,26 @@ class Content:
 
     @property
     def first_inside(self) -> StoredRun:
-        """The run shown from inside at first: of the best strategy that shares, if there is one."""
+        """The run shown in detail at first: of the best strategy that shares, if there is one."""
         sharing = [run for run in self.inside if run.facts.received_samples > 0] or self.inside
         best = [run for run in sharing if self.scores[run].strategy == self.best.strategy]
         return (best or sharing)[0]
 
     @property
     def users_on_map(self) -> int:
-        """How many users a map may show."""
+        """Largest number of users on a map."""
         return min(_MAX_ON_A_MAP, _MAX_ON_MAPS // len(self.inside))
 
     def runs_of(self, row: Row) -> list[StoredRun]:
-        """The runs of a strategy, by seed."""
+        """Return the runs of a strategy, by seed."""
         return [run for run in self.runs if self.scores[run].strategy == row.strategy]
 
     def series_of(self, run: StoredRun) -> int:
-        """Number of a run's strategy."""
+        """Return the series number of a run's strategy."""
         return self.series[self.scores[run].strategy]
 
     def name_of(self, run: StoredRun) -> str:
-        """Strategy and seed."""
+        """Return strategy and seed of a run."""
         return f"{self.scores[run].strategy.name}, seed {run.scenario.seed}"
 
 
@@ -110,3 +126,95 @@ def gather(runs: Sequence[StoredRun]) -> Content:
     for run in runs:
         found.setdefault((places[score(run).strategy], run.scenario.seed), run)
     return Content(tuple(found[key] for key in sorted(found)), tuple(rows))
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A quantity during training."""
+
+    column: str
+    title: str
+    is_share: bool
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The x axis of learning curves."""
+
+    column: str
+    title: str
+
+
+MEASURES = (Measure("accuracy", "Test accuracy", True), Measure("test_loss", "Test loss", False))
+AXES = (Axis("round", "round"), Axis("seconds", "simulated seconds"))
+
+
+def curves(content: Content, measure: Measure, axis: Axis) -> list[Curve]:
+    """Return one learning curve per strategy."""
+    return [
+        curve(
+            row.strategy.name,
+            content.series[row.strategy],
+            [(run.history.column(axis.column), run.history.column(measure.column)) for run in content.runs_of(row)],
+        )
+        for row in content.rows
+    ]
+
+
+def time_split(content: Content) -> DelaySplit:
+    """Return the parts of the delay, mean over seeds, up to the target or the last round."""
+    seconds = [[row.measures[f"{part}_s"].mean for part in PARTS] for row in content.rows]
+    return delay_split([row.strategy.name for row in content.rows], seconds)
+
+
+def leakage_curves(content: Content) -> list[LeakageCurve]:
+    """Return one curve for each run whose plan has one."""
+    found = []
+    for run in content.runs:
+        if run.plan is None or not run.plan.leakage:
+            continue
+        result, points = content.scores[run], run.plan.leakage
+        found.append(
+            leakage_curve(
+                result.strategy.name,
+                content.series_of(run),
+                [point.average_sharing_ratio for point in points],
+                [point.delay_s for point in points],
+                (result.average_sharing_ratio, result.total_s) if result.reached else None,
+            )
+        )
+    return found
+
+
+def heads_of(run: StoredRun) -> NDArray[np.int64]:
+    """Return the head of each user, int64[K]; -1: none."""
+    return np.array([-1 if head is None else head for head in run.tables["users"]["head"]], dtype=np.int64)
+
+
+def cluster_map_of(run: StoredRun, max_users: int) -> ClusterMap:
+    """Return positions and clusters of users."""
+    users = run.tables["users"]
+    return map_of_users(np.stack([users["x_m"], users["y_m"]], axis=1), heads_of(run), users["emd_after"], max_users)
+
+
+def class_change_of(run: StoredRun, max_users: int = MAX_USERS) -> ClassChange:
+    """Return the samples of each class before and after sharing."""
+    table = run.tables["classes"]
+    return class_change(_columns(table, "before_"), _columns(table, "after_"), max_users)
+
+
+def emd_change_of(run: StoredRun) -> EmdChange:
+    """Return the EMD of each user before and after sharing."""
+    users = run.tables["users"]
+    return emd_change(users["emd_before"], users["emd_after"])
+
+
+def user_energy_of(run: StoredRun) -> UserEnergy:
+    """Return the energy of each user in a round; with a file of devices, users may have budgets of their own."""
+    devices = run.scenario.devices
+    budget = devices.energy_budget_j if devices.devices_file is None else None
+    return user_energy(run.tables["users"]["round_j"], budget)
+
+
+def _columns(table: dict[str, list[Any]], start: str) -> NDArray[np.int64]:
+    return np.stack([values for name, values in table.items() if name.startswith(start)], axis=1).astype(np.int64)

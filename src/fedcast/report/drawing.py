@@ -23,7 +23,7 @@ from typing import Literal
 
 from numpy.typing import ArrayLike
 
-from fedcast.report.colours import GRID, MUTED, Colour, Dash
+from fedcast.report.colours import MUTED, Colour, Dash
 from fedcast.report.scales import ScaleKind
 
 Colours = Colour | Sequence[Colour]
@@ -293,6 +293,7 @@ class Figure:
         title: above all panels.
         width: in points at screen width.
         column_widths: shares of the width; None: equal columns.
+        keys: entries of the legend; None: one for each label of a mark.
         note: a line above the title, such as a warning about the data.
         description: of the figure for readers who cannot see it.
     """
@@ -301,11 +302,6 @@ class Figure:
     title: str = ""
     width: float = 440.0
     column_widths: Sequence[float] | None = None
+    keys: Sequence[Key] | None = None
     note: str = ""
     description: str = ""
-
-
-__all__ = [
-    "GRID", "MUTED", "Axis", "Bars", "Dots", "Figure", "HoverColumns", "Key", "Level", "Line", "Mark", "Panel",
-    "Segments", "Text",
-]  # fmt: skip

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from fedcast.errors import FedcastError
 from fedcast.formatting import number, percent, quantity
-from fedcast.report.colours import GRID, INK, MUTED, PAPER, Colour, Dash, dash_of
+from fedcast.report.colours import GRID, INK, MUTED, Colour, Dash, dash_of
 from fedcast.report.drawing import (
     Anchor,
     Axis,
@@ -37,7 +37,6 @@ from fedcast.report.drawing import (
 from fedcast.report.scales import Scale, ends_around, log_ticks, nice_step, ticks
 from fedcast.typing import Floats
 
-Width = Literal["screen", "column", "page"]
 # Of a column and of a page of a two-column journal, in points.
 WIDTHS_PT: dict[str, float | None] = {"screen": None, "column": 3.5 * 72, "page": 7.16 * 72}
 _TEXT_PT: dict[str, dict[Role, float]] = {
@@ -153,6 +152,11 @@ class _Style:
     def y_ticks(self, tall: float) -> float:
         return tall / (_PER_Y_TICK * self.text["tick"])
 
+    @property
+    def above_ticks(self) -> float:
+        """Return how far above the end of the y axis its label stands, clear of the topmost tick."""
+        return _GAP + 0.6 * self.text["tick"]
+
     def line(self, role: Role) -> float:
         return 1.25 * self.room * self.text[role]
 
@@ -175,14 +179,16 @@ def lay_out(figure: Figure, width: str = "screen", *, html: bool = False) -> Dra
     top, items = _heading(figure, style)
     scales: list[tuple[Scale, Scale]] = []
     for row in figure.rows:
-        panels = [_Placed.of(panel, columns[place], style) for place, panel in enumerate(row)]
-        head, tall = max(panel.head for panel in panels), max(panel.tall for panel in panels)
-        for panel in panels:
-            found, place = panel.draw(top, head, tall)
+        placed = [_Placed.of(panel, columns[place], style) for place, panel in enumerate(row)]
+        head = max(panel.head for panel in placed)
+        for panel in placed:
+            found, place = panel.draw(top, head)
             items += found
             scales.append(place)
-        top += head + tall + max(panel.foot for panel in panels)
-    keys = _keys([mark for row in figure.rows for panel in row if not panel.legend for mark in panel.marks])
+        top += head + max(panel.tall + panel.foot for panel in placed)
+    keys = figure.keys or _keys(
+        [mark for row in figure.rows for panel in row if not panel.legend for mark in panel.marks]
+    )
     if keys and style.legend:
         found, tall = _legend(keys, _EDGE, style.width - 2 * _EDGE, top + _GAP, style)
         items += found
@@ -273,21 +279,22 @@ class _Placed:
             tall = (right - left) * (top - bottom) / (high - low)
         start, stop = (right, left) if panel.x.flipped else (left, right)
         x = Scale(low, high, start, stop, panel.x.kind, panel.x.threshold)
-        head = _GAP + (style.line("name") + 3.0 if panel.title else 0.0) + (style.line("label") if panel.y.label else 0)
-        if panel.legend and (keys := panel.keys or _keys(panel.marks)):
+        head = _GAP + (style.line("name") + 3.0 if panel.title else 0.0)
+        head += style.above_ticks + style.text["label"] if panel.y.label else 0.0
+        if keys := _own_keys(panel, style):
             head += _legend(keys, left, right - left, 0.0, style)[1] + _GAP
         return cls(panel, style, begin, x, (bottom, top), head, tall, _foot(panel, x, style))
 
-    def draw(self, top: float, head: float, tall: float) -> tuple[list[Shapes | Words], tuple[Scale, Scale]]:
-        """Draw below `top`; the area between the axes starts `head` below it and ends at least `tall` below that."""
+    def draw(self, top: float, head: float) -> tuple[list[Shapes | Words], tuple[Scale, Scale]]:
+        """Draw below `top`; the area between the axes starts `head` below it."""
         panel, style = self.panel, self.style
-        base = top + head + tall
-        peak = base - self.tall if panel.equal else top + head
+        peak = top + head
+        base = peak + self.tall
         start, stop = (peak, base) if panel.y.flipped else (base, peak)
         y = Scale(*self.y_limits, start, stop, panel.y.kind, panel.y.threshold)
         items = [*self._above(top), *_axes(panel, self.x, y, base, peak, style)]
         if panel.y.label:
-            items.append(style.words(max(self.left, _EDGE), peak - _GAP, panel.y.label, "label"))
+            items.append(style.words(max(self.left, _EDGE), peak - style.above_ticks, panel.y.label, "label"))
         for mark in panel.marks:
             items += _draw_mark(mark, self.x, y, style)
         if panel.scale_bar is not None:
@@ -302,7 +309,7 @@ class _Placed:
             top += style.line("name")
             items.append(style.words(left, top - 1, panel.title, "name"))
             top += 3.0
-        if panel.legend and (keys := panel.keys or _keys(panel.marks)):
+        if keys := _own_keys(panel, style):
             found, tall = _legend(keys, left, right - left, top, style)
             items += found
             top += tall + _GAP
@@ -617,6 +624,11 @@ def _draw_level(level: Level, x: Scale, y: Scale, style: _Style) -> list[Shapes 
     return [line, words] if level.label else [line]
 
 
+def _own_keys(panel: Panel, style: _Style) -> Sequence[Key]:
+    """Return the entries of a panel's own legend."""
+    return (panel.keys or _keys(panel.marks)) if panel.legend and style.legend else ()
+
+
 def _keys(marks: Sequence[Mark]) -> list[Key]:
     """Return one entry for each label, in the order of the marks."""
     found: dict[str, Key] = {}
@@ -687,6 +699,3 @@ def _shortened(text: str) -> str:
 
 def _visible(name: str) -> str:
     return {" ": "␣", "\n": "↵"}.get(name, name)
-
-
-__all__ = ["PAPER", "WIDTHS_PT", "Drawing", "Shapes", "Width", "Words", "check_width", "lay_out"]

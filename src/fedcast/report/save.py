@@ -14,8 +14,9 @@ FIGURE_FORMATS = ("png", "svg", "pdf")
 _SCREEN_DPI, _PRINT_DPI = 160, 300
 
 
-def check_figure_path(path: Path) -> None:
-    """Check that a figure can be written to a file, before any work is done for it."""
+def check_figure_path(path: Path, width: str = "screen") -> None:
+    """Check that a figure of that width can be written to a file, before any work is done for it."""
+    check_width(width)
     if path.suffix.lower().removeprefix(".") not in FIGURE_FORMATS:
         expected = ", ".join(f".{kind}" for kind in FIGURE_FORMATS)
         raise FedcastError(f"{path}: unknown kind of picture {path.suffix!r}; expected {expected}")
@@ -33,8 +34,7 @@ def save_figure(figure: Figure, path: str | Path, width: str = "screen", dpi: in
         dpi: pixels per inch of a PNG; default 160 on screens, 300 in papers.
     """
     path = Path(path)
-    check_figure_path(path)
-    check_width(width)
+    check_figure_path(path, width)
     drawing, kind = lay_out(figure, width), path.suffix.lower().removeprefix(".")
     with atomic_write(path) as aside:
         if kind == "svg":

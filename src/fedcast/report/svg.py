@@ -8,8 +8,9 @@ from collections.abc import Callable
 import numpy as np
 
 from fedcast.report.colours import INK, MUTED, Colour, Dash, css_of, hex_of, series_class
-from fedcast.report.layout import Drawing, Shapes, Words
-from fedcast.report.markup import Markup, coordinate, empty_tag, join, tag
+from fedcast.report.drawing import Figure
+from fedcast.report.html import Markup, coordinate, empty_tag, tag
+from fedcast.report.layout import Drawing, Shapes, Words, lay_out
 from fedcast.typing import Floats
 
 _DASHES: dict[Dash, str | None] = {"solid": None, "dashed": "5 3", "dotted": "0.1 4", "dashdot": "6 3 1 3"}
@@ -29,6 +30,11 @@ def svg_for_page(drawing: Drawing, name: str, **attributes: object) -> Markup:
     fixed = {"class_": "plot", "role": "img", "aria_label": drawing.description, "tabindex": 0, "data_plot": name}
     items = [_words(item) if isinstance(item, Words) else _shapes(item, css_of) for item in drawing.items]
     return tag("svg", *items, viewBox=_box(drawing), **fixed, **attributes)
+
+
+def picture(figure: Figure, name: str, **attributes: object) -> Markup:
+    """Lay out a figure for the report page; see `svg_for_page`."""
+    return svg_for_page(lay_out(figure, html=True), name, **attributes)
 
 
 def svg_file(drawing: Drawing) -> str:
@@ -130,6 +136,3 @@ def _page_item(shapes: Shapes, index: int) -> dict[str, object]:
 
 def _colour(colour: Colour | None, colour_of: Callable[[Colour], str]) -> str | None:
     return None if colour is None else colour_of(colour)
-
-
-__all__ = ["join", "line_path", "svg_file", "svg_for_page"]

@@ -1,4 +1,4 @@
-"""All that runs hold, as tables for other programs: one row per thing, with the run that it belongs to."""
+"""Tables of runs for other programs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from itertools import chain
 from typing import Any
 
 from fedcast.io import Column, read_table
-from fedcast.report import shown
+from fedcast.report import content as contents
 from fedcast.report.content import Content
-from fedcast.report.figures.delay_split import PARTS
+from fedcast.report.figures.training import PARTS
 from fedcast.runs.comparison import comparison_table
 from fedcast.runs.store import StoredRun
 
@@ -23,44 +23,44 @@ _LEDGER = (
 
 
 def comparison(content: Content) -> Table:
-    """One row per strategy: means, half widths, tests."""
+    """Return one row per strategy: means, half widths, tests."""
     return comparison_table(content.rows)
 
 
 def time_split(content: Content) -> Table:
-    """One row per strategy: where its time goes."""
-    split = shown.time_split(content)
+    """Return one row per strategy: the parts of its delay."""
+    split = contents.time_split(content)
     parts = {f"{part}_s": split.seconds[:, place].tolist() for place, part in enumerate(PARTS)}
     return {"strategy": list(split.names), **parts, "total_s": split.totals.tolist()}
 
 
 def leakage(content: Content) -> Table:
-    """One row per point of a plan's curve."""
+    """Return one row per point of a plan's curve of delay against leakage."""
     return _of_runs(content, _leakage_of)
 
 
 def history(content: Content) -> Table:
-    """One row per round of a run."""
+    """Return one row per round of a run."""
     return _of_runs(content, lambda run: run.history.columns())
 
 
 def users(content: Content) -> Table:
-    """One row per user of a run."""
+    """Return one row per user of a run."""
     return _of_runs(content, _users_of)
 
 
 def heads(content: Content) -> Table:
-    """One row per head of a run."""
+    """Return one row per head of a run."""
     return _of_runs(content, lambda run: run.tables["heads"])
 
 
 def classes(content: Content) -> Table:
-    """One row per user of a run: samples of each class before and after sharing."""
+    """Return one row per user of a run: samples of each class before and after sharing."""
     return _of_runs(content, lambda run: run.tables["classes"])
 
 
 def ledger(content: Content) -> Table:
-    """One row per sample that reached somebody else; a sender of -1 is the server."""
+    """Return one row per sample that another user received; a sender of -1 is the server."""
     return _of_runs(content, _ledger_of)
 
 
@@ -77,7 +77,7 @@ TABLES: dict[str, Callable[[Content], Table]] = {
 
 
 def _of_runs(content: Content, columns_of: Callable[[StoredRun], Mapping[str, list[Any]]]) -> Table:
-    """The tables of all runs below each other, after columns that say which run it is."""
+    """Concatenate the tables of all runs, with columns in front that name the run."""
     parts = []
     for run in content.runs:
         columns = columns_of(run)
@@ -88,13 +88,13 @@ def _of_runs(content: Content, columns_of: Callable[[StoredRun], Mapping[str, li
 
 
 def _users_of(run: StoredRun) -> Table:
-    """As stored, but samples in whole numbers."""
+    """Return the stored table with samples as whole numbers."""
     columns = run.tables["users"]
     return columns | {name: [int(count) for count in columns[name]] for name in ("received", "sent")}
 
 
 def _leakage_of(run: StoredRun) -> Table:
-    # A plan that shares nothing has one point, whatever the limit.
+    # A plan without sharing has the same point at every limit.
     points = dict.fromkeys(run.plan.leakage if run.plan is not None else ())
     return {
         "average_sharing_ratio": [point.average_sharing_ratio for point in points],

@@ -1,4 +1,4 @@
-"""The report as a file."""
+"""The report as an HTML file."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from fedcast.runs.store import StoredRun
 
 
 def write_report(runs: Sequence[StoredRun], path: str | Path) -> Path:
-    """Write finished runs as one HTML file that needs nothing else; the same runs give the same bytes.
+    """Write finished runs as one self-contained HTML file; the same runs give the same bytes.
 
     Args:
-        runs: that differ in rule, method, algorithm and seed alone (`fedcast.runs.store.load_runs` reads them).
+        runs: which may differ only in rule, allocation method, algorithm and seed; see `fedcast.load_runs`.
         path: of an .html file.
     """
     path = Path(path)
@@ -28,7 +28,7 @@ def write_report(runs: Sequence[StoredRun], path: str | Path) -> Path:
 
 
 def check_report_path(path: Path) -> None:
-    """Refuse a file that cannot be a page, before any work is done for it."""
+    """Check that a report can be written to a file, before any work is done for it."""
     if path.suffix.lower() not in (".html", ".htm"):
         raise FedcastError(f"{path}: a report is an .html file; --export FOLDER writes tables and figures")
     if path.is_dir():

@@ -1,1 +1,1 @@
-"""Figures: a pure function gives the numbers, a thin renderer draws them."""
+"""Figures of plans and runs: for each a function that computes its numbers, and one that describes how it is drawn."""

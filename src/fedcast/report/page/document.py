@@ -1,19 +1,16 @@
-"""The page: one file, with its style and its script inside, that asks nothing of any network."""
+"""The whole HTML document."""
 
 from __future__ import annotations
 
 from importlib.resources import files
 
+from fedcast.report.colours import DARK, LIGHT
 from fedcast.report.content import Content
-from fedcast.report.figures.palette import DARK, LIGHT
-from fedcast.report.markup import Markup, empty_tag, join, tag
-from fedcast.report.sections.comparison import comparison_section
-from fedcast.report.sections.courses import courses_section
-from fedcast.report.sections.delays import delays_section
-from fedcast.report.sections.headline import headline, headline_section
-from fedcast.report.sections.inside import inside_section
-from fedcast.report.sections.reproduce import reproduce_section
-from fedcast.report.sections.scenario import scenario_section
+from fedcast.report.html import Markup, empty_tag, join, tag
+from fedcast.report.page.run_section import run_section
+from fedcast.report.page.scenario_sections import reproduce_section, scenario_section
+from fedcast.report.page.summary_sections import comparison_section, headline, headline_section
+from fedcast.report.page.training_sections import curves_section, delays_section
 
 _SECTIONS = {
     "comparison": "Comparison",
@@ -23,19 +20,19 @@ _SECTIONS = {
     "scenario": "Scenario",
     "reproduce": "Reproduce",
 }
-# Scripts and styles from this file alone; nothing is fetched, not even an icon.
+# Scripts and styles of this file only; nothing is fetched, not even an icon.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 
 def page(content: Content) -> str:
-    """The whole document."""
+    """Return the report of runs as an HTML document."""
     main = tag(
         "main",
         headline_section(content),
         comparison_section(content),
-        courses_section(content),
+        curves_section(content),
         delays_section(content),
-        inside_section(content),
+        run_section(content),
         scenario_section(content),
         reproduce_section(content),
     )
@@ -68,7 +65,7 @@ def _bar() -> Markup:
 
 
 def _colours() -> Markup:
-    """The palette of figures as variables, and the class of each series."""
+    """Return the palette of figures as CSS variables, and the class of each series."""
     pairs = list(enumerate(zip(LIGHT, DARK, strict=True)))
     variables = "".join(f"--c{place}:light-dark({light},{dark});" for place, (light, dark) in pairs)
     return join(
@@ -77,4 +74,4 @@ def _colours() -> Markup:
 
 
 def _asset(name: str) -> Markup:
-    return Markup("\n" + files("fedcast.report").joinpath(name).read_text(encoding="utf-8"))
+    return Markup("\n" + files("fedcast.report.page").joinpath(name).read_text(encoding="utf-8"))

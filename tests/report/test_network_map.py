@@ -9,8 +9,9 @@ import pytest
 
 from fedcast.network import build_graph, graph_from_edges
 from fedcast.network.geometry import Layout, place_users
-from fedcast.report.figures.network_map import _grid_step, _rate_text, draw_network_map, network_map
-from fedcast.report.figures.output import save_figure
+from fedcast.report import network_figure, network_map, save_figure
+from fedcast.report.figures.maps import _rate_colours
+from fedcast.report.layout import Shapes, Words, lay_out
 from fedcast.scenario import Geometry, Sidelink, Trust
 
 GEOMETRY = Geometry()
@@ -22,9 +23,7 @@ def network(num_users: int, seed: int = 0):
 
 
 def texts(figure) -> str:
-    legends = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
-    titles = [axes.get_title(loc="left") for axes in figure.axes]
-    return " | ".join(legends + titles)
+    return " | ".join([figure.title, *(item.text for item in lay_out(figure).items if isinstance(item, Words))])
 
 
 def test_everything_is_shown_while_there_is_room():
@@ -54,7 +53,7 @@ def test_rates_belong_to_their_links():
         assert graph.rate_bps[links][at] == np.float32(rate)
 
 
-def test_a_crowd_is_cut_to_the_usersnearest_the_middle():
+def test_a_crowd_is_cut_to_the_users_nearest_the_centre():
     layout, graph = network(3_000)
     shown = network_map(layout, graph, max_users=400, max_links=500)
     middle = layout.positions_m.mean(axis=0)
@@ -64,8 +63,8 @@ def test_a_crowd_is_cut_to_the_usersnearest_the_middle():
     assert shown.num_links == among > 500
     assert len(shown.links_km) == 500
     assert len(shown.base_stations_km) < len(layout.base_stations_m)
-    text = texts(draw_network_map(shown))
-    assert "the 400 of 3,000 users nearest the middle" in text
+    text = texts(network_figure(shown))
+    assert "the 400 of 3,000 users nearest the centre" in text
     assert f"500 of {among:,} links" in text
 
 
@@ -73,7 +72,7 @@ def test_users_without_a_link_are_told_apart():
     layout = Layout(np.array([[0.0, 0], [100, 0], [500, 0]]), np.zeros((1, 2)), np.zeros(3, dtype=np.int64))
     shown = network_map(layout, graph_from_edges([0], [1], 1e6, 0.9, num_users=3))
     assert shown.isolated.tolist() == [False, False, True]
-    text = texts(draw_network_map(shown))
+    text = texts(network_figure(shown))
     assert "2 linked users" in text
     assert "1 user without a link" in text
     assert "1 base station" in text
@@ -92,7 +91,7 @@ def test_a_user_whose_links_leave_the_picture_is_not_isolated():
 @pytest.mark.parametrize("num_users", [1, 2, 300])
 def test_written_in_every_format(tmp_path, monkeypatch, ending, begins, num_users):
     monkeypatch.delitem(sys.modules, "matplotlib.pyplot", raising=False)
-    path = save_figure(draw_network_map(network_map(*network(num_users))), tmp_path / f"map.{ending}")
+    path = save_figure(network_figure(network_map(*network(num_users))), tmp_path / f"map.{ending}")
     assert path.read_bytes().startswith(begins)
     assert "matplotlib.pyplot" not in sys.modules
 
@@ -101,16 +100,25 @@ def test_links_of_equal_or_no_rate_are_drawn(tmp_path):
     layout = place_users(4, GEOMETRY, 0)
     for rate in (0.0, 5e5):
         graph = graph_from_edges([0, 1], [1, 2], rate, 0.9, num_users=4)
-        save_figure(draw_network_map(network_map(layout, graph)), tmp_path / "map.png")
+        save_figure(network_figure(network_map(layout, graph)), tmp_path / "map.png")
 
 
-@pytest.mark.parametrize(
-    ("rate", "text"), [(0.5, "0.5 bit/s"), (3.5e5, "350 kbit/s"), (1e6, "1 Mbit/s"), (2e9, "2 Gbit/s")]
-)
-def test_rates_are_written_in_handy_units(rate, text):
-    assert _rate_text(rate) == text
+def test_maps_have_one_scale_and_a_bar_of_a_round_length():
+    layout, graph = network(100)
+    drawing = lay_out(network_figure(network_map(layout, graph)))
+    x, y = drawing.scales[0]
+    assert x.end - x.start == pytest.approx(y.start - y.end)
+    assert x.high - x.low == pytest.approx(y.high - y.low)
+    at = next(place for place, item in enumerate(drawing.items) if isinstance(item, Shapes) and item.css == "scale")
+    length_km = (drawing.items[at].places[0][2][0] - x.start) / (x.end - x.start) * (x.high - x.low)
+    assert drawing.items[at + 1].text == "500\u00a0m"
+    assert length_km == pytest.approx(0.5)
+    links = next(item for item in drawing.items if isinstance(item, Shapes) and item.kind == "line")
+    assert len(links.places) == graph.num_links
 
 
-@pytest.mark.parametrize(("extent", "step"), [(2.1, 0.5), (7.0, 1.0), (9.0, 2.0), (200.0, 50.0)])
-def test_grid_steps_are_round(extent, step):
-    assert _grid_step(extent) == pytest.approx(step)
+def test_faster_links_are_darker():
+    colours = _rate_colours(np.array([1e5, 1e6, 1e7, 1e8]))
+    light = [sum(int(colour[place : place + 2], 16) for place in (1, 3, 5)) for colour in colours]
+    assert light == sorted(light, reverse=True)
+    assert (colours[0], colours[-1]) == ("#d3e0ee", "#153a66")

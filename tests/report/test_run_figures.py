@@ -11,15 +11,33 @@ from scipy.interpolate import interp1d
 from fedcast.clustering import cluster
 from fedcast.clustering.worlds import path_problem
 from fedcast.network.geometry import layout_from_positions
-from fedcast.report.figures.class_change import class_change, draw_class_change
-from fedcast.report.figures.cluster_map import cluster_map, map_of_users
-from fedcast.report.figures.delay_split import PARTS, delay_split, draw_delay_split
-from fedcast.report.figures.emd_change import draw_emd_change, emd_change
-from fedcast.report.figures.leakage import draw_leakage, leakage_curve
-from fedcast.report.figures.learning import curve, draw_curves
-from fedcast.report.figures.output import save_figure
-from fedcast.report.figures.user_energy import draw_user_energy, user_energy
+from fedcast.report.colours import hex_of
+from fedcast.report.figures.classes import class_change, class_change_figure
+from fedcast.report.figures.maps import cluster_figure, cluster_map, map_of_users
+from fedcast.report.figures.training import (
+    PARTS,
+    curve,
+    curves_figure,
+    delay_figure,
+    delay_split,
+    leakage_curve,
+    leakage_figure,
+)
+from fedcast.report.figures.users import emd_change, emd_figure, energy_figure, user_energy
+from fedcast.report.layout import Shapes, Words, lay_out
 from fedcast.scenario import Geometry
+
+
+def shapes(drawing, css: str) -> list[Shapes]:
+    return [item for item in drawing.items if isinstance(item, Shapes) and css in (item.item_css, item.css)]
+
+
+def of_kind(drawing, kind: str) -> list[Shapes]:
+    return [item for item in drawing.items if isinstance(item, Shapes) and item.kind == kind]
+
+
+def texts(drawing) -> list[str]:
+    return [item.text for item in drawing.items if isinstance(item, Words)]
 
 
 def test_a_single_seed_is_drawn_as_it_is():
@@ -57,27 +75,25 @@ def test_long_courses_are_thinned_with_both_ends_kept():
 def test_curves_are_drawn_with_band_and_target():
     several = curve("daca", 1, [([0, 1], [0.1, 0.5]), ([0, 1], [0.3, 0.7])])
     one = curve("FedAvg", 0, [([0, 1], [0.1, 0.4])])
-    axes = draw_curves([one, several], "Test accuracy", "round", "accuracy", target=0.6).axes[0]
-    lines = {line.get_label(): line.get_ydata() for line in axes.lines}
-    np.testing.assert_allclose(lines["daca"], [0.2, 0.6])
-    np.testing.assert_allclose(lines["target"], [0.6, 0.6])
-    assert len(axes.collections) == 1  # one seed has no band
-
-
-def looks(axes):
-    """How each named line is drawn."""
-    named = [line for line in axes.lines if not line.get_label().startswith("_")]
-    return [(line.get_color(), line.get_linestyle()) for line in named]
+    drawing = lay_out(curves_figure([one, several], "Test accuracy", "round", target=0.6, is_share=True))
+    x, y = drawing.scales[0]
+    lines = {line.series: line.places[0] for line in shapes(drawing, "line")}
+    np.testing.assert_allclose(lines[1], np.stack([x([0, 1]), y([0.2, 0.6])], axis=1))
+    assert shapes(drawing, "target")[0].places[0][1] == pytest.approx(float(y(0.6)))
+    assert [band.series for band in shapes(drawing, "band")] == [1]  # one seed has no band
+    assert {"target 60\u00a0%", "daca", "FedAvg", "Test accuracy"} <= set(texts(drawing))
 
 
 def test_no_two_of_twenty_series_look_alike():
     curves = [curve(f"strategy {number}", number, [([0, 1], [0.1, 0.4])]) for number in range(20)]
-    drawn = looks(draw_curves(curves, "Test accuracy", "round", "accuracy", target=0.9).axes[0])
-    assert len(set(drawn)) == len(drawn) == 21
+    drawing = lay_out(curves_figure(curves, "Test accuracy", "round", target=0.9, is_share=True))
+    lines = shapes(drawing, "line")
+    drawn = [(hex_of(line.stroke), line.dash) for line in lines]
+    assert len(set(drawn)) == len(drawn) == 20
     leaks = [leakage_curve(f"strategy {number}", number, [0.0, 0.1], [9.0, 7.0]) for number in range(20)]
-    axes = draw_leakage(leaks).axes[0]
-    assert looks(axes) == drawn[:20]
-    dots = {(line.get_markerfacecolor(), line.get_markeredgecolor()) for line in axes.lines[:15]}
+    drawing = lay_out(leakage_figure(leaks))
+    assert [(hex_of(line.stroke), line.dash) for line in shapes(drawing, "line")] == drawn
+    dots = {(hex_of(dot.fill), dot.stroke and hex_of(dot.stroke)) for dot in shapes(drawing, "dot")[:15]}
     assert len(dots) == 15  # also where a line is a single dot
 
 
@@ -95,30 +111,36 @@ def test_leakage_keeps_the_points_that_no_other_beats(points):
 
 def test_leakage_is_drawn_once_per_run_and_named_once_per_strategy():
     lines = [leakage_curve("daca", 1, [0.0, 0.1], [9.0, 7.0], measured) for measured in ((0.1, 8.0), None)]
-    figure = draw_leakage(lines)
-    assert len(figure.axes[0].lines) == 2
-    names = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert names == ["daca", "measured in training"]
+    drawing = lay_out(leakage_figure(lines))
+    assert len(shapes(drawing, "line")) == 2
+    assert len(shapes(drawing, "ring")) == 1
+    assert texts(drawing)[-2:] == ["daca", "measured in training"]
 
 
 def test_delay_bars_lie_end_to_end():
     split = delay_split(["FedAvg", "daca"], [[0, 1, 2, 3], [4, 1, 1, 1]])
-    bars = draw_delay_split(split).axes[0].patches
-    assert len(bars) == 2 * len(PARTS)
-    for row in range(2):
-        own = sorted((bar.get_x(), bar.get_width()) for bar in bars if bar.get_y() + 0.31 == pytest.approx(row))
-        ends = [left + width for left, width in own]
-        assert [left for left, _ in own[1:]] == pytest.approx(ends[:-1])
-        assert ends[-1] == pytest.approx(split.totals[row]) == pytest.approx([6, 7][row])
+    drawing = lay_out(delay_figure(split))
+    x, _ = drawing.scales[0]
+    bars = np.array(of_kind(drawing, "rect")[0].places)
+    assert len(bars) == 2 * len(PARTS) - 1  # FedAvg shares nothing
+    for row, tops in enumerate(sorted(set(bars[:, 1]))):
+        own = bars[bars[:, 1] == tops]
+        assert own[1:, 0] == pytest.approx((own[:, 0] + own[:, 2])[:-1])
+        assert own[-1, 0] + own[-1, 2] == pytest.approx(float(x(split.totals[row])))
+        assert split.totals[row] == pytest.approx([6, 7][row])
+    assert texts(drawing)[-4:] == list(PARTS)
 
 
 def test_emd_of_all_users_in_order():
     before, after = [1.5, 0.2, 1.5, 0.9], [1.0, 0.2, 0.8, 0.5]
     shown = emd_change(before, after)
     assert shown.users.tolist() == [1, 3, 2, 0]
-    drawn = draw_emd_change(shown).axes[0].collections
-    assert drawn[1].get_offsets()[:, 1].tolist() == [0.2, 0.9, 1.5, 1.5]
-    assert drawn[2].get_offsets()[:, 1].tolist() == [0.2, 0.5, 0.8, 1.0]
+    drawing = lay_out(emd_figure(shown, 1.0, 0.6))
+    _, y = drawing.scales[0]
+    first, second = (np.array(dots.places)[:, 1] for dots in of_kind(drawing, "circle")[:2])
+    assert first == pytest.approx(y([0.2, 0.9, 1.5, 1.5]))
+    assert second == pytest.approx(y([0.2, 0.5, 0.8, 1.0]))
+    assert [level.places[0][1] for level in shapes(drawing, "target")] == pytest.approx(y([1.0, 0.6]))
 
 
 def test_many_users_are_thinned_evenly_over_their_order():
@@ -127,9 +149,13 @@ def test_many_users_are_thinned_evenly_over_their_order():
     assert len(shown.users) == 101
     np.testing.assert_array_equal(shown.joules, energy[shown.users])
     np.testing.assert_allclose(np.diff(shown.joules), 0.01, atol=2e-4)
-    figure = draw_user_energy(shown)
-    assert "(101 of 10,000 users)" in figure.axes[0].get_title(loc="left")
-    assert len(figure.axes[0].patches) == 101
+    figure = energy_figure(shown)
+    assert "(101 of 10,000 users)" in figure.title
+    drawing = lay_out(figure)
+    heights = np.array(of_kind(drawing, "rect")[0].places)[:, 3]
+    _, y = drawing.scales[0]
+    assert heights == pytest.approx(y(0) - y(shown.joules))
+    assert shapes(drawing, "target")[0].places[0][1] == pytest.approx(float(y(2.0)))
 
 
 def test_classes_shown_before_and_after_are_the_same():
@@ -148,12 +174,16 @@ def test_classes_shown_before_and_after_are_the_same():
 
 def test_received_samples_are_drawn_in_a_colour_of_their_own():
     shown = class_change([[3, 0], [0, 2]], [[3, 1], [0, 2]])
-    before, after = draw_class_change(shown).axes
-    assert len(before.collections[0].get_offsets()) == 2
-    received, own = after.collections
-    assert received.get_offsets().tolist() == [[0, 1]]
-    assert len(own.get_offsets()) == 2
-    assert received.get_facecolor().tolist() != own.get_facecolor().tolist()
+    drawing = lay_out(class_change_figure(shown))
+    own, received = shapes(drawing, "own"), shapes(drawing, "received")
+    assert [len(dots.places) for dots in own] == [2, 2]
+    assert len(received[0].places) == 1
+    x, y = drawing.scales[0]
+    before_y = [place[1] for place in own[0].places]
+    assert before_y == pytest.approx(y([0.5, 1.5]))
+    assert received[0].places[0][0] == pytest.approx(float(x(0.5)))
+    assert received[0].places[0][1] == pytest.approx(own[1].places[1][1])
+    assert received[0].fill != own[0].fill
 
 
 def test_a_map_of_plain_values_is_that_of_the_clustering():
@@ -169,9 +199,7 @@ def test_a_map_of_plain_values_is_that_of_the_clustering():
             one.is_head[leader] and (clustering.head_of[mate] == leader or mate == leader) for mate in range(5)
         ]
     assert len(other.joins_km) == (clustering.head_of >= 0).sum()
-
-
-@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
-def test_the_same_figure_has_the_same_bytes(tmp_path, suffix):
-    paths = [save_figure(draw_user_energy(user_energy([0.1, 0.2], 0.3)), tmp_path / f"{name}{suffix}") for name in "ab"]
-    assert paths[0].read_bytes() == paths[1].read_bytes()
+    drawing = lay_out(cluster_figure(other, tips=[f"User {user}" for user in range(5)]))
+    marks = {css: shapes(drawing, css)[0] for css in ("joins", "head", "member", "alone")}
+    assert [len(mark.places) for mark in marks.values()] == [3, 2, 3, 0]
+    assert marks["head"].tips == ("User 1", "User 4")

@@ -1,0 +1,288 @@
+"""Maps: the network with its links, and the clusters of users."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedcast.formatting import counted, quantity
+from fedcast.report.colours import INK, PAPER
+from fedcast.report.drawing import Axis, Bars, Dots, Figure, Mark, Panel, Segments
+from fedcast.report.figures.users import shown_of
+from fedcast.report.scales import log_ticks
+from fedcast.typing import Floats, Ints
+
+if TYPE_CHECKING:
+    from fedcast.clustering import Clustering
+    from fedcast.network import Graph
+    from fedcast.network.geometry import Layout
+
+_MAX_CLUSTER_USERS = 1_500
+_MAX_USERS = 2_000
+_MAX_LINKS = 15_000
+_M_PER_KM = 1e3
+_RATE_COLOURS = ("#d3e0ee", "#2b6cb0", "#153a66")
+_RATE_STEPS = 64
+_MARGIN = 0.03
+_HEAD, _MEMBER, _ALONE = 7.0, 4.2, 3.2
+# Up to so many users dots have their full size; they shrink to no less than this.
+_ROOMY, _SMALLEST = 200, 0.35
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkMap:
+    """Users, links and base stations.
+
+    Attributes:
+        users: int64[U], which users are shown.
+        num_users: how many there are.
+        positions_km: float64[U, 2].
+        isolated: bool[U], users without any link, shown or not.
+        base_stations_km: float64[C, 2], those that serve a user shown.
+        links_km: float64[L, 2, 2], both ends of the links drawn, the slowest first.
+        rate_bps: float64[L], their rates.
+        num_links: how many links there are between users shown.
+    """
+
+    users: Ints
+    num_users: int
+    positions_km: Floats
+    isolated: NDArray[np.bool_]
+    base_stations_km: Floats
+    links_km: Floats
+    rate_bps: Floats
+    num_links: int
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterMap:
+    """Users and their clusters.
+
+    Attributes:
+        users: int64[U], which users are shown.
+        num_users: how many there are.
+        positions_km: float64[U, 2].
+        cluster: int64[U], number of the user's cluster in order of heads; -1: none.
+        is_head: bool[U].
+        emd: float64[U], after sharing.
+        joins_km: float64[J, 2, 2], from members to heads, both shown.
+        join_cluster: int64[J].
+    """
+
+    users: Ints
+    num_users: int
+    positions_km: Floats
+    cluster: Ints
+    is_head: NDArray[np.bool_]
+    emd: Floats
+    joins_km: Floats
+    join_cluster: Ints
+
+
+def network_map(layout: Layout, graph: Graph, max_users: int = _MAX_USERS, max_links: int = _MAX_LINKS) -> NetworkMap:
+    """Choose the users nearest the centre, and every n-th of their links, as far as there is room.
+
+    Example:
+        >>> from fedcast.network import graph_from_edges
+        >>> from fedcast.scenario import Geometry
+        >>> from fedcast.network.geometry import layout_from_positions
+        >>> layout = layout_from_positions([[0.0, 0.0], [300.0, 400.0], [0.0, 900.0]], Geometry())
+        >>> shown = network_map(layout, graph_from_edges([0], [1], 1e6, 0.9, num_users=3))
+        >>> shown.links_km.tolist(), shown.isolated.tolist()
+        ([[[0.0, 0.0], [0.3, 0.4]]], [False, False, True])
+    """
+    users = _nearest_centre(layout.positions_m, max_users)
+    first, second, rates = _links_between(users, graph)
+    kept = min(len(first), max_links)
+    drawn = (np.arange(kept) * (len(first) / max(kept, 1))).astype(np.int64)
+    drawn = drawn[np.argsort(rates[drawn], kind="stable")]
+    ends = np.stack([first[drawn], second[drawn]], axis=1)
+    return NetworkMap(
+        users=users,
+        num_users=graph.num_users,
+        positions_km=layout.positions_m[users] / _M_PER_KM,
+        isolated=graph.degrees[users] == 0,
+        base_stations_km=layout.base_stations_m[np.unique(layout.cell_of[users])] / _M_PER_KM,
+        links_km=layout.positions_m[ends] / _M_PER_KM,
+        rate_bps=rates[drawn],
+        num_links=len(first),
+    )
+
+
+def cluster_map(layout: Layout, clustering: Clustering, max_users: int = _MAX_CLUSTER_USERS) -> ClusterMap:
+    """Return the map of a clustering; of more than `max_users`, those nearest the centre."""
+    return map_of_users(layout.positions_m, clustering.head_of, clustering.after.emd, max_users)
+
+
+def map_of_users(
+    positions_m: ArrayLike, head_of: ArrayLike, emd: ArrayLike, max_users: int = _MAX_CLUSTER_USERS
+) -> ClusterMap:
+    """Return the map of clusters from plain values.
+
+    Args:
+        positions_m: float[K, 2].
+        head_of: int[K], the head of each user; -1: none.
+        emd: float[K], after sharing.
+        max_users: show no more.
+
+    Example:
+        >>> shown = map_of_users([[0, 0], [100, 0], [0, 200]], [1, -1, -1], [0.5, 0.1, 0.9])
+        >>> shown.cluster.tolist(), shown.is_head.tolist(), shown.joins_km.tolist()
+        ([0, 0, -1], [False, True, False], [[[0.0, 0.0], [0.1, 0.0]]])
+    """
+    places, leads = np.asarray(positions_m, dtype=np.float64), np.asarray(head_of, dtype=np.int64)
+    users = _nearest_centre(places, max_users)
+    heads = np.unique(leads[leads >= 0])
+    cluster_head = leads.copy()
+    cluster_head[heads] = heads
+    number = np.where(cluster_head >= 0, np.searchsorted(heads, cluster_head), -1)
+    members = users[(leads[users] >= 0) & np.isin(leads[users], users)]
+    ends = np.stack([members, leads[members]], axis=1)
+    return ClusterMap(
+        users=users,
+        num_users=len(leads),
+        positions_km=places[users] / _M_PER_KM,
+        cluster=number[users],
+        is_head=np.isin(users, heads),
+        emd=np.asarray(emd, dtype=np.float64)[users],
+        joins_km=places[ends] / _M_PER_KM,
+        join_cluster=number[members],
+    )
+
+
+def _nearest_centre(positions_m: Floats, max_users: int) -> Ints:
+    """Return the ids of at most `max_users` users, those nearest the centre of all, ascending."""
+    if len(positions_m) <= max_users:
+        return np.arange(len(positions_m))
+    distance = np.hypot(*(positions_m - positions_m.mean(axis=0)).T)
+    return np.sort(np.argpartition(distance, max_users)[:max_users])
+
+
+def _links_between(users: Ints, graph: Graph) -> tuple[Ints, Ints, Floats]:
+    """Return both ends and the rate of every link between these users, each link once; reads no other rows."""
+    counts = graph.degrees[users]
+    begins = np.cumsum(counts) - counts
+    places = np.arange(counts.sum()) + np.repeat(graph.offsets[users] - begins, counts)
+    first, second = np.repeat(users, counts), graph.neighbours[places].astype(np.int64)
+    kept = (first < second) & np.isin(second, users)
+    return first[kept], second[kept], graph.rate_bps[places[kept]].astype(np.float64)
+
+
+def network_figure(shown: NetworkMap, title: str = "Who can share with whom") -> Figure:
+    """Draw links coloured by rate, users as dots, those without a link as rings, and base stations as triangles."""
+    radius = float(np.sqrt(np.clip(2_000 / len(shown.users), 2.5, 18) / np.pi))
+    linked, alone = shown.positions_km[~shown.isolated], shown.positions_km[shown.isolated]
+    stations, alone_label = shown.base_stations_km, _label(len(alone), "user without a link", "users without a link")
+    links = Segments(shown.links_km, _rate_colours(shown.rate_bps), _link_width(len(shown.links_km)))
+    marks: list[Mark] = [
+        links,
+        Dots(*linked.T, INK, radius=radius, label=_label(len(linked), "linked user")),
+        Dots(*alone.T, PAPER, radius=1.6 * radius, edge=2, label=alone_label),
+        Dots(*stations.T, 2, "triangle", radius=5.0, edge=PAPER, label=_label(len(stations), "base station")),
+    ]
+    places = np.concatenate([shown.positions_km, stations])
+    rows = [[_map_panel(marks, places)]]
+    if len(shown.links_km):
+        rows.append([_rate_bar(shown)])
+    return Figure(rows, title + _what_is_shown(shown))
+
+
+def _label(count: int, one: str, many: str | None = None) -> str:
+    return counted(count, one, many) if count else ""
+
+
+def _link_width(links: int) -> float:
+    return float(np.clip(24 / np.sqrt(max(links, 1)), 0.35, 1.1))
+
+
+def _rate_range(rates: Floats) -> tuple[float, float]:
+    low = max(float(rates.min()), 1.0)
+    return low, max(float(rates.max()), 1.01 * low, 2.0)
+
+
+def _rate_colours(rates: Floats) -> list[str]:
+    """Return colours from pale to dark over the logarithm of rates."""
+    if not len(rates):
+        return []
+    low, high = np.log(_rate_range(rates))
+    share = (np.log(np.maximum(rates, 1.0)) - low) / (high - low)
+    stops = np.array([[int(colour[place : place + 2], 16) for place in (1, 3, 5)] for colour in _RATE_COLOURS])
+    parts = np.stack([np.interp(share, [0.0, 0.5, 1.0], stops[:, part]) for part in range(3)], axis=1)
+    return [f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue in np.round(parts).astype(int).tolist()]
+
+
+def _rate_bar(shown: NetworkMap) -> Panel:
+    low, high = _rate_range(shown.rate_bps)
+    edges = np.geomspace(low, high, _RATE_STEPS + 1)
+    colours = _rate_colours(np.sqrt(edges[1:] * edges[:-1]))
+    bar = Bars(np.full(_RATE_STEPS, 0.5), np.diff(edges), colours, edges[:-1], width=1.0, horizontal=True)
+    ticks = log_ticks(low, high)
+    x = Axis(
+        f"rate of {counted(shown.num_links, 'link')}", (low, high), kind="log", ticks=ticks,
+        tick_labels=[quantity(rate, "bit/s") for rate in ticks],
+    )  # fmt: skip
+    return Panel([bar], x, Axis(limits=(0.0, 1.0), show=False), height=7.0)
+
+
+def _what_is_shown(shown: NetworkMap) -> str:
+    parts = []
+    if len(shown.users) < shown.num_users:
+        parts.append(f"the {len(shown.users):,} of {shown.num_users:,} users nearest the centre")
+    if len(shown.links_km) < shown.num_links:
+        parts.append(f"{len(shown.links_km):,} of {shown.num_links:,} links")
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def cluster_figure(shown: ClusterMap, title: str = "Who shares with whom", tips: Sequence[str] = ()) -> Figure:
+    """Draw heads as large dots, members joined to them in the colour of the cluster, and other users in grey.
+
+    Args:
+        shown: what is drawn.
+        title: of the figure.
+        tips: texts of the report page, one for each user shown.
+    """
+    small = max(_SMALLEST, min(1.0, (_ROOMY / max(len(shown.users), 1)) ** 0.5))
+    joins = Segments(
+        shown.joins_km, [1 + cluster for cluster in shown.join_cluster.tolist()], max(1.4 * small, 0.6), 0.5,
+        css="joins", data={"cluster": shown.join_cluster.tolist()},
+    )  # fmt: skip
+    alone = shown.cluster < 0
+    kinds = (
+        ("alone", alone, _ALONE, f"{alone.sum():,} alone"),
+        ("member", ~shown.is_head & ~alone, _MEMBER, counted(int((~shown.is_head & ~alone).sum()), "member")),
+        ("head", shown.is_head, _HEAD, counted(int(shown.is_head.sum()), "head")),
+    )
+    marks: list[Mark] = [joins]
+    # Heads last, so that they lie on top.
+    for css, chosen, radius, label in kinds:
+        members = np.flatnonzero(chosen).tolist()
+        clusters = [int(shown.cluster[user]) for user in members]
+        marks.append(
+            Dots(
+                *shown.positions_km[chosen].T, [1 + cluster for cluster in clusters], radius=radius * small, css=css,
+                edge=None if css == "alone" else PAPER, opacity=0.6 if css == "alone" else 1.0, label=label,
+                tips=[tips[user] for user in members] if tips else (),
+                data={} if css == "alone" else {"cluster": clusters},
+            )
+        )  # fmt: skip
+    users, heads = len(shown.users), int(shown.is_head.sum())
+    parts = counted(heads, "head"), counted(users - heads - int(alone.sum()), "member"), f"{alone.sum():,} alone"
+    return Figure(
+        [[_map_panel(marks, shown.positions_km)]],
+        title + shown_of(users, shown.num_users),
+        description=f"Map of {counted(users, 'user')}: {', '.join(parts)}",
+    )
+
+
+def _map_panel(marks: Sequence[Mark], places_km: Floats) -> Panel:
+    """Return a square map, north up, with a scale bar."""
+    low, high = places_km.min(axis=0), places_km.max(axis=0)
+    extent = (1 + 2 * _MARGIN) * float(max((high - low).max(), 1e-3))
+    x, y = (
+        Axis(limits=(middle - extent / 2, middle + extent / 2), show=False) for middle in ((low + high) / 2).tolist()
+    )
+    return Panel(marks, x, y, equal=True, scale_bar=("m", 1 / _M_PER_KM))

@@ -1,0 +1,89 @@
+"""HTML and SVG from Python, with every plain text escaped; and elements that several sections of the page use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape as _escaped
+
+
+class Markup(str):
+    """Text that is HTML already; plain text is escaped where it becomes part of it."""
+
+    __slots__ = ()
+
+
+def escape(text: object) -> Markup:
+    """Return text as HTML; HTML stays as it is."""
+    return text if isinstance(text, Markup) else Markup(_escaped(str(text)))
+
+
+def join(parts: Iterable[object]) -> Markup:
+    """Return parts one after the other as HTML."""
+    return Markup("".join(escape(part) for part in parts))
+
+
+def tag(name: str, /, *children: object, **attributes: object) -> Markup:
+    """Return an element. Underscores in attribute names become hyphens; True: a bare attribute, None and False: none.
+
+    Example:
+        >>> tag("p", "a < b", class_="note", data_run=3, hidden=True, title=None)
+        '<p class="note" data-run="3" hidden>a &lt; b</p>'
+    """
+    written = "".join(_attribute(key, value) for key, value in attributes.items())
+    return Markup(f"<{name}{written}>{join(children)}</{name}>")
+
+
+def empty_tag(name: str, /, **attributes: object) -> Markup:
+    """Return an element without children: a shape, or an element that is empty in HTML.
+
+    Example:
+        >>> empty_tag("circle", cx=1.25, cy=3.0, r=2)
+        '<circle cx="1.2" cy="3" r="2"/>'
+    """
+    written = "".join(_attribute(key, value) for key, value in attributes.items())
+    return Markup(f"<{name}{written}/>")
+
+
+def coordinate(value: float) -> str:
+    """Format a length in a figure, to a tenth of a unit.
+
+    Example:
+        >>> coordinate(12.04), coordinate(-0.04)
+        ('12', '0')
+    """
+    text = f"{value:.1f}".removesuffix(".0")
+    return "0" if text == "-0" else text
+
+
+def _attribute(key: str, value: object) -> str:
+    if value is None or value is False:
+        return ""
+    name = key.rstrip("_").replace("_", "-")
+    if value is True:
+        return f" {name}"
+    return f' {name}="{coordinate(value) if isinstance(value, float) else escape(value)}"'
+
+
+def figure(title: str, *content: object, note: str = "", class_: str | None = None) -> Markup:
+    """Return a card with a title, content, and a note below it."""
+    below = [tag("p", note, class_="note")] if note else []
+    return tag("figure", tag("figcaption", title), *content, *below, class_=class_)
+
+
+def colour_key(entries: Iterable[tuple[str, str]]) -> Markup:
+    """Return a legend of colours from pairs of CSS class and text."""
+    keys = [tag("li", tag("span", class_=f"swatch {look}"), text) for look, text in entries]
+    return tag("ul", *keys, class_="legend")
+
+
+def table(titles: Sequence[str], rows: Iterable[Sequence[object]], class_: str = "numbers") -> Markup:
+    """Return a table whose first column names the rows."""
+    head = tag("tr", *(tag("th", title, scope="col") for title in titles))
+    body = [tag("tr", tag("th", first, scope="row"), *(tag("td", cell) for cell in rest)) for first, *rest in rows]
+    return tag("table", tag("thead", head), tag("tbody", *body), class_=class_)
+
+
+def scrolled(content: Markup, label: str, tall: bool = False) -> Markup:
+    """Return a box that scrolls by itself, also with the keyboard, so that a wide table does not widen the page."""
+    look = "scroll tall" if tall else "scroll"
+    return tag("div", content, class_=look, tabindex=0, role="region", aria_label=label)

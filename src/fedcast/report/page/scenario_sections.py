@@ -1,0 +1,145 @@
+"""The end of the page: the scenario, and how to reproduce the runs."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from pydantic.fields import FieldInfo
+
+from fedcast.formatting import quantity
+from fedcast.report.content import Content
+from fedcast.report.html import Markup, scrolled, table, tag
+from fedcast.runs.sweep import combinations
+from fedcast.scenario import Scenario, to_toml
+from fedcast.scenario.describe import unit_of
+
+_PREFIXED = ("Hz", "W", "J", "m", "bit/s")
+# What runs of a report may differ in; the comparison shows these.
+COMPARED = ("seed", "clustering.rule", "allocation.method", "training.algorithm")
+
+
+def scenario_section(content: Content) -> Markup:
+    """Return a table of what differs from the defaults, and the whole scenario."""
+    changed = list(differences(content.scenario))
+    note = "Rule, allocation method, algorithm and seed are in the comparison."
+    shown = (
+        scrolled(
+            table(("parameter", "value", "default", "meaning"), changed, "words"), "What differs from the defaults"
+        )
+        if changed
+        else tag("p", "Every parameter has its default.", class_="note")
+    )
+    return tag(
+        "section",
+        tag("h2", "Scenario"),
+        shown,
+        tag("p", note, class_="note"),
+        tag("details", tag("summary", "All parameters, as TOML"), tag("pre", tag("code", to_toml(content.scenario)))),
+        id="scenario",
+    )
+
+
+def differences(scenario: Scenario) -> Iterator[tuple[str, str, str, str]]:
+    """Yield name, value, default and meaning of each parameter that differs from its default."""
+    default = Scenario()
+    for section_name in Scenario.model_fields:
+        if section_name == "seed":
+            continue
+        section, usual = getattr(scenario, section_name), getattr(default, section_name)
+        for name, field in type(section).model_fields.items():
+            value, key = getattr(section, name), f"{section_name}.{name}"
+            if value != getattr(usual, name) and key not in COMPARED:
+                yield key, _text(name, value), _text(name, getattr(usual, name)), _meaning(field)
+
+
+def _text(name: str, value: object) -> str:
+    if value is None:
+        return "unset"
+    if not isinstance(value, float):
+        return str(value)
+    unit = unit_of(name)
+    if unit in _PREFIXED:
+        return quantity(value, unit)
+    text = f"{value:,.0f}" if value.is_integer() else f"{value:g}"
+    return f"{text} {unit}" if unit else text
+
+
+def _meaning(field: FieldInfo) -> str:
+    return field.description or ""
+
+
+def reproduce_section(content: Content) -> Markup:
+    """Return commands, run folders and versions."""
+    folders = [(content.name_of(run), tag("code", run.folder.name)) for run in content.runs]
+    return tag(
+        "section",
+        tag("h2", "How to reproduce"),
+        tag("p", "Save the scenario above as ", tag("code", "scenario.toml"), ", then:"),
+        tag("pre", tag("code", "\n".join(commands(content)))),
+        tag(
+            "p",
+            "The name of a run's folder depends on everything that determines the run: equal names, equal runs.",
+            class_="note",
+        ),
+        tag(
+            "div",
+            scrolled(table(("run", "folder"), folders, "words"), "Run folders", tall=True),
+            scrolled(table(("package", "version"), _versions(content), "words"), "Versions"),
+            class_="two",
+        ),
+        id="reproduce",
+    )
+
+
+def commands(content: Content) -> list[str]:
+    """Return one command for a whole grid of runs; otherwise one per run, and one for the page."""
+    return _as_grid(content) or _one_by_one(content)
+
+
+def _as_grid(content: Content) -> list[str]:
+    """Return the comparison that these runs come from, if they are all of its runs."""
+    rules, methods, algorithms = (_values(content, key) for key in COMPARED[1:])
+    seeds = range(content.seeds[0], content.seeds[0] + len(content.seeds))
+    whole = combinations(content.scenario, rules, methods, algorithms, seeds)
+    if {_key(scenario) for scenario in whole} != {_key(run.scenario) for run in content.runs}:
+        return []
+    words = ["fedcast compare scenario.toml", f"--rules {','.join(rules)}", f"--seeds {len(seeds)}"]
+    words += [f"--allocations {','.join(methods)}"] if len(methods) > 1 else []
+    words += [f"--algorithms {','.join(algorithms)}"] if len(algorithms) > 1 else []
+    return [" ".join(words)]
+
+
+def _one_by_one(content: Content) -> list[str]:
+    differing = [key for key in COMPARED if len(_values(content, key)) > 1]
+    lines = []
+    for run in content.runs:
+        settings = [f"--set {key}={shlex.quote(_value(run.scenario, key))}" for key in differing]
+        lines.append(" ".join(["fedcast train scenario.toml --out runs", *settings]))
+    return [*lines, "fedcast report runs"]
+
+
+def _key(scenario: Scenario) -> tuple[str, ...]:
+    return tuple(_value(scenario, key) for key in COMPARED)
+
+
+def _values(content: Content, key: str) -> list[str]:
+    """Return the values of a parameter in these runs, each once."""
+    return list(dict.fromkeys(_value(run.scenario, key) for run in content.runs))
+
+
+def _value(scenario: Scenario, key: str) -> str:
+    value: object = scenario
+    for part in key.split("."):
+        value = getattr(value, part)
+    return str(value)
+
+
+def _versions(content: Content) -> list[tuple[str, str]]:
+    """Return the versions of every package; several where runs differ."""
+    packages = dict.fromkeys(name for run in content.runs for name in run.versions)
+    found = []
+    for package in packages:
+        versions = dict.fromkeys(run.versions.get(package, "absent") for run in content.runs)
+        found.append((package, ", ".join(versions)))
+    return found

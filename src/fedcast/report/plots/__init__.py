@@ -1,1 +1,0 @@
-"""Plots of the page: figure data in, SVG out."""

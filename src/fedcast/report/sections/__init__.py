@@ -1,1 +1,0 @@
-"""Sections of the page, one file each: content in, HTML out."""
