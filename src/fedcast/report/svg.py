@@ -107,7 +107,7 @@ def _shapes(shapes: Shapes, colour_of: Callable[[Colour], str], page: bool = Tru
         return tag("g", *inner, class_=series_class(shapes.series), data_series=shapes.series)
     if len(items) == 1:
         css = " ".join(filter(None, (css, items[0].pop("class_", None)))) or None  # type: ignore[arg-type]
-        return empty_tag(shapes.kind, **look, **items[0], class_=css)
+        return empty_tag(shapes.kind, **(look | items[0] | {"class_": css}))
     return tag("g", *(empty_tag(shapes.kind, **item) for item in items), class_=css, **look) if items else Markup("")
 
 

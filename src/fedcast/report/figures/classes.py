@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedcast.formatting import counted
-from fedcast.report.drawing import Axis, Bars, Dots, Figure, HoverColumns, Key, Panel, Text
+from fedcast.report.drawing import Axis, Bars, Dots, Figure, HoverColumns, Key, Mark, Panel, Text
 from fedcast.report.figures.users import evenly_spaced, shown_of
 from fedcast.typing import Floats, Ints, Names
 
@@ -177,7 +177,7 @@ def class_change_figure(
     offset = rows + _GAP_ROWS
     received = np.where(shown.after > shown.before, shown.after, 0)
     own = np.minimum(shown.before, shown.after)
-    marks = [
+    marks: list[Mark] = [
         _cell_dots(shown.before, 0.0, shown.largest, 1, "own", "own samples"),
         _cell_dots(received, offset, shown.largest, 2, "received", "received"),
         _cell_dots(own, offset, shown.largest, 1, "own", "own samples"),

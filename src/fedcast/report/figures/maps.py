@@ -180,9 +180,17 @@ def network_figure(shown: NetworkMap, title: str = "Who can share with whom") ->
     links = Segments(shown.links_km, _rate_colours(shown.rate_bps), _link_width(len(shown.links_km)))
     marks: list[Mark] = [
         links,
-        Dots(*linked.T, INK, radius=radius, label=_label(len(linked), "linked user")),
-        Dots(*alone.T, PAPER, radius=1.6 * radius, edge=2, label=alone_label),
-        Dots(*stations.T, 2, "triangle", radius=5.0, edge=PAPER, label=_label(len(stations), "base station")),
+        Dots(linked[:, 0], linked[:, 1], INK, radius=radius, label=_label(len(linked), "linked user")),
+        Dots(alone[:, 0], alone[:, 1], PAPER, radius=1.6 * radius, edge=2, label=alone_label),
+        Dots(
+            stations[:, 0],
+            stations[:, 1],
+            2,
+            "triangle",
+            radius=5.0,
+            edge=PAPER,
+            label=_label(len(stations), "base station"),
+        ),
     ]
     places = np.concatenate([shown.positions_km, stations])
     rows = [[_map_panel(marks, places)]]
@@ -260,10 +268,10 @@ def cluster_figure(shown: ClusterMap, title: str = "Who shares with whom", tips:
     # Heads last, so that they lie on top.
     for css, chosen, radius, label in kinds:
         members = np.flatnonzero(chosen).tolist()
-        clusters = [int(shown.cluster[user]) for user in members]
+        clusters, (x, y) = shown.cluster[chosen].tolist(), shown.positions_km[chosen].T
         marks.append(
             Dots(
-                *shown.positions_km[chosen].T, [1 + cluster for cluster in clusters], radius=radius * small, css=css,
+                x, y, [1 + cluster for cluster in clusters], radius=radius * small, css=css,
                 edge=None if css == "alone" else PAPER, opacity=0.6 if css == "alone" else 1.0, label=label,
                 tips=[tips[user] for user in members] if tips else (),
                 data={} if css == "alone" else {"cluster": clusters},

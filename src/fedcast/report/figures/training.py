@@ -156,8 +156,8 @@ def curves_figure(
     highest = 1.0 if is_share else upper_end([float(line.high.max()) for line in curves])
     marks: list[Mark] = [] if target is None else [Level(target, f"target {percent(target)}")]
     for line in curves:
-        band = {"low": line.low, "high": line.high} if line.seeds > 1 else {}
-        marks.append(Line(line.x, line.mean, line.series, **band, label=line.name, series=line.series))
+        low, high = (line.low, line.high) if line.seeds > 1 else (None, None)
+        marks.append(Line(line.x, line.mean, line.series, low, high, label=line.name, series=line.series))
     axes = Axis(x_label, (0.0, end), whole=x_label == "round"), Axis(limits=(0.0, highest), percent=is_share)
     names = ", ".join(line.name for line in curves)
     return Figure([[Panel(marks, *axes)]], title, description=f"{title} against {x_label} of {names}")

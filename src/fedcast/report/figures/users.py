@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from fedcast.formatting import number, quantity, unit_for
 from fedcast.report.colours import MUTED, PAPER
-from fedcast.report.drawing import Axis, Bars, Dots, Figure, HoverColumns, Level, Panel, Segments
+from fedcast.report.drawing import Axis, Bars, Dots, Figure, HoverColumns, Level, Mark, Panel, Segments
 from fedcast.report.scales import upper_end
 from fedcast.typing import Floats, Ints
 
@@ -114,7 +114,7 @@ def emd_figure(
     levels = [Level(mean_before)]
     if abs(mean_before - mean_after) > 1e-9:
         levels.append(Level(mean_after, colour=1))
-    marks = [
+    marks: list[Mark] = [
         Segments(stems, 1, width=1.2, opacity=0.45),
         Dots(x, shown.before, PAPER, radius=2.0, edge=MUTED, label=f"before, {number(mean_before)} on average"),
         Dots(x, shown.after, 1, radius=2.0, label=f"after sharing, {number(mean_after)} on average"),
