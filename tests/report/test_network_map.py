@@ -7,8 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from fedcast.network import build_graph, graph_from_edges
-from fedcast.network.geometry import Layout, place_users
+from fedcast.network import Layout, build_graph, graph_from_edges, place_users
 from fedcast.report import network_figure, network_map, save_figure
 from fedcast.report.figures.maps import _rate_colours
 from fedcast.report.layout import Shapes, Words, lay_out

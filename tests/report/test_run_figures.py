@@ -10,7 +10,7 @@ from scipy.interpolate import interp1d
 
 from fedcast.clustering import cluster
 from fedcast.clustering.worlds import path_problem
-from fedcast.network.geometry import layout_from_positions
+from fedcast.network import layout_from_positions
 from fedcast.report.colours import hex_of
 from fedcast.report.figures.classes import class_change, class_change_figure
 from fedcast.report.figures.maps import cluster_figure, cluster_map, map_of_users

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedcast.formatting import counted
+from fedcast.formatting import pluralize
 from fedcast.report.drawing import Axis, Bars, Dots, Figure, HoverColumns, Key, Mark, Panel, Text
 from fedcast.report.figures.users import evenly_spaced, shown_of
 from fedcast.typing import Floats, Ints, Names
@@ -135,7 +135,7 @@ def class_dots_figure(dots: ClassDots, title: str = "Samples per class and user"
     largest = int(amounts.max(initial=1))
     middle, x = np.arange(len(dots.users)) + 0.5, (0.0, float(len(dots.users)))
     sizes = sorted({max(1, round(largest * part)) for part in (0.1, 0.5, 1.0)})
-    keys = [Key(counted(size, "sample"), _dots([0], [0], [size], largest)) for size in sizes]
+    keys = [Key(pluralize(size, "sample"), _dots([0], [0], [size], largest)) for size in sizes]
     rows = len(dots.classes)
     classes = Axis("class", (-0.6, rows - 0.4), ticks=range(rows), tick_labels=dots.classes, flipped=True)
     ticks = range(0, len(dots.users), max(1, len(dots.users) // _MAX_TICKS))
@@ -191,12 +191,12 @@ def class_change_figure(
         Axis(limits=(0.0, offset + rows), ticks=ticks, tick_labels=names * 2, flipped=True), title="before sharing",
         height=_ROW * (offset + rows),
     )  # fmt: skip
-    held = counted(len(shown.classes), "class", "classes")
+    held = pluralize(len(shown.classes), "class", "classes")
     return Figure(
         [[panel]],
         title + shown_of(users, shown.num_users),
         width=width or _width_for(users),
-        description=f"Samples of {held} held by {counted(users, 'user')}, before and after sharing",
+        description=f"Samples of {held} held by {pluralize(users, 'user')}, before and after sharing",
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedcast.formatting import counted, quantity
+from fedcast.formatting import pluralize, quantity
 from fedcast.report.colours import INK, PAPER
 from fedcast.report.drawing import Axis, Bars, Dots, Figure, Mark, Panel, Segments
 from fedcast.report.figures.users import shown_of
@@ -18,8 +18,7 @@ from fedcast.typing import Floats, Ints
 
 if TYPE_CHECKING:
     from fedcast.clustering import Clustering
-    from fedcast.network import Graph
-    from fedcast.network.geometry import Layout
+    from fedcast.network import Graph, Layout
 
 _MAX_CLUSTER_USERS = 1_500
 _MAX_USERS = 2_000
@@ -89,7 +88,7 @@ def network_map(layout: Layout, graph: Graph, max_users: int = _MAX_USERS, max_l
     Example:
         >>> from fedcast.network import graph_from_edges
         >>> from fedcast.scenario import Geometry
-        >>> from fedcast.network.geometry import layout_from_positions
+        >>> from fedcast.network import layout_from_positions
         >>> layout = layout_from_positions([[0.0, 0.0], [300.0, 400.0], [0.0, 900.0]], Geometry())
         >>> shown = network_map(layout, graph_from_edges([0], [1], 1e6, 0.9, num_users=3))
         >>> shown.links_km.tolist(), shown.isolated.tolist()
@@ -200,7 +199,7 @@ def network_figure(shown: NetworkMap, title: str = "Who can share with whom") ->
 
 
 def _label(count: int, one: str, many: str | None = None) -> str:
-    return counted(count, one, many) if count else ""
+    return pluralize(count, one, many) if count else ""
 
 
 def _link_width(links: int) -> float:
@@ -230,7 +229,7 @@ def _rate_bar(shown: NetworkMap) -> Panel:
     bar = Bars(np.full(_RATE_STEPS, 0.5), np.diff(edges), colours, edges[:-1], width=1.0, horizontal=True)
     ticks = log_ticks(low, high)
     x = Axis(
-        f"rate of {counted(shown.num_links, 'link')}", (low, high), kind="log", ticks=ticks,
+        f"rate of {pluralize(shown.num_links, 'link')}", (low, high), kind="log", ticks=ticks,
         tick_labels=[quantity(rate, "bit/s") for rate in ticks],
     )  # fmt: skip
     return Panel([bar], x, Axis(limits=(0.0, 1.0), show=False), height=7.0)
@@ -261,8 +260,8 @@ def cluster_figure(shown: ClusterMap, title: str = "Who shares with whom", tips:
     alone = shown.cluster < 0
     kinds = (
         ("alone", alone, _ALONE, f"{alone.sum():,} alone"),
-        ("member", ~shown.is_head & ~alone, _MEMBER, counted(int((~shown.is_head & ~alone).sum()), "member")),
-        ("head", shown.is_head, _HEAD, counted(int(shown.is_head.sum()), "head")),
+        ("member", ~shown.is_head & ~alone, _MEMBER, pluralize(int((~shown.is_head & ~alone).sum()), "member")),
+        ("head", shown.is_head, _HEAD, pluralize(int(shown.is_head.sum()), "head")),
     )
     marks: list[Mark] = [joins]
     # Heads last, so that they lie on top.
@@ -278,11 +277,11 @@ def cluster_figure(shown: ClusterMap, title: str = "Who shares with whom", tips:
             )
         )  # fmt: skip
     users, heads = len(shown.users), int(shown.is_head.sum())
-    parts = counted(heads, "head"), counted(users - heads - int(alone.sum()), "member"), f"{alone.sum():,} alone"
+    parts = pluralize(heads, "head"), pluralize(users - heads - int(alone.sum()), "member"), f"{alone.sum():,} alone"
     return Figure(
         [[_map_panel(marks, shown.positions_km)]],
         title + shown_of(users, shown.num_users),
-        description=f"Map of {counted(users, 'user')}: {', '.join(parts)}",
+        description=f"Map of {pluralize(users, 'user')}: {', '.join(parts)}",
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fedcast.formatting import SPACE, counted, number, percent, quantity
+from fedcast.formatting import SPACE, number, percent, pluralize, quantity
 from fedcast.report.content import Content, class_change_of, cluster_map_of, emd_change_of, user_energy_of
 from fedcast.report.figures.classes import MAX_CLASSES, ClassChange, class_change_figure
 from fedcast.report.figures.maps import cluster_figure
@@ -103,7 +103,7 @@ def _expected(run: StoredRun) -> str:
     if run.plan is None:
         return "nothing was planned"
     plan = run.plan
-    expected = f"{counted(round(plan.rounds), 'round')}, {quantity(plan.delay.total_s, 's')}"
+    expected = f"{pluralize(round(plan.rounds), 'round')}, {quantity(plan.delay.total_s, 's')}"
     return f"{expected} (fit {plan.fit}, form {plan.form})"
 
 
@@ -221,7 +221,7 @@ def _heads(run: StoredRun) -> list[Markup]:
     ]
     note = "Heads in order of what they bring: by how much their members' gains lower the average EMD."
     if count > _MAX_HEADS:
-        note = f"The first {_MAX_HEADS} of {counted(count, 'head')}. {note}"
+        note = f"The first {_MAX_HEADS} of {pluralize(count, 'head')}. {note}"
     box = scrolled(table(_TITLES, rows), "Heads", tall=True)
     return [box, tag("p", note, class_="note")]
 
@@ -267,11 +267,11 @@ def _rows(table: dict[str, list[Any]]) -> Iterable[dict[str, Any]]:
 
 def _head_tip(user: dict[str, Any], head: dict[str, Any], num_users: int) -> list[str]:
     lines = [
-        f"User {user['user']}, head of {counted(head['members'], 'member')}",
+        f"User {user['user']}, head of {pluralize(head['members'], 'member')}",
         f"why: {head['why']}",
         f"EMD {number(head['emd'], _EMD_DECIMALS)}, rank {head['emd_rank']} of {num_users:,}; "
-        f"linked to {counted(head['reaches'], 'user')}",
-        f"sends {counted(int(head['shared']), 'sample')} to each, {percent(user['revealed_share'])} of its own",
+        f"linked to {pluralize(head['reaches'], 'user')}",
+        f"sends {pluralize(int(head['shared']), 'sample')} to each, {percent(user['revealed_share'])} of its own",
         f"members' mean EMD {number(head['mean_emd_before'], _EMD_DECIMALS)} → "
         f"{number(head['mean_emd_after'], _EMD_DECIMALS)}",
     ]
@@ -287,11 +287,11 @@ def _other_tip(user: dict[str, Any]) -> list[str]:
         return [
             f"User {user['user']}, {role}",
             user["reason"] if user["head"] is None else "gained nothing: its head shares no sample",
-            f"holds {counted(user['samples'], 'sample')}, EMD {number(before, _EMD_DECIMALS)}",
+            f"holds {pluralize(user['samples'], 'sample')}, EMD {number(before, _EMD_DECIMALS)}",
         ]
     lines = [
         f"User {user['user']}, {role}{' by the server' if user['head'] is None else ''}",
-        f"gained {counted(received, 'sample')}: {user['samples']:,} → {user['samples'] + received:,}",
+        f"gained {pluralize(received, 'sample')}: {user['samples']:,} → {user['samples'] + received:,}",
         f"EMD {_change_text(before, after)}",
     ]
     if user["rate_bps"] is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from fedcast.formatting import SPACE, counted, mean_and_interval, number, p_value, percent, quantity
+from fedcast.formatting import SPACE, mean_and_interval, number, p_value, percent, pluralize, quantity
 from fedcast.report.colours import series_class
 from fedcast.report.content import Content
 from fedcast.report.html import Markup, join, scrolled, tag
@@ -28,7 +28,7 @@ def headline(content: Content) -> str:
     """Return which strategy reaches the target first, and how much faster than FedAvg."""
     best, base = content.best, content.baseline
     target, name = percent(content.target), best.strategy.name
-    rounds = counted(content.scenario.training.rounds, "round")
+    rounds = pluralize(content.scenario.training.rounds, "round")
     if not best.reached:
         accuracy = percent(best.measures["accuracy"].mean)
         if len(content.rows) == 1:
@@ -44,7 +44,7 @@ def headline(content: Content) -> str:
 
 def _when(row: Row) -> str:
     if row.reached < len(row.seeds):
-        return f"in {row.reached} of {counted(len(row.seeds), 'seed')}"
+        return f"in {row.reached} of {pluralize(len(row.seeds), 'seed')}"
     return f"in {quantity(row.measures['total_s'].mean, 's')}"
 
 
@@ -52,7 +52,7 @@ def _against(base: Row, best: Row, rounds: str) -> str:
     if not base.reached:
         return f"; FedAvg does not within {rounds}"
     if base.reached < len(base.seeds):
-        return f"; FedAvg does in {base.reached} of {counted(len(base.seeds), 'seed')}"
+        return f"; FedAvg does in {base.reached} of {pluralize(len(base.seeds), 'seed')}"
     if best.speed_up is None or best.speed_up.mean <= 1:
         return ""
     return f", {best.speed_up.mean:.2f} times faster than FedAvg"
@@ -77,8 +77,8 @@ def _what_was_run(content: Content) -> str:
     scenario, seeds = content.scenario, content.seeds
     parts = [
         scenario.data.dataset,
-        counted(scenario.data.num_users, "user"),
-        counted(len(content.rows), "strategy", "strategies"),
+        pluralize(scenario.data.num_users, "user"),
+        pluralize(len(content.rows), "strategy", "strategies"),
         f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds",
         f"target accuracy {percent(content.target)}",
     ]
