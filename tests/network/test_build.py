@@ -15,7 +15,7 @@ from scipy.spatial.distance import cdist
 from fedcast.errors import ScenarioError
 from fedcast.network import Graph, build, build_graph, check_graph
 from fedcast.network import sidelink as radio
-from fedcast.network import trust as closeness_laws
+from fedcast.network import trust as trust_model
 from fedcast.network.geometry import Layout, place_users
 from fedcast.scenario import Geometry, Sidelink, Trust
 from tests.network.graphs import (
@@ -50,7 +50,7 @@ def by_double_loop(layout: Layout, sidelink: Sidelink, trust: Trust, seed: int) 
                 if drawn
                 else radio.rate_bps(distance, sidelink, GEOMETRY)
             )
-            close = float(closeness_laws.closeness(user, other, trust, seed, distance))
+            close = float(trust_model.closeness(user, other, trust, seed, distance))
             if rate >= sidelink.min_rate_bps and close >= trust.min_closeness:
                 links[user, other] = (rate, close)
     return links
@@ -114,7 +114,7 @@ def test_any_places_give_a_sound_graph_both_ways(places, scale, moved, min_rate,
     assert_same_graph(one, other)
     distance = cdist(layout.positions_m, layout.positions_m)
     users = np.arange(len(distance))
-    close = closeness_laws.closeness(users[:, None], users[None, :], trust, seed, distance)
+    close = trust_model.closeness(users[:, None], users[None, :], trust, seed, distance)
     fast = radio.rate_bps(distance, sidelink, GEOMETRY) >= min_rate
     expected = fast & (close >= min_closeness) & (users[:, None] != users[None, :])
     # SciPy rounds a distance otherwise than we do: leave out pairs whose rate is within that of the threshold
@@ -142,7 +142,7 @@ def test_the_rate_itself_decides_at_the_edge_of_reach(way):
 @pytest.mark.parametrize("generator", ["uniform", "community", "contact"])
 def test_a_pair_exactly_as_close_as_asked_is_linked(way, generator):
     """The sweep leaves out draws that cannot meet the threshold, and must not leave out one that just does."""
-    exact = float(closeness_laws.closeness(0, 1, Trust(generator=generator), 0))
+    exact = float(trust_model.closeness(0, 1, Trust(generator=generator), 0))
     for threshold, linked in ((exact, 1), (float(np.nextafter(exact, 1)), 0)):
         trust = Trust(generator=generator, min_closeness=threshold)
         assert built(way, layout_of([[0, 0], [10, 0]]), Sidelink(), trust).num_links == linked

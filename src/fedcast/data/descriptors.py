@@ -29,8 +29,8 @@ def describe(population: Population, data: Data, seed: int = 0) -> Floats:
     Example:
         >>> from fedcast.data import make_population
         >>> from fedcast.scenario import Data
-        >>> people = make_population(Data(num_users=10, partition="noise"))
-        >>> describe(people, Data(num_users=10, descriptor="values")).shape
+        >>> population = make_population(Data(num_users=10, partition="noise"))
+        >>> describe(population, Data(num_users=10, descriptor="values")).shape
         (10, 16)
     """
     if data.descriptor == "classes":

@@ -13,7 +13,7 @@ from fedcast.errors import DataError
 from fedcast.network import Graph, check_graph, graph_from_edges
 from fedcast.network import graph as csr
 from fedcast.network import sidelink as radio
-from fedcast.network import trust as closeness_laws
+from fedcast.network import trust as trust_model
 from fedcast.network.geometry import place_users
 from fedcast.network.pair_values import tabulate
 from fedcast.scenario import Geometry, Sidelink, Trust
@@ -44,7 +44,7 @@ def test_closeness_is_that_of_trust_to_float32():
         graph = built("sweep", layout, Sidelink(), trust, seed=4)
         rows = np.repeat(np.arange(graph.num_users), graph.degrees)
         distance = np.hypot(*(layout.positions_m[rows] - layout.positions_m[graph.neighbours]).T)
-        expected = closeness_laws.closeness(rows, graph.neighbours, trust, 4, distance)
+        expected = trust_model.closeness(rows, graph.neighbours, trust, 4, distance)
         np.testing.assert_allclose(graph.closeness, expected, rtol=ONE_FLOAT32_STEP / 2 + 1e-11)
 
 
