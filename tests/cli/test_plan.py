@@ -239,6 +239,6 @@ def test_validate_reads_what_the_scenario_names(fedcast, tables, tmp_path):
         "invalid value 'none.json' for rounds.fit: no shipped fit and no file has this name",
         "does not exist, expected 0 to 2",
         "small.csv: no column says anything about devices; it has user, cat",
-        "small.csv: no column 'x_m'",
+        "small.csv: missing column 'x_m'",
     ):
         assert any(part in fault for fault in faults), part
