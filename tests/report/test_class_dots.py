@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from fedcast.report import class_dots, class_dots_figure
-from fedcast.report.layout import Shapes, Words, lay_out
+from fedcast.report.layout import lay_out
+from fedcast.report.shapes import Shapes, Words
 
 
 def texts(figure) -> list[str]:

@@ -13,7 +13,8 @@ import pytest
 
 from fedcast.errors import FedcastError
 from fedcast.report import Axis, Bars, Dots, Figure, Key, Level, Line, Panel, Segments, Text, save_figure
-from fedcast.report.layout import Shapes, Words, lay_out
+from fedcast.report.layout import lay_out
+from fedcast.report.shapes import Shapes, Words
 
 EVIL = '</text><script>alert("1")</script>&$x^2$ \x00\x1b'
 SVG = "{http://www.w3.org/2000/svg}"

@@ -24,7 +24,8 @@ from fedcast.report.figures.training import (
     leakage_figure,
 )
 from fedcast.report.figures.users import emd_change, emd_figure, energy_figure, user_energy
-from fedcast.report.layout import Shapes, Words, lay_out
+from fedcast.report.layout import lay_out
+from fedcast.report.shapes import Shapes, Words
 from fedcast.scenario import Geometry
 
 

@@ -87,7 +87,7 @@ def _figures(content: Content) -> Iterator[tuple[str, Figure]]:
 def _figures_of_run(content: Content, run: StoredRun) -> Iterator[tuple[str, Figure]]:
     name, title, facts = run.folder.name, content.name_of(run), run.facts
     yield f"map_{name}", cluster_figure(contents.cluster_map_of(run, content.users_on_map), f"Clusters of {title}")
-    yield f"classes_{name}", class_change_figure(contents.class_change_of(run), title)
+    yield f"classes_{name}", class_change_figure(contents.class_change_of(run), f"Samples per class and user, {title}")
     emd = emd_figure(contents.emd_change_of(run), facts.emd_before, facts.emd_after, f"EMD of each user, {title}")
     yield f"emd_{name}", emd
     yield f"energy_{name}", energy_figure(contents.user_energy_of(run), f"Energy of each user, {title}")

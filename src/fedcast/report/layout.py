@@ -5,9 +5,8 @@ Both back ends (`svg`, `matplotlib_backend`) draw what comes out without any dec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -15,12 +14,10 @@ from numpy.typing import ArrayLike
 
 from fedcast.errors import FedcastError
 from fedcast.formatting import number, percent, quantity
-from fedcast.report.colours import GRID, INK, MUTED, Colour, Dash, dash_of
+from fedcast.report.colours import GRID, INK, MUTED, Colour, dash_of
 from fedcast.report.drawing import (
-    Anchor,
     Axis,
     Bars,
-    Colours,
     Dots,
     Figure,
     HoverColumns,
@@ -31,10 +28,10 @@ from fedcast.report.drawing import (
     Panel,
     Role,
     Segments,
-    Shape,
     Text,
 )
 from fedcast.report.scales import Scale, ends_around, log_ticks, nice_step, ticks
+from fedcast.report.shapes import LINE_DOT, Shapes, Style, Words, dot_shapes, draw_mark
 from fedcast.typing import Floats
 
 # Of a column and of a page of a two-column journal, in points.
@@ -48,64 +45,7 @@ _TEXT_PT: dict[str, dict[Role, float]] = {
 # The page enlarges its texts on phones; room is left for that.
 _HTML_ROOM = 13 / 11
 _GAP, _EDGE = 6.0, 3.0
-# Room for a tick, in units of its text size; and the radius of dots on a line in points.
-_PER_X_TICK, _PER_Y_TICK = 6.5, 3.4
-_LINE_DOT = 2.4
 _ROTATED, _LONGEST_LABEL = 30.0, 16
-_NARROW, _WIDE = frozenset("iljtfI.,:;|!'()[] "), frozenset("mwMW%@…→")
-
-
-@dataclass(frozen=True, eq=False)
-class Shapes:
-    """Shapes of one look.
-
-    Attributes:
-        kind: of the shapes.
-        places: N of them: circle (x, y, radius), rect (x, y, width, height), line (x1, y1, x2, y2), path float[P, 2].
-        closed: whether paths are closed.
-        fill: None: not filled.
-        stroke: None: no outline.
-        stroke_width: in points.
-        dash: of outlines.
-        fills: N colours in place of `fill`.
-        strokes: N colours in place of `stroke`.
-        opacity: of all shapes.
-        css: CSS class of the group, on the page.
-        item_css: CSS classes of each shape, on the page.
-        series: see `Line`.
-        tips: N texts, or none.
-        data: data attributes of the page, N values each.
-    """
-
-    kind: Literal["circle", "rect", "line", "path"]
-    places: Sequence[Any]
-    closed: bool = False
-    fill: Colour | None = None
-    stroke: Colour | None = None
-    stroke_width: float = 1.0
-    dash: Dash = "solid"
-    fills: Sequence[Colour] | None = None
-    strokes: Sequence[Colour] | None = None
-    opacity: float = 1.0
-    css: str = ""
-    item_css: str | Sequence[str] = ""
-    series: int | None = None
-    tips: Sequence[str] = ()
-    data: Mapping[str, Sequence[object]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Words:
-    """A line of text; `y` is its base line."""
-
-    x: float
-    y: float
-    text: str
-    role: Role
-    size: float
-    colour: Colour
-    anchor: Anchor = "start"
-    rotate: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,40 +65,6 @@ class Drawing:
     items: tuple[Shapes | Words, ...]
     scales: tuple[tuple[Scale, Scale], ...]
     description: str
-
-
-@dataclass(frozen=True)
-class _Style:
-    """Sizes at one width: of texts, and how much smaller than on a screen marks and panels are."""
-
-    width: float
-    text: Mapping[Role, float]
-    room: float = 1.0
-    marks: float = 1.0
-    heights: float = 1.0
-    legend: bool = True
-
-    def text_width(self, text: str, role: Role) -> float:
-        return self.room * self.text[role] * sum(_em(letter) for letter in text)
-
-    def words(self, x: float, y: float, text: str, role: Role, **options: Any) -> Words:
-        colour = MUTED if role in ("tick", "label") else INK
-        return Words(x, y, text, role, self.text[role], **{"colour": colour, **options})
-
-    def x_ticks(self, wide: float) -> float:
-        """Return how many ticks there is room for."""
-        return wide / (_PER_X_TICK * self.text["tick"])
-
-    def y_ticks(self, tall: float) -> float:
-        return tall / (_PER_Y_TICK * self.text["tick"])
-
-    @property
-    def above_ticks(self) -> float:
-        """Return how far above the end of the y axis its label stands, clear of the topmost tick."""
-        return _GAP + 0.6 * self.text["tick"]
-
-    def line(self, role: Role) -> float:
-        return 1.25 * self.room * self.text[role]
 
 
 def lay_out(figure: Figure, width: str = "screen", *, html: bool = False) -> Drawing:
@@ -202,17 +108,17 @@ def check_width(width: str) -> None:
         raise FedcastError(f"invalid value {width!r} for width: expected {', '.join(WIDTHS_PT)}")
 
 
-def _style_of(figure: Figure, width: str, html: bool) -> _Style:
+def _style_of(figure: Figure, width: str, html: bool) -> Style:
     check_width(width)
     if html:
-        return _Style(figure.width, _TEXT_PT["html"], _HTML_ROOM, legend=False)
+        return Style(figure.width, _TEXT_PT["html"], _HTML_ROOM, legend=False)
     wide = WIDTHS_PT[width] or figure.width
     # A narrow figure is not as low as it is narrow, and its marks not as small.
     ratio = wide / figure.width
-    return _Style(wide, _TEXT_PT[width], marks=min(1.0, ratio**0.5), heights=min(1.0, ratio**0.6))
+    return Style(wide, _TEXT_PT[width], marks=min(1.0, ratio**0.5), heights=min(1.0, ratio**0.6))
 
 
-def _heading(figure: Figure, style: _Style) -> tuple[float, list[Shapes | Words]]:
+def _heading(figure: Figure, style: Style) -> tuple[float, list[Shapes | Words]]:
     top, items = _EDGE, list[Shapes | Words]()
     if not style.legend:
         return top, items
@@ -223,7 +129,7 @@ def _heading(figure: Figure, style: _Style) -> tuple[float, list[Shapes | Words]
     return top + (_GAP if items else 0.0), items
 
 
-def _wrapped(text: str, width: float, role: Role, style: _Style) -> list[str]:
+def _wrapped(text: str, width: float, role: Role, style: Style) -> list[str]:
     lines = [""]
     for word in text.split(" "):
         longer = f"{lines[-1]} {word}".strip()
@@ -234,7 +140,7 @@ def _wrapped(text: str, width: float, role: Role, style: _Style) -> list[str]:
     return lines
 
 
-def _columns(figure: Figure, style: _Style) -> list[tuple[float, float, float]]:
+def _columns(figure: Figure, style: Style) -> list[tuple[float, float, float]]:
     """Return left edge, right edge and room for y ticks of each column."""
     count = max(len(row) for row in figure.rows)
     shares = np.asarray(figure.column_widths or [1.0] * count, dtype=np.float64)
@@ -248,9 +154,10 @@ def _columns(figure: Figure, style: _Style) -> list[tuple[float, float, float]]:
     return found
 
 
-def _left_room(panel: Panel, style: _Style) -> float:
+def _left_room(panel: Panel, style: Style) -> float:
     if not panel.y.show:
-        return _EDGE
+        _, texts = _ticks_of(panel.x, *_limits(panel, "x"), style.x_ticks(style.width))
+        return style.text_width(texts[0], "tick") / 2 + 1 if texts and panel.x.tick_labels is None else _EDGE
     _, texts = _ticks_of(panel.y, *_limits(panel, "y"), style.y_ticks(panel.height * style.heights))
     return max((style.text_width(text, "tick") for text in texts), default=0.0) + _GAP + _EDGE
 
@@ -260,7 +167,7 @@ class _Placed:
     """A panel with its place across the figure."""
 
     panel: Panel
-    style: _Style
+    style: Style
     left: float
     x: Scale
     y_limits: tuple[float, float]
@@ -269,7 +176,7 @@ class _Placed:
     foot: float
 
     @classmethod
-    def of(cls, panel: Panel, column: tuple[float, float, float], style: _Style) -> _Placed:
+    def of(cls, panel: Panel, column: tuple[float, float, float], style: Style) -> _Placed:
         begin, end, room = column
         low, high = _limits(panel, "x")
         left, right = begin + room, end - _right_room(panel.x, low, high, end - begin - room, style)
@@ -296,7 +203,7 @@ class _Placed:
         if panel.y.label:
             items.append(style.words(max(self.left, _EDGE), peak - style.above_ticks, panel.y.label, "label"))
         for mark in panel.marks:
-            items += _draw_mark(mark, self.x, y, style)
+            items += draw_mark(mark, self.x, y, style)
         if panel.scale_bar is not None:
             items += _scale_bar(panel.scale_bar, self.x, base + 2 * _GAP, style)
         return items, (self.x, y)
@@ -316,7 +223,7 @@ class _Placed:
         return items
 
 
-def _right_room(axis: Axis, low: float, high: float, wide: float, style: _Style) -> float:
+def _right_room(axis: Axis, low: float, high: float, wide: float, style: Style) -> float:
     """Return what the last tick label needs beyond the end of the axis."""
     values, texts = _ticks_of(axis, low, high, style.x_ticks(wide))
     if not texts or not axis.show:
@@ -326,7 +233,7 @@ def _right_room(axis: Axis, low: float, high: float, wide: float, style: _Style)
     return float(max(2 * _EDGE, beyond + 2))
 
 
-def _foot(panel: Panel, x: Scale, style: _Style) -> float:
+def _foot(panel: Panel, x: Scale, style: Style) -> float:
     if panel.scale_bar is not None:
         return 3 * _GAP + style.line("tick")
     if not panel.x.show:
@@ -334,7 +241,7 @@ def _foot(panel: Panel, x: Scale, style: _Style) -> float:
     return _x_tick_height(panel.x, x, style) + (style.line("label") + 2 if panel.x.label else 0.0) + _GAP
 
 
-def _x_tick_height(axis: Axis, x: Scale, style: _Style) -> float:
+def _x_tick_height(axis: Axis, x: Scale, style: Style) -> float:
     texts, rotated = _x_tick_texts(axis, x, style)
     if not rotated:
         return style.line("tick") + 3 if texts else 0.0
@@ -416,7 +323,7 @@ def _number_format(values: Sequence[float], axis: Axis) -> Callable[[float], str
     return lambda value: number(value, decimals)
 
 
-def _x_tick_texts(axis: Axis, x: Scale, style: _Style) -> tuple[list[str], bool]:
+def _x_tick_texts(axis: Axis, x: Scale, style: Style) -> tuple[list[str], bool]:
     """Return the texts below the panel, and whether they must be rotated to fit."""
     wide = abs(x.end - x.start)
     values, texts = _ticks_of(axis, x.low, x.high, style.x_ticks(wide))
@@ -427,7 +334,7 @@ def _x_tick_texts(axis: Axis, x: Scale, style: _Style) -> tuple[list[str], bool]
     return texts, max(style.text_width(text, "tick") for text in texts) + 4 > apart
 
 
-def _axes(panel: Panel, x: Scale, y: Scale, base: float, peak: float, style: _Style) -> Iterator[Shapes | Words]:
+def _axes(panel: Panel, x: Scale, y: Scale, base: float, peak: float, style: Style) -> Iterator[Shapes | Words]:
     left, right = sorted((x.start, x.end))
     values, texts = _ticks_of(panel.y, *_limits(panel, "y"), style.y_ticks(base - peak))
     y_places = y(values).tolist()
@@ -455,7 +362,7 @@ def _rules(places: Sequence[Sequence[float]], css: str, colour: Colour, opacity:
     return Shapes("line", places, stroke=colour, opacity=opacity, css=css, stroke_width=0.7)
 
 
-def _scale_bar(bar: tuple[str, float], x: Scale, top: float, style: _Style) -> list[Shapes | Words]:
+def _scale_bar(bar: tuple[str, float], x: Scale, top: float, style: Style) -> list[Shapes | Words]:
     unit, length = bar
     long = nice_step(0.0, x.high - x.low)
     left, right = x.start, float(x(x.low + long))
@@ -464,167 +371,7 @@ def _scale_bar(bar: tuple[str, float], x: Scale, top: float, style: _Style) -> l
     return [Shapes("path", [path], stroke=MUTED, css="scale"), words]
 
 
-def _draw_mark(mark: Mark, x: Scale, y: Scale, style: _Style) -> list[Shapes | Words]:
-    match mark:
-        case Line():
-            return _draw_line(mark, x, y, style)
-        case Dots():
-            return _draw_dots(mark, x, y, style)
-        case Bars():
-            return _draw_bars(mark, x, y)
-        case Segments():
-            ends = np.asarray(mark.ends, dtype=np.float64).reshape(-1, 2, 2)
-            places = np.stack([x(ends[:, 0, 0]), y(ends[:, 0, 1]), x(ends[:, 1, 0]), y(ends[:, 1, 1])], axis=1)
-            look: dict[str, Any] = {"stroke_width": mark.width * style.marks, "opacity": mark.opacity, "css": mark.css}
-            return [Shapes("line", places.tolist(), data=mark.data, **_coloured("stroke", mark.colour), **look)]
-        case Level():
-            return _draw_level(mark, x, y, style)
-        case Text():
-            at, base = float(x(mark.x)) + mark.dx * style.marks, float(y(mark.y)) + mark.dy * style.marks
-            options = {} if mark.colour is None else {"colour": mark.colour}
-            return [style.words(at, base, mark.text, mark.role, anchor=mark.anchor, rotate=mark.rotate, **options)]
-        case HoverColumns():
-            edges = x(np.arange(len(mark.tips) + 1)).tolist()
-            top, tall = min(y.start, y.end), abs(y.end - y.start)
-            strips = [(left, top, right - left, tall) for left, right in pairwise(edges)]
-            return [Shapes("rect", strips, item_css="strip", tips=mark.tips)]
-
-
-def _draw_line(line: Line, x: Scale, y: Scale, style: _Style) -> list[Shapes | Words]:
-    across, up = np.asarray(line.x, dtype=np.float64), np.asarray(line.y, dtype=np.float64)
-    items: list[Shapes | Words] = []
-    if line.low is not None and line.high is not None:
-        low, high = (np.clip(np.asarray(edge, dtype=np.float64), y.low, y.high) for edge in (line.low, line.high))
-        band = np.stack([x(np.concatenate([across, across[::-1]])), y(np.concatenate([high, low[::-1]]))], axis=1)
-        items.append(
-            Shapes("path", [band], closed=True, fill=line.colour, opacity=0.16, item_css="band", series=line.series)
-        )
-    dash = line.dash or (dash_of(line.colour) if isinstance(line.colour, int) else "solid")
-    pieces = [np.stack([x(a), y(b)], axis=1) for a, b in _inside(across, up, y.low, y.high)]
-    look: dict[str, Any] = {"stroke_width": line.width * style.marks, "dash": dash, "opacity": line.opacity}
-    items.append(Shapes("path", pieces, stroke=line.colour, item_css="line", series=line.series, **look))
-    if line.shape is not None:
-        points = Dots(across, up, line.colour, line.shape, radius=_LINE_DOT, series=line.series)
-        items += _draw_dots(points, x, y, style)
-    return items
-
-
-def _inside(x: Floats, y: Floats, low: float, high: float) -> list[tuple[Floats, Floats]]:
-    """Cut a line at the limits of its panel and where it has no value.
-
-    Example:
-        >>> pieces = _inside(np.array([0.0, 1.0, 2.0]), np.array([0.0, 2.0, 2.0]), 0.0, 1.0)
-        >>> [(a.tolist(), b.tolist()) for a, b in pieces]
-        [([0.0, 0.5], [0.0, 1.0])]
-    """
-    points = [(float(x[0]), float(y[0]))] if len(x) else []
-    for x1, y1, x2, y2 in zip(x, y, x[1:], y[1:], strict=False):
-        shares = [(edge - y1) / (y2 - y1) for edge in (low, high) if min(y1, y2) < edge < max(y1, y2)]
-        points += [(float(x1 + share * (x2 - x1)), float(y1 + share * (y2 - y1))) for share in sorted(shares)]
-        points.append((float(x2), float(y2)))
-    room = 1e-9 * (high - low)
-    pieces: list[list[tuple[float, float]]] = [[]]
-    for point in points:
-        if low - room <= point[1] <= high + room:
-            pieces[-1].append(point)
-        elif pieces[-1]:
-            pieces.append([])
-    kept = [np.array(piece) for piece in pieces if piece]
-    return [(piece[:, 0], piece[:, 1]) for piece in kept]
-
-
-def _draw_dots(dots: Dots, x: Scale, y: Scale, style: _Style) -> list[Shapes | Words]:
-    across, up = np.asarray(dots.x, dtype=np.float64), np.asarray(dots.y, dtype=np.float64)
-    unit = style.marks
-    if dots.cell:
-        unit = 0.5 * min(abs(float(x(1) - x(0))), abs(float(y(1) - y(0))))
-    radii = np.broadcast_to(np.asarray(dots.radius, dtype=np.float64) * unit, across.shape)
-    if dots.cell:
-        radii = np.maximum(radii, 0.6)
-    inside = (up >= min(y.low, y.high) - 1e-9) & (up <= max(y.low, y.high) + 1e-9) & np.isfinite(across)
-    items = _error_bars(x(across), dots.low, dots.high, dots.colour, y, style)
-    places = np.stack([x(across), y(up), radii], axis=1)[inside]
-    per_item = {
-        "tips": _chosen(dots.tips, inside),
-        "item_css": dots.css if isinstance(dots.css, str) else _chosen(dots.css, inside),
-        "data": {name: _chosen(values, inside) for name, values in dots.data.items()},
-    }
-    colour = dots.colour if isinstance(dots.colour, int | str) else _chosen(dots.colour, inside)
-    return [*items, _dot_shapes(places, dots, colour, style, per_item)]
-
-
-def _dot_shapes(
-    places: Floats, dots: Dots, colour: Colours, style: _Style, per_item: Mapping[str, Any] | None = None
-) -> Shapes:
-    look: dict[str, Any] = {"opacity": dots.opacity, "series": dots.series, **(per_item or {})}
-    if dots.hollow or dots.shape == "cross":
-        look |= {"stroke_width": 1.3 * style.marks, **_coloured("stroke", colour)}
-    else:
-        look |= {"stroke": dots.edge, "stroke_width": 0.9 * style.marks, **_coloured("fill", colour)}
-    if dots.shape == "circle":
-        return Shapes("circle", places.tolist(), **look)
-    outline = _OUTLINES[dots.shape]
-    paths = [np.array([at_x, at_y]) + radius * outline for at_x, at_y, radius in places]
-    return Shapes("path", paths, closed=dots.shape != "cross", **look)
-
-
-_OUTLINES: dict[Shape, Floats] = {
-    "square": 0.9 * np.array([(-1.0, -1.0), (1.0, -1.0), (1.0, 1.0), (-1.0, 1.0)]),
-    "triangle": 1.2 * np.array([(-0.87, 0.5), (0.87, 0.5), (0.0, -1.0)]),
-    "diamond": 1.2 * np.array([(-1.0, 0.0), (0.0, -1.0), (1.0, 0.0), (0.0, 1.0)]),
-    "cross": np.array([(-1.0, -1.0), (1.0, 1.0), (0.0, 0.0), (1.0, -1.0), (-1.0, 1.0)]),
-}
-
-
-def _error_bars(
-    at: Floats, low: ArrayLike | None, high: ArrayLike | None, colour: Colours, scale: Scale, style: _Style
-) -> list[Shapes | Words]:
-    """Draw upright error bars."""
-    if low is None or high is None:
-        return []
-    ends = [scale(np.clip(np.asarray(edge, dtype=np.float64), scale.low, scale.high)) for edge in (low, high)]
-    places = np.stack([at, ends[0], at, ends[1]], axis=1).tolist()
-    return [Shapes("line", places, stroke_width=style.marks, **_coloured("stroke", colour))]
-
-
-def _draw_bars(bars: Bars, x: Scale, y: Scale) -> list[Shapes | Words]:
-    along, across = (x, y) if bars.horizontal else (y, x)
-    at, length = np.asarray(bars.at, dtype=np.float64), np.asarray(bars.length, dtype=np.float64)
-    base = np.broadcast_to(np.asarray(bars.base, dtype=np.float64), at.shape)
-    ends = [along(np.clip(values, along.low, along.high)) for values in (base, base + length)]
-    sides = [across(at + side * bars.width / 2) for side in (-1, 1)]
-    low, high = np.minimum(*ends), np.maximum(*ends)
-    near, far = np.minimum(*sides), np.maximum(*sides)
-    boxes = (low, near, high - low, far - near) if bars.horizontal else (near, low, far - near, high - low)
-    places = np.stack(boxes, axis=1).tolist()
-    items: list[Shapes | Words] = [
-        Shapes("rect", places, tips=bars.tips, data=bars.data, **_coloured("fill", bars.colour))
-    ]
-    if bars.error is not None:
-        half = np.asarray(bars.error, dtype=np.float64)
-        lows, highs = (along(base + length + side * half) for side in (-1, 1))
-        middle = across(at)
-        whisker = (lows, middle, highs, middle) if bars.horizontal else (middle, lows, middle, highs)
-        items.append(Shapes("line", np.stack(whisker, axis=1).tolist(), stroke=INK, stroke_width=0.8))
-    return items
-
-
-def _draw_level(level: Level, x: Scale, y: Scale, style: _Style) -> list[Shapes | Words]:
-    left, right = sorted((x.start, x.end))
-    if level.vertical:
-        at = float(x(level.value))
-        place = (at, min(y.start, y.end), at, max(y.start, y.end))
-        words = style.words(at + 4, place[1] + style.text["label"], level.label, "label")
-    else:
-        at = float(y(level.value))
-        place = (left, at, right, at)
-        end, anchor = (right - 4, "end") if level.at_end else (left + 4, "start")
-        words = style.words(end, at - 4, level.label, "label", anchor=anchor)
-    line = Shapes("line", [place], stroke=level.colour, stroke_width=style.marks, dash=level.dash, css="target")
-    return [line, words] if level.label else [line]
-
-
-def _own_keys(panel: Panel, style: _Style) -> Sequence[Key]:
+def _own_keys(panel: Panel, style: Style) -> Sequence[Key]:
     """Return the entries of a panel's own legend."""
     return (panel.keys or _keys(panel.marks)) if panel.legend and style.legend else ()
 
@@ -639,7 +386,7 @@ def _keys(marks: Sequence[Mark]) -> list[Key]:
 
 
 def _legend(
-    keys: Sequence[Key], left: float, wide: float, top: float, style: _Style
+    keys: Sequence[Key], left: float, wide: float, top: float, style: Style
 ) -> tuple[list[Shapes | Words], float]:
     """Draw entries side by side, in as many lines as they need; also return the height."""
     sample, apart = 1.7 * style.text["label"], 1.4 * style.text["label"]
@@ -656,7 +403,7 @@ def _legend(
     return items, y + line / 2 - top
 
 
-def _sample(mark: Line | Dots | Bars, x: float, y: float, wide: float, style: _Style) -> list[Shapes | Words]:
+def _sample(mark: Line | Dots | Bars, x: float, y: float, wide: float, style: Style) -> list[Shapes | Words]:
     middle = x + wide / 2
     colour = mark.colour if isinstance(mark.colour, int | str) else mark.colour[0] if len(mark.colour) else MUTED
     if isinstance(mark, Bars):
@@ -669,28 +416,11 @@ def _sample(mark: Line | Dots | Bars, x: float, y: float, wide: float, style: _S
         line = Shapes("path", [path], stroke=colour, **look)
         if mark.shape is None:
             return [line]
-        place = np.array([[middle, y, _LINE_DOT * style.marks]])
-        return [line, _dot_shapes(place, Dots([0], [0], shape=mark.shape), colour, style)]
+        place = np.array([[middle, y, LINE_DOT * style.marks]])
+        return [line, dot_shapes(place, Dots([0], [0], shape=mark.shape), colour, style)]
     radius = float(np.max(np.asarray(mark.radius), initial=0.0)) if not mark.cell else 3.0 / style.marks
     place = np.array([[middle, y, min(radius * style.marks, 0.6 * style.text["label"])]])
-    return [_dot_shapes(place, replace(mark, series=None), colour, style)]
-
-
-def _coloured(kind: Literal["fill", "stroke"], colour: Colours) -> dict[str, Any]:
-    return {kind: colour} if isinstance(colour, int | str) else {f"{kind}s": tuple(colour)}
-
-
-def _chosen(values: Sequence[Any], chosen: np.ndarray[Any, Any]) -> tuple[Any, ...]:
-    return tuple(value for value, kept in zip(values, chosen, strict=True) if kept) if len(values) else ()
-
-
-def _em(letter: str) -> float:
-    """Return the width of a letter in units of the font size, as a wide sans-serif font has it."""
-    if letter in _NARROW:
-        return 0.36
-    if letter in _WIDE or letter > "\u2e80":
-        return 0.98
-    return 0.7 if letter.isupper() else 0.62
+    return [dot_shapes(place, replace(mark, series=None), colour, style)]
 
 
 def _shortened(text: str) -> str:

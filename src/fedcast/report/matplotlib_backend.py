@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from fedcast.report.colours import Dash, hex_of
-from fedcast.report.layout import Drawing, Shapes, Words
+from fedcast.report.layout import Drawing
+from fedcast.report.shapes import Shapes, Words
 
 _POINTS_PER_INCH = 72
 # In units of the line's width.

@@ -10,7 +10,8 @@ import numpy as np
 from fedcast.report.colours import INK, MUTED, Colour, Dash, css_of, hex_of, series_class
 from fedcast.report.drawing import Figure
 from fedcast.report.html import Markup, coordinate, empty_tag, tag
-from fedcast.report.layout import Drawing, Shapes, Words, lay_out
+from fedcast.report.layout import Drawing, lay_out
+from fedcast.report.shapes import Shapes, Words
 from fedcast.typing import Floats
 
 _DASHES: dict[Dash, str | None] = {"solid": None, "dashed": "5 3", "dotted": "0.1 4", "dashdot": "6 3 1 3"}
