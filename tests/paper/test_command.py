@@ -99,7 +99,7 @@ def test_seeds_are_lost_if_asked_for(fedcast, stored_with_two_seeds, tmp_path):
     ],
 )
 def test_training_on_a_cpu_is_announced(fedcast, monkeypatch, words, device, said):
-    monkeypatch.setattr("fedcast.training.choose.choose_device", lambda _: torch.device(device))
+    monkeypatch.setattr("fedcast.training.engines.choose_device", lambda _: torch.device(device))
     monkeypatch.setattr("fedcast_paper.command._carry_out", lambda *_, **__: None)
     code, out, err = fedcast(*words, "--scale", "full")
     assert code == 0, err

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedcast.data import Assignment
-from fedcast.training.batches import batches_of, steps_of
+from fedcast.training.engines.schedule import batches_of, steps_of
 
 
 def assignment(sizes):

@@ -7,14 +7,13 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from fedcast.data.assignment import Assignment
-from fedcast.training import build_model
-from fedcast.training import choose as choosing
-from fedcast.training.algorithm import LocalRule
-from fedcast.training.choose import choose_engine, worth_compiling
+from fedcast.training import TrainingSettings, build_model
 from fedcast.training.device_data import DeviceData
-from fedcast.training.engine import Task
-from fedcast.training.sizing import multiplications
-from fedcast.training.stacked import compiled
+from fedcast.training.engines import Task
+from fedcast.training.engines import choose as choosing
+from fedcast.training.engines.choose import choose_engine, worth_compiling
+from fedcast.training.engines.sizing import multiplications
+from fedcast.training.engines.stacked import compiled
 from tests.training.conftest import settings
 
 MODELS = {"mlp": (1, 8, 8), "small_cnn": (1, 8, 8), "cnn": (1, 28, 28), "vgg16": (3, 32, 32), "lstm": (80,)}
@@ -61,9 +60,8 @@ def test_long_runs_are_compiled_and_recurrences_never(name, sizes, rounds, expec
 @pytest.mark.filterwarnings("ignore")  # importing PyTorch's compiler warns
 def test_users_are_stacked_where_it_pays(name, batch_size, is_compiled, expected):
     users = equal_users(4, 8)
-    task = Task(
-        build_model(name, MODELS[name], 10), images(MODELS[name]), users, LocalRule(), batch_size, 1, 0, 4, is_compiled
-    )
+    settings = TrainingSettings(batch_size=batch_size)
+    task = Task(build_model(name, MODELS[name], 10), images(MODELS[name]), users, settings, 0, is_compiled)
     assert type(choose_engine("auto", task)).__name__ == expected
     assert type(choose_engine("stacked", task)).__name__ == "StackedEngine"
 
@@ -81,7 +79,7 @@ def test_a_step_that_cannot_be_compiled_is_taken_as_it_is(monkeypatch, caplog):
     step(1), step(2)
     assert taken == [1, 2]
     assert [record.getMessage() for record in caplog.records] == [
-        "training goes on without compiling, which failed: no Python.h"
+        "compiling the training step failed, it runs uncompiled: no Python.h"
     ]
 
 

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from fedcast.training import MODELS, build_model, train
-from fedcast.training.stack import _CPU_LAYERS, _GPU_LAYERS, _patch_convolution, stacked_forward
+from fedcast.training.engines.forward import _CPU_LAYERS, _GPU_LAYERS, _patch_convolution, stacked_forward
 from tests.training.conftest import federation, settings, text_federation
 
 CASES = {
@@ -129,8 +129,8 @@ def test_layers_with_stride_and_without_bias():
 
 @pytest.mark.parametrize(("lanes", "block"), [(1, 1), (2, 2), (1, 5), (2, 5), (3, 4), (5, 5)])
 def test_lanes_and_blocks_do_not_change_the_result(lanes, block, monkeypatch):
-    monkeypatch.setattr("fedcast.training.stacked.most_lanes", lambda _: lanes)
-    monkeypatch.setattr("fedcast.training.stacked.users_of_block", lambda *_: block)
+    monkeypatch.setattr("fedcast.training.engines.stacked.most_lanes", lambda _: lanes)
+    monkeypatch.setattr("fedcast.training.engines.stacked.users_of_block", lambda *_: block)
     assert_equal(*both(federation(), "mlp", *CASES["mlp"], momentum=0.9, algorithm="scaffold"))
 
 

@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedcast.data import Assignment
-from fedcast.training.algorithm import LocalRule
-from fedcast.training.engine import Task
-from fedcast.training.lane_buffers import longest_block
-from fedcast.training.lanes import AS_SOON, fill_lanes, stretches, useful_lanes
+from fedcast.training import TrainingSettings
+from fedcast.training.engines import Task
+from fedcast.training.engines.lane_buffers import longest_block
+from fedcast.training.engines.schedule import STEPS_TOLERANCE, fill_lanes, stretches, useful_lanes
 
 STEPS = st.lists(st.integers(1, 30), min_size=1, max_size=15).map(np.array)
 
@@ -38,7 +38,7 @@ def test_stretches_cover_all_steps_and_name_everybody_twice(steps, count):
 @given(STEPS, st.integers(1, 20))
 def test_lanes_are_the_fewest_that_end_about_as_soon(steps, most):
     found = useful_lanes(steps, most)
-    soon = AS_SOON * fill_lanes(steps, min(most, len(steps))).length
+    soon = STEPS_TOLERANCE * fill_lanes(steps, min(most, len(steps))).length
     ends = [fill_lanes(steps, count).length for count in range(1, found + 1)]
     assert ends == sorted(ends, reverse=True)
     assert ends[-1] <= soon
@@ -48,7 +48,7 @@ def test_lanes_are_the_fewest_that_end_about_as_soon(steps, most):
 @given(STEPS, st.integers(1, 9), st.integers(1, 15), st.randoms())
 def test_no_block_of_any_round_is_longer_than_the_table(steps, most, block, random):
     users = Assignment(np.zeros(steps.sum(), dtype=np.int64), np.concatenate([[0], np.cumsum(steps)]))
-    task = Task(None, None, users, LocalRule(), 1, 1, 0, len(steps))  # type: ignore[arg-type]
+    task = Task(None, None, users, TrainingSettings(batch_size=1), 0)  # type: ignore[arg-type]
     drawn = np.array(random.sample(list(steps), random.randint(1, min(block, len(steps)))))
     lanes = fill_lanes(drawn, useful_lanes(drawn, min(most, block)))
     assert lanes.length <= longest_block(task, min(most, block), block)

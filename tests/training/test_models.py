@@ -68,7 +68,7 @@ def test_other_state_is_refused():
         ("cnn", (1, 8, 8), "at least 16×16"),
         ("vgg16", (1, 28, 28), "at least 32×32"),
         ("lstm", (1, 8, 8), "sequences of characters"),
-        ("resnet", (1, 8, 8), "unknown model 'resnet'"),
+        ("resnet", (1, 8, 8), "invalid value 'resnet' for training.model"),
         ("small_cnn", (64,), "it needs images"),
     ],
 )

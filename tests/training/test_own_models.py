@@ -9,11 +9,11 @@ from torch import nn
 
 from fedcast.data import Assignment
 from fedcast.errors import FedcastError
-from fedcast.training import Federation, build_model, train
-from fedcast.training.algorithm import new_control, normalised_steps
-from fedcast.training.lstm import LSTM
-from fedcast.training.models import LastStep
-from fedcast.training.stack import stacked_forward
+from fedcast.training import Federation, Upload, build_model, train
+from fedcast.training.aggregate import effective_steps
+from fedcast.training.algorithms.scaffold import ALGORITHM as SCAFFOLD
+from fedcast.training.engines.forward import stacked_forward
+from fedcast.training.lstm import LSTM, LastStep
 from tests.training.conftest import federation, settings, text_federation
 
 
@@ -233,7 +233,9 @@ def test_a_round_of_users_that_count_for_nothing_changes_nothing():
 
 
 def test_dropout_repeats_after_an_interruption_though_users_change_and_steps_are_made_for_lanes(tmp_path, monkeypatch):
-    monkeypatch.setattr("fedcast.training.stacked.compiled", lambda step: step)  # as a GPU records, without the wait
+    monkeypatch.setattr(
+        "fedcast.training.engines.stacked.compiled", lambda step: step
+    )  # as a GPU records, without the wait
     world = federation(sizes=[7, 23, 10, 1, 15, 3, 30, 12, 8, 19, 2, 26, 5, 14])
     asked = settings(engine="stacked", compile="always", rounds=6, participation=0.6, dropout_probability=0.4)
 
@@ -319,9 +321,10 @@ def test_a_control_variate_is_the_mean_gradient_with_momentum_too(momentum):
     for _ in range(7):
         velocity = momentum * velocity + gradient
         moved = moved - rate * velocity
-    effective = normalised_steps(torch.tensor([7.0]), momentum)
-    found = new_control(torch.zeros(2), torch.zeros(1, 2), moved, effective, rate)
-    assert torch.allclose(found, gradient, rtol=1e-5)
+    steps, share = effective_steps(torch.tensor([7.0]), momentum), torch.ones(1)
+    server, users = {"control": [torch.zeros(2)]}, {"control": [torch.zeros(1, 2)]}
+    new, _ = SCAFFOLD.collect(SCAFFOLD.options(), Upload([moved], share, share, steps, rate, server, users))
+    assert torch.allclose(new["control"][0], gradient, rtol=1e-5)
 
 
 def test_scaffold_with_momentum_converges():

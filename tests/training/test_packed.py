@@ -8,7 +8,9 @@ import pytest
 
 from fedcast.data import Assignment, Dataset, TextWindows, dataset_from_arrays
 from fedcast.errors import FedcastError
-from fedcast.training import Clock, load_history
+from fedcast.training import Clock, TrainingSettings, load_history
+from fedcast.training.algorithms.fedavgm import FedAvgMOptions
+from fedcast.training.algorithms.fedprox import FedProxOptions
 from fedcast.training.pack_files import (
     PackedRun,
     read_dataset,
@@ -20,13 +22,11 @@ from fedcast.training.pack_files import (
 )
 from fedcast.training.packed import train_pack, train_packed
 
-TRAINING = {
-    "algorithm": "fedavg", "aggregation": "shared", "batch_size": 5, "rounds": 4, "local_epochs": 1,
-    "learning_rate": 0.1, "learning_rate_decay": 1.0, "momentum": 0.0, "weight_decay": 0.0, "clip_norm": None,
-    "prox_weight": 0.0, "server_optimizer": "none", "server_learning_rate": 1.0, "participation": 1.0,
-    "dropout_probability": 0.0, "device": "cpu", "precision": "float32", "engine": "auto", "compile": "never",
-    "checkpoint_every": 1000,
-}  # fmt: skip
+TRAINING = TrainingSettings(
+    algorithm="fedprox", options=FedProxOptions(0.0), server_optimizer="momentum",
+    server_options=FedAvgMOptions(1.0, 0.0), batch_size=5, rounds=4, learning_rate=0.1,
+    device="cpu", compile="never", checkpoint_every=1000,
+)  # fmt: skip
 
 
 def images() -> Dataset:
@@ -113,7 +113,7 @@ def test_a_run_out_of_time_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
 
 
 def test_one_run_that_diverges_does_not_stop_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    wild = packed_run("wild", training={**TRAINING, "learning_rate": 1e30})
+    wild = packed_run("wild", training=replace(TRAINING, learning_rate=1e30))
     write_runs(tmp_path / "pack", [wild, packed_run("tame")])
     write_dataset(tmp_path / "pack", "images", images())
     assert not train_pack(tmp_path / "pack", tmp_path / "out")
@@ -130,3 +130,9 @@ def test_no_run_is_begun_after_the_time_is_up(tmp_path: Path) -> None:
 def test_smallest_holds_the_largest() -> None:
     assert [smallest(np.array([top])).dtype.itemsize for top in (255, 256, 65536)] == [1, 2, 4]
     assert smallest(np.zeros(0, dtype=np.int64)).dtype == np.uint8
+
+
+def test_a_pack_of_an_earlier_version_is_invalid(tmp_path: Path) -> None:
+    (tmp_path / "runs.json").write_text('[{"name": "run"}]')
+    with pytest.raises(FedcastError, match="a pack of version 1, this fedcast reads version 2; pack the runs again"):
+        read_list(tmp_path)

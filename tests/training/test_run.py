@@ -50,7 +50,8 @@ def test_a_model_with_an_lstm_of_pytorch_trains_by_the_loop():
     outcome = train(federation(), Rows(), settings(rounds=2))
     assert outcome.engine == "LoopEngine"
     with pytest.raises(
-        FedcastError, match="training.engine = stacked: users of this model cannot be stepped at once: nn.LSTM takes"
+        FedcastError,
+        match="'stacked' for training.engine: users of this model cannot be stepped at once: nn.LSTM takes",
     ):
         train(federation(), Rows(), settings(rounds=2, engine="stacked"))
 

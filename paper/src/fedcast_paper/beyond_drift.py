@@ -19,7 +19,7 @@ from fedcast_paper.trained import Trained, trained_runs
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from fedcast.training.algorithm import Tensors
+    from fedcast.training import Tensors
 
 PAPER = (
     "No figure: the bound of Theorem 2 grows with the local epochs E and with the average EMD, through the drift of "

@@ -112,7 +112,7 @@ def _begin(console: Console, names: list[str], job: Job, results: Path, *, redra
 def _say_what_is_ahead(console: Console, names: list[str], job: Job) -> None:
     """On a CPU training at full scale takes hours: nobody should begin it unawares."""
     from fedcast.formatting import pluralize
-    from fedcast.training.choose import choose_device
+    from fedcast.training import choose_device
     from fedcast_paper.batch import left_to_train
 
     runs = [] if job.only_finished else left_to_train(names, job)

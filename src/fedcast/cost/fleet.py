@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedcast import registry
 from fedcast.cost.devices import DeviceTable, device_table
 from fedcast.cost.uplink import initial_upload_s
 from fedcast.errors import ScenarioError
@@ -22,7 +23,7 @@ def model_name(scenario: Scenario) -> str:
 
 
 def model_bits(scenario: Scenario) -> float:
-    """Bits of one model on the air: weights x bits per weight; SCAFFOLD sends as many control variates along.
+    """Return the bits of one upload: weights x values that the algorithm uploads for each x bits per weight.
 
     Example:
         >>> model_bits(Scenario())
@@ -40,8 +41,8 @@ def model_bits(scenario: Scenario) -> float:
             f"training.model: {name!r} is not one of {', '.join(known)}; a model of your own is a function in "
             f"training.model_file, and training.model_weights its number of weights"
         )
-    tensors = 2 if training.algorithm == "scaffold" else 1
-    return float(tensors * weights * training.bits_per_weight)
+    uploads = registry.find("algorithm", training.algorithm).value.uploads
+    return float(uploads * weights * training.bits_per_weight)
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,7 @@ from fedcast.io import atomic_write
 from fedcast.runs.prepare import PreparedRun, dropouts
 from fedcast.runs.store import finish_run, is_done, locked, prepare_folder
 from fedcast.scenario import Data, Scenario, load_scenario
-from fedcast.training import load_history
-from fedcast.training.pack_files import PackedRun, write_dataset, write_runs
+from fedcast.training import PackedRun, load_history, training_settings, write_dataset, write_runs
 
 
 def pack(scenarios: Sequence[Scenario], store: Path, folder: Path, *, data_dir: Path | None = None) -> list[str]:
@@ -58,7 +57,7 @@ def packed_run(name: str, dataset: str, prepared: PreparedRun) -> PackedRun:
         dataset=dataset,
         model=model_name(scenario),
         seed=scenario.seed,
-        training=scenario.training.model_dump(mode="json"),
+        training=training_settings(scenario.training),
         data=scenario.data.model_dump(mode="json") if changes_samples else {},
         clock=prepared.clock,
         dropped=[list(pair) for pair in sorted(dropouts(scenario))],

@@ -20,7 +20,17 @@ from fedcast.plan.world import TaskCost, World, check_world, make_world, task_co
 from fedcast.scenario import Scenario
 from fedcast.scenario.sections import WEIGHTS_OF_MODEL
 from fedcast.sharing import Ledger, Shared, share_samples
-from fedcast.training import Clock, Federation, History, Outcome, Record, build_model, check_model, train
+from fedcast.training import (
+    Clock,
+    Federation,
+    History,
+    Outcome,
+    Record,
+    build_model,
+    check_model,
+    train,
+    training_settings,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +213,7 @@ def train_prepared(
     outcome = train(
         federation,
         _of_known_size(checked, scenario),
-        scenario.training,
+        training_settings(scenario.training),
         seed=scenario.seed,
         clock=prepared.clock,
         checkpoint=checkpoint,

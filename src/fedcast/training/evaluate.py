@@ -10,9 +10,9 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import nn
 
-from fedcast.training.algorithm import Tensors
+from fedcast.training.algorithms import Tensors
 from fedcast.training.device_data import DeviceData
-from fedcast.training.models import without_dropout
+from fedcast.training.model_checks import without_dropout
 from fedcast.typing import Floats
 
 _BATCH = 2000

@@ -1,4 +1,4 @@
-"""What a training run recorded, round by round."""
+"""The history of a training run, round by round, and the simulated clock that it reads."""
 
 from __future__ import annotations
 
@@ -9,8 +9,45 @@ from typing import Any
 
 from fedcast.errors import FedcastError
 from fedcast.io import atomic_write, save_table
+from fedcast.typing import Ints
 
 _VERSION = 1
+
+
+@dataclass(frozen=True)
+class Clock:
+    """What sharing and each round cost on the simulated clock; all zero by default.
+
+    Attributes:
+        sharing_s: delay before the first round.
+        round_s: delay of a round of all users.
+        sharing_j: energy of sharing, all users.
+        round_j: energy of a round of all users.
+        sharing_bytes: bytes sent while sharing.
+        round_bytes: bytes sent in a round of all users, both ways.
+        user_s: delay of each user in a round, K values; a round of some users takes as long as the slowest. Empty:
+            a round costs the same for any users.
+        user_j: energy of each user in a round, K values.
+        upload_bytes: bytes that one user uploads.
+    """
+
+    sharing_s: float = 0.0
+    round_s: float = 0.0
+    sharing_j: float = 0.0
+    round_j: float = 0.0
+    sharing_bytes: float = 0.0
+    round_bytes: float = 0.0
+    user_s: tuple[float, ...] = ()
+    user_j: tuple[float, ...] = ()
+    upload_bytes: float = 0.0
+
+    def cost_of(self, users: Ints, everyone: int) -> tuple[float, float, float]:
+        """Return delay, energy and bytes of a round of these users, of `everyone` that could take part."""
+        if not self.user_s or len(users) == everyone:
+            return self.round_s, self.round_j, self.round_bytes
+        slowest = max((self.user_s[user] for user in users), default=0.0)
+        missing = self.upload_bytes * (everyone - len(users))
+        return slowest, sum(self.user_j[user] for user in users), self.round_bytes - missing
 
 
 @dataclass(frozen=True)
@@ -19,18 +56,18 @@ class Record:
 
     Attributes:
         round: counted from 1.
-        train_loss: mean batch loss of the users' local steps; the loss on training is not known before round 1.
+        train_loss: mean batch loss of the users' local steps; None in round 0.
         test_loss: mean cross-entropy on the test set, after the round.
-        accuracy: share of the test set that is right.
-        user_accuracy: mean over users of the accuracy on the user's own class mix.
+        accuracy: share of the test set that is classified correctly.
+        user_accuracy: mean over users of the accuracy under the user's own label distribution.
         worst_accuracy: mean of the same over the worst tenth of users.
         drift: root mean square over users of ‖w_k − w̄‖ at the end of local training.
         participants: users that trained.
         seconds: simulated clock at the end of the round, sharing included.
         energy_j: energy spent by all users so far, sharing included.
         bytes_sent: bytes sent by all users and the server so far, sharing included.
-        class_accuracy: accuracy on each class; empty where the test set has no sample of it.
-        noisy_accuracy: accuracy on the test set with the users' mixture of noise; None where users have none.
+        class_accuracy: accuracy on each class; None for a class without test samples.
+        noisy_accuracy: accuracy on the test set with the noise of all users; None if users have no noise.
     """
 
     round: int
@@ -53,7 +90,7 @@ _ALWAYS = tuple(item.name for item in fields(Record) if item.name not in ("class
 
 @dataclass
 class History:
-    """Records of a run, in order."""
+    """The records of a run, in order."""
 
     records: list[Record] = field(default_factory=list)
 
@@ -61,13 +98,13 @@ class History:
         return len(self.records)
 
     def column(self, name: str) -> list[Any]:
-        """One quantity over all records."""
+        """Return one quantity over all records."""
         if name not in (known := [item.name for item in fields(Record)]):
             raise FedcastError(f"history: there is no column {name!r}; there are {', '.join(known)}")
         return [getattr(record, name) for record in self.records]
 
     def rounds_to(self, accuracy: float) -> int | None:
-        """First round whose test accuracy meets the target; None if none does. No smoothing.
+        """Return the first round whose test accuracy reaches the target, without smoothing; None if none does.
 
         Example:
             >>> History([]).rounds_to(0.9) is None
@@ -76,11 +113,11 @@ class History:
         return next((record.round for record in self.records if record.accuracy >= accuracy), None)
 
     def to_json(self) -> str:
-        """All records as JSON."""
+        """Return all records as JSON."""
         return json.dumps({"version": _VERSION, "records": [asdict(record) for record in self.records]}, indent=1)
 
     def columns(self) -> dict[str, list[Any]]:
-        """All quantities by name, the accuracies of classes each in a column of its own."""
+        """Return all quantities by name; each class has a column for its accuracy."""
         classes = max((len(record.class_accuracy) for record in self.records), default=0)
         columns = {name: self.column(name) for name in _ALWAYS}
         if any(record.noisy_accuracy is not None for record in self.records):
@@ -90,7 +127,7 @@ class History:
         return columns
 
     def save(self, path: str | Path) -> Path:
-        """Write .json, .csv or .parquet, by the suffix; written aside and then renamed."""
+        """Write .json, .csv or .parquet, by the suffix, atomically."""
         path = Path(path)
         if path.suffix in (".csv", ".parquet"):
             return save_table(self.columns(), path)

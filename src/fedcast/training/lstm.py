@@ -1,4 +1,4 @@
-"""An LSTM that can be stacked over users, with a way back of its own."""
+"""An LSTM that can be stacked over users, with a backward pass of its own."""
 
 from __future__ import annotations
 
@@ -25,6 +25,14 @@ class LSTM(nn.Module):
     def forward(self, inputs: Tensor) -> Tensor:
         """Hidden states of the last layer, [batch, time, hidden], from [batch, time, features]."""
         return lstm(inputs, [parameter for _, parameter in self.named_parameters()], self.num_layers)
+
+
+class LastStep(nn.Module):
+    """The last time step of a sequence."""
+
+    def forward(self, sequence: Tensor) -> Tensor:
+        """Return [batch, features] from [batch, time, features]."""
+        return sequence[..., -1, :]
 
 
 def lstm(inputs: Tensor, weights: list[Tensor], num_layers: int) -> Tensor:

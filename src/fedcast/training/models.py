@@ -1,39 +1,59 @@
-"""The models that fedcast trains, and what any other model must satisfy."""
+"""The built-in models as values, and `build_model` for these, plug-ins and models in a file.
+
+PyTorch is imported by the functions that build a model: planning reads `Model.weights` without it.
+"""
 
 from __future__ import annotations
 
-import copy
+import math
 import runpy
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor, nn
-
+from fedcast import registry
 from fedcast.errors import FedcastError
-from fedcast.training.lstm import LSTM
+from fedcast.registry import NoOptions
+
+if TYPE_CHECKING:
+    from torch import nn
+
+Build = Callable[[tuple[int, ...], int], "nn.Module"]
 
 _VGG16 = (64, 64, 0, 128, 128, 0, 256, 256, 256, 0, 512, 512, 512, 0, 512, 512, 512, 0)
 _NORM_GROUPS = 32
 
 
-class LastStep(nn.Module):
-    """The last time step of a sequence."""
+@dataclass(frozen=True)
+class Model:
+    """A model that scenarios can name.
 
-    def forward(self, sequence: Tensor) -> Tensor:
-        """[batch, features] from [batch, time, features]."""
-        return sequence[..., -1, :]
+    Attributes:
+        build: (shape of a sample, number of classes) → the module; with options, they are a third argument.
+        summary: its layers in one line.
+        options: frozen dataclass of its options.
+        weights: number of weights on its usual dataset, from which plans compute delay and energy; None: unknown, then
+            scenarios set `training.model_weights`.
+    """
+
+    build: Callable[..., nn.Module]
+    summary: str
+    options: type[Any] = NoOptions
+    weights: int | None = None
 
 
 def mlp(shape: tuple[int, ...], num_classes: int) -> nn.Module:
-    """One hidden layer of 32; 2,410 weights for digits."""
-    features = int(torch.tensor(shape).prod())
-    return nn.Sequential(nn.Flatten(), nn.Linear(features, 32), nn.ReLU(), nn.Linear(32, num_classes))
+    """Return an MLP with one hidden layer of 32; 2,410 weights for digits."""
+    from torch import nn
+
+    return nn.Sequential(nn.Flatten(), nn.Linear(math.prod(shape), 32), nn.ReLU(), nn.Linear(32, num_classes))
 
 
 def small_cnn(shape: tuple[int, ...], num_classes: int) -> nn.Module:
-    """Two 3×3 convolutions of 8 and 16 channels; 1,898 weights for digits."""
+    """Return a CNN with two 3×3 convolutions of 8 and 16 channels; 1,898 weights for digits."""
+    from torch import nn
+
     channels, height, width = _image("small_cnn", shape, 4)
     return nn.Sequential(
         nn.Conv2d(channels, 8, 3, padding=1), nn.MaxPool2d(2), nn.ReLU(),
@@ -43,7 +63,9 @@ def small_cnn(shape: tuple[int, ...], num_classes: int) -> nn.Module:
 
 
 def cnn(shape: tuple[int, ...], num_classes: int) -> nn.Module:
-    """conv5×5(10)–pool–conv5×5(20)–pool–50–classes without dropout; 21,840 weights for MNIST."""
+    """Return conv5×5(10)–pool–conv5×5(20)–pool–50–classes without dropout; 21,840 weights for MNIST."""
+    from torch import nn
+
     channels, height, width = _image("cnn", shape, 16)
     flat = 20 * (((height - 4) // 2 - 4) // 2) * (((width - 4) // 2 - 4) // 2)
     return nn.Sequential(
@@ -54,7 +76,9 @@ def cnn(shape: tuple[int, ...], num_classes: int) -> nn.Module:
 
 
 def vgg16(shape: tuple[int, ...], num_classes: int) -> nn.Module:
-    """VGG-16 with group norm, which unlike batch norm is sound on users of one class; 14.7 M weights for CIFAR-10."""
+    """Return VGG-16 with group norm, since batch norm fails on users of one class; 14.7 M weights for CIFAR-10."""
+    from torch import nn
+
     channels, height, width = _image("vgg16", shape, 32)
     layers: list[nn.Module] = []
     for width_or_pool in _VGG16:
@@ -68,48 +92,61 @@ def vgg16(shape: tuple[int, ...], num_classes: int) -> nn.Module:
 
 
 def char_lstm(shape: tuple[int, ...], num_classes: int) -> nn.Module:
-    """Embedding of 8, two layers of 256, the last step's state decides; 819,920 weights for 80 characters."""
+    """Return an embedding of 8, two LSTM layers of 256 and a linear layer; 819,920 weights for 80 characters."""
+    from torch import nn
+
+    from fedcast.training.lstm import LSTM, LastStep
+
     if len(shape) != 1:
         raise FedcastError(f"training.model = lstm: inputs have shape {shape}; it needs sequences of characters")
     return nn.Sequential(nn.Embedding(num_classes, 8), LSTM(8, 256, 2), LastStep(), nn.Linear(256, num_classes))
 
 
-MODELS: dict[str, Callable[[tuple[int, ...], int], nn.Module]] = {
-    "mlp": mlp,
-    "small_cnn": small_cnn,
-    "cnn": cnn,
-    "vgg16": vgg16,
-    "lstm": char_lstm,
-}
+MLP = Model(mlp, "one hidden layer of 32", weights=2_410)
+SMALL_CNN = Model(small_cnn, "two 3×3 convolutions of 8 and 16 channels", weights=1_898)
+CNN = Model(cnn, "two 5×5 convolutions of 10 and 20 channels, a hidden layer of 50", weights=21_840)
+VGG16 = Model(vgg16, "VGG-16 with group norm", weights=14_728_266)
+CHAR_LSTM = Model(char_lstm, "next character: embedding of 8, two LSTM layers of 256", weights=819_920)
 
 
 def build_model(
-    name: str, shape: tuple[int, ...], num_classes: int, seed: int = 0, file: str | Path | None = None
+    name: str,
+    shape: tuple[int, ...],
+    num_classes: int,
+    seed: int = 0,
+    file: str | Path | None = None,
+    options: Any = None,
 ) -> nn.Module:
-    """A model for samples of that shape, its first weights drawn from the seed alone.
+    """Build a model for samples of that shape; its first weights are drawn from the seed alone.
 
     Args:
-        name: in the table of models, or of a function in `file`.
-        shape: of a sample.
-        num_classes: scores that it makes.
-        seed: of its first weights.
-        file: a person's own Python file.
+        name: name of a registered model, or of a function in `file`.
+        shape: shape of a sample.
+        num_classes: number of scores that the model returns.
+        seed: seed of its first weights.
+        file: Python file that defines the model.
+        options: options of a registered model; None: its defaults.
 
     Example:
         >>> sum(weight.numel() for weight in build_model("cnn", (1, 28, 28), 10).parameters())
         21840
     """
-    if file is None and name not in MODELS:
-        raise FedcastError(
-            f"training.model: unknown model {name!r}; there are {', '.join(MODELS)}, or your own in training.model_file"
-        )
-    make = MODELS[name] if file is None else _own_function(Path(file), name)
+    import torch
+
+    arguments: tuple[Any, ...] = (shape, num_classes)
+    if file is not None:
+        build = _function_of(Path(file), name)
+    else:
+        model: Model = registry.find("model", name).value
+        build = model.build
+        if model.options is not NoOptions:
+            arguments = (*arguments, model.options() if options is None else options)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return make(shape, num_classes)
+        return build(*arguments)
 
 
-def _own_function(file: Path, name: str) -> Callable[[tuple[int, ...], int], nn.Module]:
+def _function_of(file: Path, name: str) -> Callable[..., nn.Module]:
     if not file.is_file():
         raise FedcastError(f"training.model_file = {file}: no such file")
     try:
@@ -119,89 +156,14 @@ def _own_function(file: Path, name: str) -> Callable[[tuple[int, ...], int], nn.
     if not callable(defined.get(name)):
         own = ", ".join(word for word, value in defined.items() if callable(value) and not word.startswith("_"))
         raise FedcastError(f"training.model = {name}: no such function in {file}; it has {own or 'none'}")
-    function: Callable[[tuple[int, ...], int], nn.Module] = defined[name]
+    function: Callable[..., nn.Module] = defined[name]
     return function
-
-
-def check_model(model: nn.Module, *, replace_batch_norm: bool = False) -> nn.Module:
-    """A copy of the model, if it can be averaged over users; layers that cannot are refused, or on request replaced.
-
-    Batch norm keeps running statistics that are not weights, and normalises by a batch that on a one-class user says
-    nothing of the others: averaged over users it breaks. Group norm with as many groups as fit takes its place.
-    """
-    if not isinstance(model, nn.Module):
-        raise FedcastError(f"model: {model!r} is no torch.nn.Module; give an instance, or name it in training.model")
-    for name, weight in model.named_parameters():
-        if isinstance(weight, nn.parameter.UninitializedParameter):
-            raise FedcastError(f"model weight {name!r}: it has no shape yet; send a sample through the model first")
-        if not bool(weight.isfinite().all()):
-            raise FedcastError(f"model weight {name!r}: it holds NaN or infinity; training starts from these weights")
-    model = copy.deepcopy(model)
-    for path, module in list(model.named_modules()):
-        if not isinstance(module, nn.modules.batchnorm._BatchNorm):
-            continue
-        if not replace_batch_norm:
-            raise FedcastError(
-                f"model layer {path!r} is {type(module).__name__}: its running statistics cannot be averaged over "
-                "users of different classes; use group norm, or pass replace_batch_norm=True"
-            )
-        parent = model.get_submodule(path.rpartition(".")[0])
-        groups = next(groups for groups in range(_NORM_GROUPS, 0, -1) if module.num_features % groups == 0)
-        setattr(parent, path.rpartition(".")[2], nn.GroupNorm(groups, module.num_features))
-    frozen = next((name for name, weight in model.named_parameters() if not weight.requires_grad), None)
-    if frozen is not None:
-        raise FedcastError(f"model weight {frozen!r}: it does not require a gradient, but all weights are trained here")
-    buffer = next((name for name, _ in model.named_buffers()), None)
-    if buffer is not None:
-        raise FedcastError(f"model buffer {buffer!r}: state that is not a weight is not sent or averaged; remove it")
-    return model
-
-
-def check_scores(model: nn.Module, sample: Tensor, num_classes: int) -> None:
-    """Refuse a model that does not make one score for each class of a sample [1, ...]."""
-    try:
-        with torch.no_grad(), without_dropout(model):
-            scores = model(sample)
-    except torch.OutOfMemoryError:
-        raise
-    except Exception as error:  # whatever the model raises
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise FedcastError(f"model: it cannot take one sample, shape {tuple(sample.shape)}: {reason}") from error
-    if not isinstance(scores, Tensor):
-        raise FedcastError(f"model: it returns a {type(scores).__name__}; expected a tensor, a score for each class")
-    if scores.shape != (1, num_classes):
-        raise FedcastError(
-            f"model: what it makes of one sample has the shape {tuple(scores.shape)}; expected (1, {num_classes}), "
-            f"a score a class"
-        )
-    if not bool(scores.isfinite().all()):
-        raise FedcastError("model: its scores of a sample are not finite before any training")
-
-
-def with_weights(model: nn.Module, weights: Sequence[Tensor]) -> nn.Module:
-    """Put weights into a model, in the order of its parameters; returns it."""
-    with torch.no_grad():
-        for own, new in zip(model.parameters(), weights, strict=True):
-            own.copy_(new)
-    return model
 
 
 def _image(name: str, shape: tuple[int, ...], least: int) -> tuple[int, int, int]:
     if len(shape) != 3 or min(shape[1:]) < least:
         raise FedcastError(
             f"training.model = {name}: inputs have shape {shape}; it needs images of at least {least}×{least}; "
-            f"there are {', '.join(MODELS)}"
+            f"there are {', '.join(registry.names('model'))}"
         )
     return shape
-
-
-@contextmanager
-def without_dropout(model: nn.Module) -> Iterator[None]:
-    """The model as it is used: dropout and the like are for training alone."""
-    before = [(part, part.training) for part in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for part, training in before:
-            part.training = training

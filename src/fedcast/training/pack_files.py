@@ -1,4 +1,4 @@
-"""Files of a pack: what training needs of each run, and the datasets, in NumPy's own format and JSON."""
+"""Files of a pack: what training needs of each run, and the datasets, in NumPy's format and JSON."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 from fedcast.data import Assignment, Dataset, TextWindows
 from fedcast.errors import FedcastError
 from fedcast.io import atomic_write
-from fedcast.training.clock import Clock
+from fedcast.training.history import Clock
+from fedcast.training.settings import TrainingSettings, settings_from_dict, settings_to_dict
 
-# A dataset is cut into files of at most so many bytes, for lines that carry no more at once.
+_VERSION = 2
+# Datasets are divided into files of at most so many bytes, for transfers with a size limit.
 PART_BYTES = 48 * 2**20
 
 Arrays = dict[str, NDArray[Any]]
@@ -32,21 +34,21 @@ class PackedRun:
         dataset: name of its dataset in the pack.
         model: name in `MODELS`.
         seed: of the run.
-        training: the training section of its scenario.
+        training: settings of the training.
         data: the data section, which says how samples are changed user by user (noise, rotation); empty: they are not.
         clock: what sharing and a round cost.
         dropped: pairs (round, user) that do not answer.
         users: samples of each user after sharing.
         own: samples of each user before sharing, where `data` is needed.
         own_sizes: int64[K], samples before sharing.
-        distributions: float64[K, Y], class mixes before sharing.
+        distributions: float64[K, Y], label distributions before sharing.
     """
 
     name: str
     dataset: str
     model: str
     seed: int
-    training: dict[str, Any]
+    training: TrainingSettings
     data: dict[str, Any]
     clock: Clock
     dropped: list[list[int]]
@@ -58,7 +60,7 @@ class PackedRun:
 
 def write_runs(pack: Path, runs: list[PackedRun]) -> None:
     """Write runs into a pack, in that order; the list is written last."""
-    plain = ("name", "dataset", "model", "seed", "training", "data", "dropped")
+    plain = ("name", "dataset", "model", "seed", "data", "dropped")
     for run in runs:
         arrays = {"samples": run.users.samples, "offsets": run.users.offsets, "own_sizes": run.own_sizes}
         if run.own is not None:
@@ -66,33 +68,44 @@ def write_runs(pack: Path, runs: list[PackedRun]) -> None:
         small = {name: smallest(array) for name, array in arrays.items()}
         with atomic_write(pack / "runs" / f"{run.name}.npz") as aside, aside.open("wb") as stream:
             _save(stream, {**small, "distributions": run.distributions})
-    listed = [{**{name: getattr(run, name) for name in plain}, "clock": asdict(run.clock)} for run in runs]
+    listed = [
+        {name: getattr(run, name) for name in plain}
+        | {"clock": asdict(run.clock), "training": settings_to_dict(run.training)}
+        for run in runs
+    ]
     with atomic_write(pack / "runs.json") as aside:
-        aside.write_text(json.dumps(listed), encoding="utf-8")
+        aside.write_text(json.dumps({"version": _VERSION, "runs": listed}), encoding="utf-8")
 
 
 def read_list(pack: Path) -> list[dict[str, Any]]:
-    """The runs of a pack without their arrays."""
+    """Return the runs of a pack without their arrays."""
     try:
-        listed: list[dict[str, Any]] = json.loads((pack / "runs.json").read_text(encoding="utf-8"))
+        content = json.loads((pack / "runs.json").read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise FedcastError(f"{pack}: no runs.json in it; expected a folder made by fedcast.runs.packing") from None
-    return listed
+    version = content.get("version") if isinstance(content, dict) else 1
+    if version != _VERSION:
+        raise FedcastError(
+            f"{pack}: a pack of version {version}, this fedcast reads version {_VERSION}; pack the runs again"
+        )
+    runs: list[dict[str, Any]] = content["runs"]
+    return runs
 
 
 def read_run(pack: Path, listed: dict[str, Any]) -> PackedRun:
-    """One run of the list with its arrays."""
+    """Return one run of the list with its arrays."""
     with np.load(pack / "runs" / f"{listed['name']}.npz") as stored:
         arrays = {name: stored[name] for name in stored.files}
     whole = {name: array.astype(np.int64) for name, array in arrays.items() if name != "distributions"}
     own = Assignment(whole["own_samples"], whole["own_offsets"]) if "own_samples" in whole else None
     users = Assignment(whole["samples"], whole["offsets"])
     rest = {"users": users, "own": own, "own_sizes": whole["own_sizes"], "distributions": arrays["distributions"]}
-    return PackedRun(**{**listed, "clock": _clock(listed["clock"])}, **rest)
+    converted = {"clock": _clock(listed["clock"]), "training": settings_from_dict(listed["training"])}
+    return PackedRun(**{**listed, **converted}, **rest)
 
 
 def smallest(array: NDArray[Any]) -> NDArray[Any]:
-    """The same whole numbers in as few bytes as they need.
+    """Return the same integers in the smallest dtype that holds them.
 
     Example:
         >>> smallest(np.array([0, 65535])).dtype.name
@@ -165,6 +178,6 @@ def _unpacked_inputs(name: str, arrays: Arrays) -> NDArray[Any] | TextWindows:
 
 
 def _clock(listed: dict[str, Any]) -> Clock:
-    """A clock from JSON, where tuples have become lists."""
+    """Return a clock from JSON, where tuples have become lists."""
     plain: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in listed.items()}
     return Clock(**plain)

@@ -1,10 +1,10 @@
-"""Training away from home: runs packed into a folder, trained by PyTorch and NumPy alone, histories brought back.
+"""Train the runs of a pack on another machine, which needs PyTorch and NumPy alone.
 
     python -m fedcast.training.packed PACK OUT --processes 4 --seconds 500
 
 trains every run of a pack that OUT does not hold yet, in the order of the pack. OUT then has a history for each, and a
-checkpoint for those that the time did not suffice for: a second call goes on with them. `fedcast.runs.packing` makes
-packs and reads histories; a machine that trains needs the source tree, PyTorch and NumPy, and nothing else.
+checkpoint for those that ran out of time: a second call resumes them. `fedcast.runs.packing` makes packs and reads
+histories; the machine that trains needs the source tree, PyTorch and NumPy, and nothing else.
 """
 
 from __future__ import annotations
@@ -26,27 +26,20 @@ import torch
 from fedcast.data import Dataset, population_from
 from fedcast.errors import FedcastError
 from fedcast.io import atomic_write
-from fedcast.training.choose import choose_device
+from fedcast.training.engines import choose_device
 from fedcast.training.history import Record
 from fedcast.training.models import build_model
 from fedcast.training.pack_files import PackedRun, read_dataset, read_list, read_run
-from fedcast.training.run import Federation, train
+from fedcast.training.trainer import Federation, train
 
 if TYPE_CHECKING:
     from multiprocessing.queues import Queue
 
 
-class Settings(SimpleNamespace):
-    """A section of a scenario as plain values, iterated like one."""
-
-    def __iter__(self) -> Iterator[tuple[str, Any]]:
-        return iter(vars(self).items())
-
-
 def train_packed(run: PackedRun, dataset: Dataset, out: Path, should_stop: Callable[[], bool] | None = None) -> str:
-    """Train one run from its checkpoint in `out`, if there is one, and write its history there; says how it went."""
+    """Train one run, from its checkpoint in `out` if there is one, write its history there and return a message."""
     if run.own is not None:
-        transformed = population_from(dataset, run.own, Settings(**run.data), run.seed).dataset  # type: ignore[arg-type]
+        transformed = population_from(dataset, run.own, SimpleNamespace(**run.data), run.seed).dataset  # type: ignore[arg-type]
         assert transformed is not None
         dataset = transformed
     federation = Federation(dataset, run.users, run.own_sizes, run.distributions)
@@ -54,7 +47,7 @@ def train_packed(run: PackedRun, dataset: Dataset, out: Path, should_stop: Calla
     outcome = train(
         federation,
         build_model(run.model, dataset.sample_shape, dataset.num_classes, run.seed),
-        Settings(**run.training),  # type: ignore[arg-type]
+        run.training,
         seed=run.seed,
         clock=run.clock,
         checkpoint=checkpoint,
@@ -70,26 +63,26 @@ def train_packed(run: PackedRun, dataset: Dataset, out: Path, should_stop: Calla
 
 
 def _report(run: PackedRun, record: Record) -> None:
-    if record.round % run.training["checkpoint_every"] == 0:
-        of = f"round {record.round} of {run.training['rounds']}"
+    if record.round % run.training.checkpoint_every == 0:
+        of = f"round {record.round} of {run.training.rounds}"
         print(f"{time.strftime('%H:%M:%S')}  {run.name}  {of}, accuracy {record.accuracy:.4f}", flush=True)
 
 
 def machine() -> dict[str, str]:
-    """What trains here."""
+    """Return device and versions of this machine."""
     device = choose_device("auto")
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
     return {"device": name, "torch": torch.__version__, "numpy": np.__version__, "python": platform.python_version()}
 
 
 def train_pack(pack: Path, out: Path, processes: int = 1, seconds: float = float("inf")) -> bool:
-    """Train all runs of a pack that `out` does not hold; whether none failed.
+    """Train all runs of a pack that `out` does not hold; return whether none failed.
 
     Args:
         pack: made by `fedcast.runs.packing`.
         out: folder of histories and checkpoints.
-        processes: that train side by side on the same device.
-        seconds: after so long, runs under way are left with a checkpoint and none is begun.
+        processes: number of processes that train at the same time on the same device.
+        seconds: time limit; then runs in progress write a checkpoint and no other is started.
     """
     todo = [run for run in read_list(pack) if not (out / f"{run['name']}.json").exists()]
     with atomic_write(out / "machine.json") as aside:
@@ -132,12 +125,12 @@ def _train_from(todo: Iterator[dict[str, Any]], pack: Path, out: Path, deadline:
 
 
 def main() -> None:
-    """The command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(description="Train the runs of a pack.")
     parser.add_argument("pack", type=Path, help="folder made by fedcast reproduce --pack")
     parser.add_argument("out", type=Path, help="folder of histories and checkpoints")
-    parser.add_argument("--processes", type=int, default=1, help="that train side by side")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="after so long, stop with checkpoints")
+    parser.add_argument("--processes", type=int, default=1, help="number of processes that train at the same time")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="time limit; then stop with checkpoints")
     options = parser.parse_args()
     sys.exit(not train_pack(options.pack, options.out, options.processes, options.seconds))
 

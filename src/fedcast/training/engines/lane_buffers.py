@@ -1,4 +1,4 @@
-"""Tensors of all lanes, allocated once: CUDA graphs need fixed places, and a CPU likes warm ones.
+"""Tensors of all lanes, allocated once: CUDA graphs need fixed addresses, and a CPU finds them in its cache.
 
 On a GPU the step is recorded as a CUDA graph for each number of lanes that is used, and replayed; it reads its batch
 numbers from a table on the device, so that nothing crosses from the host while a block of users runs.
@@ -14,10 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedcast.training.algorithm import Tensors
-from fedcast.training.batches import Batches, steps_of
-from fedcast.training.engine import Round, Task
-from fedcast.training.lanes import AS_SOON, Lanes, stretches
+from fedcast.training.algorithms import Tensors
+from fedcast.training.engines.base import Round, Task
+from fedcast.training.engines.schedule import STEPS_TOLERANCE, Batches, Lanes, steps_of, stretches
 from fedcast.typing import Ints
 
 _PICKED_AT_ONCE = 16  # steps whose samples are gathered together on a CPU
@@ -27,14 +26,14 @@ Place = slice | Tensor
 
 @dataclass(frozen=True)
 class _Stretch:
-    """Steps in which every lane has the same user from the first to the last.
+    """A range of steps in which no lane changes its user.
 
     Attributes:
         start: the first step.
         stop: the step after the last.
-        users: who begins.
+        users: users that begin.
         taken: their lanes.
-        rows: who ends, as places in the block.
+        rows: users that end, as rows of the block.
         left: their lanes.
     """
 
@@ -47,7 +46,7 @@ class _Stretch:
 
 
 def _place(numbers: Ints, on_device: Tensor) -> Place:
-    """The index, as a slice where it is one: equal users begin and end together, and slices are copied faster."""
+    """Return the index as a slice if it is one: slices are copied faster, and equal users begin and end together."""
     if len(numbers) and np.array_equal(numbers, np.arange(numbers[0], numbers[0] + len(numbers))):
         return slice(int(numbers[0]), int(numbers[-1]) + 1)
     return on_device
@@ -60,22 +59,23 @@ class LaneBuffers:
         device, dtype = task.device, task.data.dtype
         self.task, self.step = task, step
         self.weights = [torch.zeros(lanes, *weight.shape, dtype=dtype, device=device) for weight in current.weights]
-        self.momenta = [torch.zeros_like(weight) for weight in self.weights] if task.rule.momentum else []
-        self.correction = [torch.zeros_like(weight) for weight in self.weights] if current.control else None
-        self.anchor = [torch.empty_like(weight) for weight in current.weights]
+        self.momenta = [torch.zeros_like(weight) for weight in self.weights] if task.settings.momentum else []
+        shown = current.context(task, torch.zeros(1, dtype=torch.int64, device=device))
+        self.context = [tensor.new_zeros(lanes, *tensor.shape[1:]) for tensor in shown]
+        self.start_weights = [torch.empty_like(weight) for weight in current.weights]
         self.losses = torch.zeros(lanes, dtype=torch.float64, device=device)
         self.learning_rate = torch.zeros((), dtype=dtype, device=device)
         length = longest_block(task, lanes, block)
-        self.samples = torch.zeros(length, lanes, task.batch_size, dtype=torch.int64, device=device)
-        self.shares = torch.zeros(length, lanes, task.batch_size, dtype=dtype, device=device)
+        self.samples = torch.zeros(length, lanes, task.settings.batch_size, dtype=torch.int64, device=device)
+        self.shares = torch.zeros(length, lanes, task.settings.batch_size, dtype=dtype, device=device)
         self.position = torch.zeros(1, dtype=torch.int64, device=device)
         self.views: dict[int, tuple[Any, ...]] = {}
         self.graphs: dict[int, torch.cuda.CUDAGraph] = {}
 
     def run(self, users: Ints, lanes: Lanes, plan: Batches, current: Round) -> tuple[Tensors, Tensor]:
-        """Train a block; what each user changed, and the sum of its losses."""
+        """Train a block; return the change of each user's weights and the sum of its losses."""
         if self.task.device.type == "cuda" and lanes.count not in self.graphs:
-            with torch.random.fork_rng([self.task.device]):  # steps on trial draw, and must not move what follows
+            with torch.random.fork_rng([self.task.device]):  # warm-up steps may draw and must not change later draws
                 self.graphs[lanes.count] = self._recorded(lanes.count)
         self._start(plan, current)
         change = [weight.new_empty(len(users), *weight.shape[1:]) for weight in self.weights]
@@ -88,8 +88,8 @@ class LaneBuffers:
         return change, losses
 
     def _start(self, plan: Batches, current: Round) -> None:
-        for anchor, weight in zip(self.anchor, current.weights, strict=True):
-            anchor.copy_(weight)
+        for start, weight in zip(self.start_weights, current.weights, strict=True):
+            start.copy_(weight)
         self.learning_rate.fill_(current.learning_rate)
         length, lanes, _ = plan.samples.shape
         self.samples[:length, :lanes] = torch.from_numpy(plan.samples).to(self.samples.device, non_blocking=True)
@@ -111,18 +111,18 @@ class LaneBuffers:
             )  # fmt: skip
 
     def _begin(self, users: Tensor, lanes: Place, current: Round) -> None:
-        for weight, anchor in zip(self.weights, self.anchor, strict=True):
-            weight[lanes] = anchor
+        for weight, start in zip(self.weights, self.start_weights, strict=True):
+            weight[lanes] = start
         for momentum in self.momenta:
             momentum[lanes] = 0.0
-        if self.correction is not None:
-            for index, control in enumerate(current.control):
-                self.correction[index][lanes] = control - current.user_controls[index][users]
+        if self.context:
+            for buffer, tensor in zip(self.context, current.context(self.task, users), strict=True):
+                buffer[lanes] = tensor
         self.losses[lanes] = 0.0
 
     def _end(self, rows: Place, lanes: Place, change: Tensors, losses: Tensor) -> None:
-        for moved, weight, anchor in zip(change, self.weights, self.anchor, strict=True):
-            moved[rows] = weight[lanes] - anchor
+        for moved, weight, start in zip(change, self.weights, self.start_weights, strict=True):
+            moved[rows] = weight[lanes] - start
         losses[rows] = self.losses[lanes]
 
     def _advance(self, start: int, stop: int, lanes: int) -> None:
@@ -143,20 +143,20 @@ class LaneBuffers:
         self.step(*self.views[lanes], inputs, labels, shares)
 
     def _view(self, lanes: int) -> tuple[Any, ...]:
-        """What a step of the first lanes works on."""
-        weights, momenta = ([tensor[:lanes] for tensor in tensors] for tensors in (self.weights, self.momenta))
-        correction = None if self.correction is None else [tensor[:lanes] for tensor in self.correction]
-        return weights, momenta, self.anchor, correction, self.learning_rate, self.losses[:lanes]
+        """Return the tensors that a step of the first lanes works on."""
+        first = ([tensor[:lanes] for tensor in tensors] for tensors in (self.weights, self.momenta, self.context))
+        weights, momenta, context = first
+        return weights, momenta, self.start_weights, context, self.learning_rate, self.losses[:lanes]
 
     def _step_at_position(self, lanes: int) -> None:
-        """A step whose batch is looked up on the device, which counts along."""
+        """Take a step whose batch is looked up on the device, which counts the steps."""
         inputs, labels = self.task.data.pick(self.samples[:, :lanes].index_select(0, self.position)[0])
         self._step(lanes, inputs, labels, self.shares[:, :lanes].index_select(0, self.position)[0])
         self.position += 1
 
     def _recorded(self, lanes: int) -> torch.cuda.CUDAGraph:
-        """One step as a CUDA graph, after warm-up steps on a side stream as PyTorch asks for."""
-        for weight in (*self.weights, *self.anchor):
+        """Record one step as a CUDA graph, after warm-up steps on a side stream as PyTorch requires."""
+        for weight in (*self.weights, *self.start_weights):
             weight.zero_()
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
@@ -175,10 +175,10 @@ class LaneBuffers:
 
 
 def longest_block(task: Task, lanes: int, block: int) -> int:
-    """Steps that no block takes more of, with as many lanes as are of use of so many at most.
+    """Return a number of steps that no block of so many users exceeds.
 
-    The user that ends last begins while all lanes are taken, so no later than they are filled on average; lanes that
-    are left out delay the end by a little.
+    The user that ends last begins while all lanes are in use, so no later than they are filled on average; using fewer
+    lanes (`useful_lanes`) delays the end by at most `STEPS_TOLERANCE`.
     """
-    steps = np.sort(steps_of(task.users.sizes, task.batch_size, task.epochs))[::-1]
-    return int(AS_SOON * (steps[:block].sum() // lanes + steps[0])) + 1
+    steps = np.sort(steps_of(task.users.sizes, task.settings.batch_size, task.settings.local_epochs))[::-1]
+    return int(STEPS_TOLERANCE * (steps[:block].sum() // lanes + steps[0])) + 1

@@ -1,4 +1,4 @@
-"""Where and how to train: device, engine, compiled or not. Settings decide, never a clock: runs repeat exactly."""
+"""Choose device, engine and whether to compile, from the settings alone, so that runs repeat exactly."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import shutil
 import sysconfig
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
@@ -15,15 +14,13 @@ from torch import nn
 from fedcast.data import Assignment
 from fedcast.errors import FedcastError
 from fedcast.training.device_data import DeviceData
-from fedcast.training.engine import Engine, Task
-from fedcast.training.loop import LoopEngine
+from fedcast.training.engines.base import Engine, Task
+from fedcast.training.engines.loop import LoopEngine
+from fedcast.training.engines.sizing import multiplications
+from fedcast.training.engines.stacked import StackedEngine, most_lanes
+from fedcast.training.engines.vmapped import CannotStackError
 from fedcast.training.lstm import LSTM
-from fedcast.training.sizing import multiplications
-from fedcast.training.stacked import StackedEngine, most_lanes
-from fedcast.training.vmapped import CannotStackError
-
-if TYPE_CHECKING:
-    from fedcast.scenario import Training
+from fedcast.training.settings import TrainingSettings
 
 # Multiplications of a run on a CPU from which a compiled step, which saves about 0.2 ns on each, makes up for half a
 # minute of compiling.
@@ -36,38 +33,46 @@ _log = logging.getLogger(__name__)
 
 
 def choose_device(name: str) -> torch.device:
-    """The device of that name; auto takes a GPU if there is one."""
+    """Return the device of that name; ``auto`` is a GPU if there is one."""
     available = torch.cuda.is_available()
     if name == "cuda" and not available:
-        raise FedcastError("training.device = cuda: PyTorch sees no GPU here; use cpu or auto")
+        raise FedcastError("invalid value 'cuda' for training.device: PyTorch sees no GPU here; use cpu or auto")
     return torch.device("cuda" if available and name in ("auto", "cuda") else "cpu")
 
 
 def choose_engine(name: str, task: Task) -> Engine:
-    """The engine of that name; auto stacks users unless on a CPU a single one is work enough."""
-    if name == "loop" or (name == "auto" and _one_is_enough(task)):
+    """Return the engine of that name; ``auto`` stacks users unless on a CPU a single one fills the core."""
+    offered = task.settings.implementation.engines
+    if name != "auto" and name not in offered:
+        raise FedcastError(
+            f"invalid value {name!r} for training.engine: the algorithm {task.settings.algorithm} runs in "
+            f"{', '.join(offered)}; use auto or one of these"
+        )
+    if name == "loop" or "stacked" not in offered or (name == "auto" and "loop" in offered and _fills_a_core(task)):
         return LoopEngine(task)
     try:
         return StackedEngine(task)
     except CannotStackError as error:
-        if name == "stacked":
+        if name == "stacked" or "loop" not in offered:
             raise FedcastError(
-                f"training.engine = stacked: users of this model cannot be stepped at once: {error}; use auto or loop"
+                f"invalid value 'stacked' for training.engine: users of this model cannot be stepped at once: {error}; "
+                "use auto or loop"
             ) from error
         _log.warning("users train one after the other, which takes longer: %s", error)
         return LoopEngine(task)
 
 
-def _one_is_enough(task: Task) -> bool:
+def _fills_a_core(task: Task) -> bool:
+    """Whether one user's step keeps a CPU core busy."""
     if task.device.type != "cpu":
         return False
     if most_lanes(task) < 2:
         return True
-    return not task.compiled and task.batch_size * multiplications(task.model, task.data) > _FILLS_A_CORE
+    return not task.compiled and task.settings.batch_size * multiplications(task.model, task.data) > _FILLS_A_CORE
 
 
-def worth_compiling(model: nn.Module, data: DeviceData, users: Assignment, training: Training) -> bool:
-    """Whether the run is long enough for a compiled step to pay; a GPU replays recorded steps and gains less."""
+def worth_compiling(model: nn.Module, data: DeviceData, users: Assignment, training: TrainingSettings) -> bool:
+    """Return whether the run is long enough for a compiled step to pay; a GPU replays recorded steps and gains less."""
     if training.compile != "auto":
         return training.compile == "always"
     # A recurrence is unrolled step by step: compiling takes minutes.
@@ -78,6 +83,6 @@ def worth_compiling(model: nn.Module, data: DeviceData, users: Assignment, train
 
 
 def compiler_available() -> bool:
-    """Whether what `torch.compile` needs on a CPU is there: a C++ compiler and the headers of Python."""
+    """Return whether `torch.compile` finds what it needs on a CPU: a C++ compiler and the headers of Python."""
     headers = Path(sysconfig.get_path("include")) / "Python.h"
     return headers.exists() and any(shutil.which(name) for name in (os.environ.get("CXX", "g++"), "g++", "clang++"))

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from fedcast.training.models import without_dropout
+from fedcast.training.model_checks import without_dropout
 
 Weights = list[Tensor]
 Forward = Callable[[Weights, Tensor], Tensor]

@@ -1,0 +1,104 @@
+"""Federated learning algorithms as values: one file each, the same for both engines.
+
+An `Algorithm` says what users add to their gradients, what users and the server remember, what is uploaded, and what
+the server makes of it. Trainer, engines, checkpoints and the cost model ask it and know no algorithm by name.
+
+Nothing here imports PyTorch at module level: planning reads `uploads` and options without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fedcast.registry import NoOptions
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Tensors = list["Tensor"]
+State = dict[str, Tensors]
+Terms = Sequence[tuple[float, Tensors]]
+
+# The choices of training.server_optimizer: each is the server step of an algorithm.
+SERVER_OPTIMIZERS = {"momentum": "fedavgm", "adam": "fedadam", "yogi": "fedyogi"}
+
+
+@dataclass(frozen=True)
+class Upload:
+    """What a block of U users sends to the server after local training.
+
+    Attributes:
+        change: w_k − w, [U, ...] for each weight of the model.
+        shares: float64[U], weight of each user in the mean over the users of this round.
+        overall_shares: float64[U], weight of each user in the mean over all users, in this round or not.
+        steps: float64[U], local steps; with local momentum the number that carries a constant gradient as far.
+        learning_rate: local learning rate of this round.
+        server: state of the server at the start of the round.
+        users: state of these users at the start of the round, [U, ...] each.
+    """
+
+    change: Tensors
+    shares: Tensor
+    overall_shares: Tensor
+    steps: Tensor
+    learning_rate: float
+    server: State
+    users: State
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """A federated learning algorithm. Every function is optional; without any it is FedAvg.
+
+    Functions get the algorithm's options first and change no argument in place. A `State` maps names to lists of
+    tensors; only the algorithm itself knows what they mean. Weights and gradients are lists in the order of
+    ``model.parameters()``, users stacked in the first dimension (one at a time in the engine ``loop``).
+
+    Attributes:
+        summary: what it does, in one line.
+        options: frozen dataclass of its options.
+        uploads: values that a user uploads for each weight of the model; the server broadcasts as many.
+        engines: engines that can run it. ``("loop",)`` for functions that work for a single user alone.
+        server_state: (options, weights) → state of the server before the first round.
+        user_state: (options, weights) → state of one user before its first round.
+        local_context: (options, server state, states of U users) → tensors [U, ...] that local steps read.
+        local_gradients: (options, gradients, weights, global weights, context) → gradients to use instead.
+        local_terms: (options, weights, global weights, context) → pairs (factor, tensors [U, ...]); factor · tensor
+            is added to every gradient, after clipping, before weight decay and momentum.
+        collect: (options, upload) → (new states of these users, sums); sums are added up over the blocks of a round.
+        change: (options, mean change, sums, server state) → (change that the server applies, new server state).
+        server_step: (options, weights, change, server state) → (new weights, new server state); without one the server
+            adds the change, or follows `training.server_optimizer`.
+    """
+
+    summary: str
+    options: type[Any] = NoOptions
+    uploads: int = 1
+    engines: tuple[str, ...] = ("loop", "stacked")
+    server_state: Callable[[Any, Tensors], State] | None = None
+    user_state: Callable[[Any, Tensors], State] | None = None
+    local_context: Callable[[Any, State, State], Tensors] | None = None
+    local_gradients: Callable[[Any, Tensors, Tensors, Tensors, Tensors], Tensors] | None = None
+    local_terms: Callable[[Any, Tensors, Tensors, Tensors], Terms] | None = None
+    collect: Callable[[Any, Upload], tuple[State, State]] | None = None
+    change: Callable[[Any, Tensors, State, State], tuple[Tensors, State]] | None = None
+    server_step: Callable[[Any, Tensors, Tensors, State], tuple[Tensors, State]] | None = None
+
+
+def zeros_like(weights: Tensors) -> Tensors:
+    """Return a tensor of zeros for every weight."""
+    return [weight.new_zeros(weight.shape) for weight in weights]
+
+
+def per_user(values: Tensor, like: Tensor) -> Tensor:
+    """Return [U] with as many trailing dimensions as `like`, for broadcasting."""
+    return values.view(-1, *[1] * (like.dim() - 1))
+
+
+def weighted_sum(shares: Tensor, tensors: Tensors) -> Tensors:
+    """Return the sum over users of share · tensor, [...] from [U, ...], for every tensor."""
+    import torch
+
+    return [torch.tensordot(shares.to(tensor.dtype), tensor, dims=1) for tensor in tensors]

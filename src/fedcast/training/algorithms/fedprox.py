@@ -1,0 +1,26 @@
+"""FedProx (Li et al. 2020): local steps are drawn back towards the global weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fedcast.registry import option
+from fedcast.training.algorithms import Algorithm, Tensors, Terms
+
+
+@dataclass(frozen=True)
+class FedProxOptions:
+    """Options of FedProx."""
+
+    prox_weight: float = option(0.01, "weight μ of the proximal term μ/2 ‖w_k − w‖²", ge=0)
+
+
+def _terms(options: FedProxOptions, weights: Tensors, start: Tensors, _: Tensors) -> Terms:
+    if options.prox_weight == 0:
+        return []
+    return [(options.prox_weight, [own - common for own, common in zip(weights, start, strict=True)])]
+
+
+ALGORITHM = Algorithm(
+    "FedProx: FedAvg with a proximal term in the local loss", options=FedProxOptions, local_terms=_terms
+)

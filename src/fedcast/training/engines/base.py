@@ -1,0 +1,112 @@
+"""What the trainer and the engines exchange: the task, the round, and what a block of users sends back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from fedcast.data import Assignment
+from fedcast.training.algorithms import State, Tensors
+from fedcast.training.device_data import DeviceData
+from fedcast.training.participation import asked_users
+from fedcast.training.settings import TrainingSettings
+from fedcast.typing import Ints
+
+
+@dataclass(frozen=True)
+class Task:
+    """What stays the same over all rounds.
+
+    Attributes:
+        model: whose weights are trained; engines read its layers, never its weights.
+        data: all training samples, on the device.
+        users: who trains on what.
+        settings: algorithm, batch size, momentum and so on.
+        seed: seed of the batches.
+        compiled: whether the stacked step is compiled.
+    """
+
+    model: nn.Module
+    data: DeviceData
+    users: Assignment
+    settings: TrainingSettings
+    seed: int
+    compiled: bool = False
+
+    @property
+    def device(self) -> torch.device:
+        """The device that holds model and data."""
+        return self.data.labels.device
+
+    @property
+    def users_per_round(self) -> int:
+        """The most users that train in a round."""
+        return asked_users(self.users.sizes, self.settings.participation)
+
+    def arithmetic(self) -> AbstractContextManager[object]:
+        """Return the context of a forward pass: with bf16 layers multiply in bfloat16, weights stay as they are."""
+        if self.settings.precision != "bf16":
+            return nullcontext()
+        # A cache of converted weights would outlive the step they belong to.
+        return torch.autocast(self.device.type, torch.bfloat16, cache_enabled=False)
+
+
+@dataclass(frozen=True)
+class Round:
+    """What changes from round to round.
+
+    Attributes:
+        number: counted from 1.
+        weights: of the server, in the order of ``model.parameters()``.
+        learning_rate: local.
+        server: the algorithm's state of the server.
+        users: the algorithm's states of all users, [K, ...] each.
+    """
+
+    number: int
+    weights: Tensors
+    learning_rate: float
+    server: State
+    users: State
+
+    def context(self, task: Task, users: Tensor) -> Tensors:
+        """Return what the algorithm's local steps of these users read, [U, ...] each."""
+        settings = task.settings
+        if settings.implementation.local_context is None:
+            return []
+        return settings.implementation.local_context(settings.options, self.server, rows_of(self.users, users))
+
+
+def rows_of(states: State, users: Tensor) -> State:
+    """Return the states of some users, [U, ...] from [K, ...]."""
+    return {name: [tensor[users] for tensor in tensors] for name, tensors in states.items()}
+
+
+@dataclass(frozen=True)
+class BlockResult:
+    """What a block of users sends back.
+
+    Attributes:
+        users: int64[U].
+        change: w_k − w, [U, ...] each.
+        losses: [U], sum over a user's steps of its batch loss.
+        steps: int64[U].
+    """
+
+    users: Ints
+    change: Tensors
+    losses: Tensor
+    steps: Ints
+
+
+class Engine(Protocol):
+    """Trains users locally; the caller adds up blocks as they come, so that no list of models is held in memory."""
+
+    def local_training(self, users: Ints, current: Round) -> Iterator[BlockResult]:
+        """Train every user once, in an order that depends on the arguments alone."""
+        ...

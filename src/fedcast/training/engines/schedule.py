@@ -1,0 +1,162 @@
+"""The schedule of local steps: which user steps in which lane, and on which samples.
+
+Users of different size share a few lanes, one after another, so that few steps are taken with an empty lane. The
+samples of a step depend on (seed, round, epoch, user) alone.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcast.data import Assignment
+from fedcast.random import hash_words, stream_key
+from fedcast.typing import Ints
+
+_OWNER_BITS = np.uint64(24)
+
+# Fewer lanes are preferred if they need at most a twentieth more steps.
+STEPS_TOLERANCE = 1.05
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """Lane and steps of each user of a block.
+
+    Attributes:
+        lane: int64[U], lane of each user.
+        first: int64[U], first step of each user.
+        end: int64[U], the step after each user's last.
+        count: number of lanes.
+    """
+
+    lane: Ints
+    first: Ints
+    end: Ints
+    count: int
+
+    @property
+    def length(self) -> int:
+        """Number of steps until the last user ends."""
+        return int(self.end.max(initial=0))
+
+
+def own_lanes(steps: Ints) -> Lanes:
+    """Return a lane for each user."""
+    return Lanes(np.arange(len(steps)), np.zeros(len(steps), dtype=np.int64), steps, len(steps))
+
+
+def fill_lanes(steps: Ints, count: int) -> Lanes:
+    """Give each user the lane that is free first, users with the most steps first.
+
+    Args:
+        steps: int64[U], steps of each user.
+        count: number of lanes.
+
+    Example:
+        >>> lanes = fill_lanes(np.array([2, 5, 3]), 2)
+        >>> lanes.lane.tolist(), lanes.first.tolist(), lanes.length
+        ([1, 0, 1], [3, 0, 0], 5)
+    """
+    lane, first = np.zeros(len(steps), dtype=np.int64), np.zeros(len(steps), dtype=np.int64)
+    free = [(0, number) for number in range(count)]
+    for user in np.argsort(-steps, kind="stable"):
+        first[user], lane[user] = free[0]
+        heapq.heapreplace(free, (int(first[user] + steps[user]), int(lane[user])))
+    return Lanes(lane, first, first + steps, count)
+
+
+def useful_lanes(steps: Ints, most: int) -> int:
+    """Return the fewest lanes that need about as few steps as `most`: more would wait for the longest user.
+
+    Example:
+        >>> useful_lanes(np.array([10, 4, 3, 3]), 4), useful_lanes(np.array([5] * 10), 8)
+        (2, 5)
+    """
+    most = max(1, min(most, len(steps)))
+    if len(steps) <= most and np.ptp(steps) == 0:
+        return len(steps)
+    limit = STEPS_TOLERANCE * fill_lanes(steps, most).length
+    candidates = range(1, most + 1)
+    return candidates[bisect_left(candidates, True, key=lambda count: fill_lanes(steps, count).length <= limit)]
+
+
+def stretches(lanes: Lanes) -> Iterator[tuple[int, int, Ints, Ints]]:
+    """Yield ranges of steps in which no user begins or ends: (start, stop, users that begin, users that end)."""
+    begin, end = np.argsort(lanes.first, kind="stable"), np.argsort(lanes.end, kind="stable")
+    stops = np.unique(lanes.end)
+    starts = np.concatenate([[0], stops[:-1]])
+    begins = np.searchsorted(lanes.first[begin], [*starts, lanes.length])
+    ends = np.searchsorted(lanes.end[end], [0, *stops], side="right")
+    for place, (start, stop) in enumerate(zip(starts, stops, strict=True)):
+        yield int(start), int(stop), begin[begins[place] : begins[place + 1]], end[ends[place] : ends[place + 1]]
+
+
+@dataclass(frozen=True)
+class Batches:
+    """The steps of a block of users.
+
+    Attributes:
+        samples: int64[S, L, B] of steps and lanes; sample 0 in unused places.
+        weights: float64[S, L, B]; 1/(samples in the batch), 0 in unused places.
+        steps: int64[U], steps of each user.
+    """
+
+    samples: Ints
+    weights: NDArray[np.float64]
+    steps: Ints
+
+
+def steps_of(sizes: Ints, batch_size: int, epochs: int) -> Ints:
+    """Return the local steps of users in a round; the last batch of an epoch may be smaller."""
+    return epochs * -(-sizes // batch_size)
+
+
+def batches_of(
+    data: Assignment,
+    users: Ints,
+    batch_size: int,
+    epochs: int,
+    *,
+    seed: int,
+    round_number: int,
+    lanes: Lanes | None = None,
+) -> Batches:
+    """Shuffle each user's samples in each epoch and cut them into batches.
+
+    The order is that of a hash of (seed, round, epoch, user, position), so that it does not change with other users.
+
+    Args:
+        data: samples of each user, after sharing.
+        users: int64[U], users of the block.
+        batch_size: samples of a step.
+        epochs: passes over a user's samples.
+        seed: seed of the shuffles.
+        round_number: round, counted from 1.
+        lanes: lanes of the users; default: a lane for each.
+    """
+    sizes = data.sizes[users]
+    row = np.repeat(np.arange(len(users)), sizes)
+    position = np.arange(len(row)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    held = data.samples[np.repeat(data.offsets[users], sizes) + position]
+    key_of_sample = hash_words(users[row], position)
+    per_epoch = -(-sizes // batch_size)
+    steps = epochs * per_epoch
+    lanes = lanes or own_lanes(steps)
+    samples = np.zeros((lanes.length, lanes.count, batch_size), dtype=np.int64)
+    weights = np.zeros((lanes.length, lanes.count, batch_size))
+    step_in_epoch, slot = position // batch_size, position % batch_size
+    # All epochs at once, [epochs, samples].
+    keys = np.array([stream_key(seed, f"batches/{round_number}/{epoch}") for epoch in range(epochs)])
+    owner = row.astype(np.uint64) << (np.uint64(64) - _OWNER_BITS)
+    order = np.argsort(owner | (hash_words(key_of_sample, keys[:, None]) >> _OWNER_BITS), axis=1, kind="stable")
+    step = lanes.first[row] + step_in_epoch + np.arange(epochs)[:, None] * per_epoch[row]
+    lane = lanes.lane[row]
+    samples[step, lane, slot] = held[order]
+    weights[step, lane, slot] = 1.0 / np.minimum(sizes[row] - step_in_epoch * batch_size, batch_size)
+    return Batches(samples, weights, steps)

@@ -1,0 +1,199 @@
+"""The fast engine: the weights of many users stacked, one step for all of them.
+
+A place in the stack is a lane, in which one user trains after another (`schedule`), so that large users do not delay
+small ones. A block of users has as many lanes as fit the cache (CPU) or the memory (GPU), or fewer if these suffice.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fedcast.training.algorithms import Tensors, per_user
+from fedcast.training.engines.base import BlockResult, Round, Task
+from fedcast.training.engines.forward import stacked_forward
+from fedcast.training.engines.lane_buffers import LaneBuffers
+from fedcast.training.engines.schedule import Lanes, batches_of, fill_lanes, steps_of, useful_lanes
+from fedcast.training.engines.sizing import activation_bytes, one_sample, weight_bytes
+from fedcast.training.engines.vmapped import Forward
+from fedcast.training.settings import TrainingSettings
+from fedcast.typing import Ints
+
+# What one core's second-level cache holds, and a sixth of the memory of a large GPU, which several runs may share.
+_CPU_CACHE_BYTES = 4 * 2**20
+_GPU_BYTES = 24 * 2**30
+# Changes wait for the end of their block; on a CPU a block of a few cache sizes is soon written and read again.
+_CHANGE_BYTES = {"cpu": 16 * 2**20, "cuda": 16 * 2**30}
+_MOST_USERS = 512
+_CLIP_EPSILON = 1e-6  # as in torch.nn.utils.clip_grad_norm_
+
+Step = Callable[..., None]
+
+_log = logging.getLogger(__name__)
+
+
+class StackedEngine:
+    """Steps many users at once; equal to `LoopEngine` up to rounding."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        most = most_lanes(task)
+        self.block = users_of_block(task, most)
+        self.most = min(most, self.block)
+        step = stacked_step(stacked_forward(task.model, task.device, one_sample(task.model, task.data)), task)
+        self.step = compiled(step) if task.compiled else step
+        self.last: tuple[Ints, Lanes] | None = None
+        self.buffers: LaneBuffers | None = None
+
+    def local_training(self, users: Ints, current: Round) -> Iterator[BlockResult]:
+        """Train users block by block, those with the most steps first."""
+        task, settings = self.task, self.task.settings
+        steps = steps_of(task.users.sizes[users], settings.batch_size, settings.local_epochs)
+        order = np.argsort(-steps, kind="stable")
+        for start in range(0, len(order), self.block):
+            some = order[start : start + self.block]
+            yield self._train(users[some], steps[some], current)
+
+    def _train(self, users: Ints, steps: Ints, current: Round) -> BlockResult:
+        task, settings, lanes = self.task, self.task.settings, self._lanes(steps)
+        plan = batches_of(
+            task.users, users, settings.batch_size, settings.local_epochs, seed=task.seed,
+            round_number=current.number, lanes=lanes,
+        )  # fmt: skip
+        if self.buffers is None:
+            self.buffers = LaneBuffers(task, self.step, self.most, self.block, current)
+        change, losses = self.buffers.run(users, lanes, plan, current)
+        return BlockResult(users, change, losses, steps)
+
+    def _lanes(self, steps: Ints) -> Lanes:
+        """Return the lanes of a block; blocks with the same steps as the block before share them."""
+        if self.last is None or not np.array_equal(self.last[0], steps):
+            self.last = steps, fill_lanes(steps, self._count(useful_lanes(steps, self.most)))
+        return self.last[1]
+
+    def _count(self, useful: int) -> int:
+        """Return the number of lanes to use: rounded up where steps are recorded or compiled for each number.
+
+        A number used before is not preferred: dropout draws lane by lane, and must not depend on earlier rounds.
+        """
+        if self.task.device.type == "cpu" and not self.task.compiled:
+            return useful
+        grain = 1 << max(0, useful.bit_length() - 3)
+        return min(self.most, -(-useful // grain) * grain)
+
+
+def stacked_step(forward: Forward, task: Task) -> Step:
+    """Return one step of a block as a function of tensors alone, so that it can be compiled or recorded."""
+    update = local_update(task.settings)
+
+    def step(
+        weights: Tensors,
+        momenta: Tensors,
+        start: Tensors,
+        context: Tensors,
+        learning_rate: Tensor,
+        losses: Tensor,
+        inputs: Tensor,
+        labels: Tensor,
+        shares: Tensor,
+    ) -> None:
+        def total_loss(at: Tensors) -> tuple[Tensor, Tensor]:
+            with task.arithmetic():
+                logits = forward(at, inputs).to(shares.dtype)
+            each = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none").view_as(shares)
+            of_user = (each * shares).sum(1)
+            return of_user.sum(), of_user
+
+        # A user's loss depends on its own weights alone, so that the gradient of the sum is every user's own.
+        gradients, of_user = torch.func.grad(total_loss, has_aux=True)(weights)
+        step_size = learning_rate * (shares[:, 0] > 0)
+        update(weights, momenta, gradients, start, context, step_size)
+        losses.add_(of_user)
+
+    return step
+
+
+def local_update(settings: TrainingSettings) -> Step:
+    """Return the SGD step of U users as a function that changes weights and momenta in place.
+
+    Its arguments are weights, momenta (empty without momentum) and gradients, [U, ...] each, the round's first weights,
+    what the algorithm reads (context) and the step size of each user, [U]; 0 for a user that has no more batches.
+    """
+    algorithm, options = settings.implementation, settings.options
+
+    def update(
+        weights: Tensors, momenta: Tensors, gradients: Tensors, start: Tensors, context: Tensors, step_size: Tensor
+    ) -> None:
+        # Gradients never change in place: two weights that are only ever added (the biases of an LSTM) share one.
+        if settings.clip_norm is not None:
+            gradients = _clipped(gradients, settings.clip_norm)
+        if algorithm.local_gradients is not None:
+            gradients = algorithm.local_gradients(options, gradients, weights, start, context)
+        added = algorithm.local_terms(options, weights, start, context) if algorithm.local_terms is not None else ()
+        for factor, terms in added:
+            gradients = [gradient.add(term, alpha=factor) for gradient, term in zip(gradients, terms, strict=True)]
+        for index, gradient in enumerate(gradients):
+            if settings.weight_decay:
+                gradient = gradient.add(weights[index], alpha=settings.weight_decay)
+            if settings.momentum:
+                # A user without a batch must keep its momentum, which plain decay would shrink.
+                active = per_user((step_size != 0).to(gradient.dtype), gradient)
+                momenta[index].mul_(1 - active * (1 - settings.momentum)).add_(gradient * active)
+                gradient = momenta[index]
+            weights[index].sub_(gradient * per_user(step_size, gradient))
+
+    return update
+
+
+def _clipped(gradients: Tensors, most: float) -> Tensors:
+    squares = [gradient.reshape(len(gradient), -1).square().sum(1) for gradient in gradients]
+    factor = (most / (torch.stack(squares).sum(0).sqrt() + _CLIP_EPSILON)).clamp(max=1.0)
+    return [gradient * per_user(factor, gradient) for gradient in gradients]
+
+
+def compiled(step: Step) -> Step:
+    """Return the step compiled; if compiling fails, a warning is logged and the step is run as it is."""
+    fast, works = torch.compile(step, dynamic=False), None
+
+    def either(*arguments: Any) -> None:
+        nonlocal works
+        if works is not False:
+            try:
+                fast(*arguments)
+            except Exception as error:
+                if works:
+                    raise
+                _log.warning("compiling the training step failed, it runs uncompiled: %s", _first_line(error))
+                works = False
+            else:
+                works = True
+                return
+        step(*arguments)
+
+    return either
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def users_of_block(task: Task, lanes: int) -> int:
+    """Return how many users form a block: blocks of even size whose changes fit the memory."""
+    room = _CHANGE_BYTES[task.device.type] // weight_bytes(task.model)
+    blocks = -(-task.users_per_round // max(lanes, min(_MOST_USERS, room)))
+    return -(-task.users_per_round // blocks)
+
+
+def most_lanes(task: Task) -> int:
+    """Return how many users can step together: activations must fit a CPU's cache or a share of a GPU's memory."""
+    room = _GPU_BYTES if task.device.type == "cuda" else _CPU_CACHE_BYTES
+    bytes_per_user = task.settings.batch_size * activation_bytes(task.model, task.data)
+    if task.device.type == "cuda":
+        bytes_per_user += 4 * weight_bytes(task.model)
+    return max(1, min(_MOST_USERS, room // bytes_per_user))

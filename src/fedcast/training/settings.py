@@ -1,0 +1,164 @@
+"""The settings of a training run as a plain dataclass, which needs neither pydantic nor PyTorch."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fedcast import registry
+from fedcast.errors import FedcastError
+from fedcast.training.algorithms import SERVER_OPTIMIZERS, Algorithm
+
+_CHOICES = {
+    "aggregation": ("shared", "own", "uniform"),
+    "engine": ("auto", "loop", "stacked"),
+    "device": ("auto", "cpu", "cuda"),
+    "precision": ("float32", "tf32", "bf16", "float64"),
+    "compile": ("auto", "always", "never"),
+    "server_optimizer": ("none", *SERVER_OPTIMIZERS),
+}
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """All that decides how a model is trained.
+
+    Attributes:
+        algorithm: name of a registered algorithm, or an `Algorithm` itself.
+        options: options of the algorithm; None: its defaults.
+        rounds: rounds to train at most.
+        local_epochs: passes over a user's samples in a round.
+        batch_size: samples of a local step.
+        learning_rate: local step size.
+        learning_rate_decay: factor of the local step size per round.
+        momentum: local momentum.
+        weight_decay: local weight decay.
+        clip_norm: largest norm of a gradient; None: no limit.
+        server_optimizer: ``none`` or a key of `SERVER_OPTIMIZERS`, applied to the change of any algorithm that has no
+            server step of its own.
+        server_options: options of the server optimiser; None: its defaults.
+        server_learning_rate: step size of the server without an optimiser.
+        aggregation: weights of users: ``shared`` (samples after sharing), ``own`` (before) or ``uniform``.
+        participation: share of the users in a round.
+        dropout_probability: probability that a user drops out of a round.
+        engine: ``auto``, ``loop`` or ``stacked``.
+        device: ``auto``, ``cpu`` or ``cuda``.
+        precision: ``float32``, ``tf32``, ``bf16`` or ``float64``.
+        compile: ``auto``, ``always`` or ``never``.
+        checkpoint_every: rounds between two checkpoints.
+
+    Example:
+        >>> TrainingSettings(algorithm="fedprox").options.prox_weight
+        0.01
+    """
+
+    algorithm: str | Algorithm = "fedavg"
+    options: Any = None
+    rounds: int = 100
+    local_epochs: int = 1
+    batch_size: int = 10
+    learning_rate: float = 0.05
+    learning_rate_decay: float = 1.0
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    clip_norm: float | None = None
+    server_optimizer: str = "none"
+    server_options: Any = None
+    server_learning_rate: float = 1.0
+    aggregation: str = "shared"
+    participation: float = 1.0
+    dropout_probability: float = 0.0
+    engine: str = "auto"
+    device: str = "auto"
+    precision: str = "float32"
+    compile: str = "auto"
+    checkpoint_every: int = 10
+
+    def __post_init__(self) -> None:
+        for key, allowed in _CHOICES.items():
+            if getattr(self, key) not in allowed:
+                raise FedcastError(
+                    f"invalid value {getattr(self, key)!r} for training.{key}: expected one of {', '.join(allowed)}"
+                )
+        self._complete("options", self.implementation.options)
+        if self.server_implementation is not None:
+            self._complete("server_options", self.server_implementation.options)
+        if self.implementation.server_step is not None and (
+            self.server_optimizer != "none" or self.server_learning_rate != 1
+        ):
+            raise FedcastError(
+                f"training.algorithm = {self.algorithm} has a server step of its own: remove training.server_optimizer "
+                "and training.server_learning_rate, and set the algorithm's own options"
+            )
+
+    def _complete(self, key: str, expected: type[Any]) -> None:
+        given = getattr(self, key)
+        if given is None:
+            object.__setattr__(self, key, expected())
+        elif not isinstance(given, expected):
+            raise FedcastError(f"training.{key}: {given!r} are the options of another choice; expected {expected}")
+
+    @property
+    def implementation(self) -> Algorithm:
+        """The algorithm."""
+        if isinstance(self.algorithm, Algorithm):
+            return self.algorithm
+        found: Algorithm = registry.find("algorithm", self.algorithm).value
+        return found
+
+    @property
+    def server_implementation(self) -> Algorithm | None:
+        """The algorithm whose server step is the server optimiser; None: there is no optimiser."""
+        if self.server_optimizer == "none":
+            return None
+        found: Algorithm = registry.find("algorithm", SERVER_OPTIMIZERS[self.server_optimizer]).value
+        return found
+
+
+def training_settings(section: Any) -> TrainingSettings:
+    """Return the settings that a scenario's section ``training`` describes; settings are returned as they are."""
+    if isinstance(section, TrainingSettings):
+        return section
+    own = {field.name for field in dataclasses.fields(TrainingSettings)} - {"options", "server_options"}
+    plain = {name: getattr(section, name) for name in own}
+    return TrainingSettings(**plain, options=_options(section), server_options=_server_options(section))
+
+
+def _options(section: Any) -> Any:
+    expected = registry.find("algorithm", section.algorithm).options
+    if "prox_weight" in registry.option_fields(expected):
+        return expected(prox_weight=section.prox_weight)
+    return expected()
+
+
+def _server_options(section: Any) -> Any:
+    if section.server_optimizer == "none":
+        return None
+    flat = {
+        "learning_rate": section.server_learning_rate,
+        "momentum": section.server_momentum,
+        "beta1": section.server_momentum,
+        "beta2": section.server_beta2,
+        "epsilon": section.server_epsilon,
+    }
+    expected = registry.find("algorithm", SERVER_OPTIMIZERS[section.server_optimizer]).options
+    return expected(**{name: flat[name] for name in registry.option_fields(expected)})
+
+
+def settings_to_dict(settings: TrainingSettings) -> dict[str, Any]:
+    """Return the settings as plain values for JSON; the algorithm must be a registered one."""
+    if not isinstance(settings.algorithm, str):
+        raise FedcastError("training.algorithm is not registered under a name: call fedcast.registry.register first")
+    return dataclasses.asdict(settings)
+
+
+def settings_from_dict(values: Mapping[str, Any]) -> TrainingSettings:
+    """Return the settings that `settings_to_dict` wrote."""
+    plain = dict(values)
+    plain["options"] = registry.find("algorithm", plain["algorithm"]).options(**plain["options"])
+    if plain["server_options"] is not None:
+        name = SERVER_OPTIMIZERS[plain["server_optimizer"]]
+        plain["server_options"] = registry.find("algorithm", name).options(**plain["server_options"])
+    return TrainingSettings(**plain)

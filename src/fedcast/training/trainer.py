@@ -1,0 +1,347 @@
+"""Train a model over users: rounds, aggregation, scores, checkpoints."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from fedcast.data import Assignment
+from fedcast.errors import FedcastError
+from fedcast.random import stream_key
+from fedcast.training.aggregate import Aggregate, aggregation_weights, effective_steps
+from fedcast.training.algorithms import State, Tensors, Upload
+from fedcast.training.checkpoint import TrainingState, load_checkpoint, save_checkpoint
+from fedcast.training.device_data import to_device
+from fedcast.training.engines import BlockResult, Round, Task, choose_device, choose_engine, rows_of, worth_compiling
+from fedcast.training.engines.sizing import one_sample
+from fedcast.training.evaluate import score, user_accuracies
+from fedcast.training.history import Clock, History, Record
+from fedcast.training.model_checks import check_model, check_scores, with_weights
+from fedcast.training.participation import participants
+from fedcast.training.settings import TrainingSettings, training_settings
+from fedcast.typing import Ints
+
+if TYPE_CHECKING:
+    from fedcast.data import Dataset, TextWindows
+    from fedcast.scenario import Training
+
+
+@dataclass(frozen=True)
+class Federation:
+    """The users and their samples.
+
+    Attributes:
+        dataset: training and test samples.
+        users: samples of each user after sharing.
+        own_sizes: int64[K], number of samples before sharing.
+        distributions: float64[K, Y], label distributions before sharing.
+    """
+
+    dataset: Dataset
+    users: Assignment
+    own_sizes: Ints
+    distributions: NDArray[np.float64]
+
+
+@dataclass
+class Outcome:
+    """The result of training.
+
+    Attributes:
+        history: records of all rounds.
+        model: the model with the weights after the last round.
+        stopped: why training ended early; None: it did not.
+        engine: name of the engine's class.
+    """
+
+    history: History
+    model: nn.Module
+    stopped: str | None
+    engine: str
+
+    @property
+    def weights(self) -> Tensors:
+        """The weights of the model, in the order of its parameters."""
+        return [weight.detach() for weight in self.model.parameters()]
+
+
+Progress = Callable[[Record], None]
+
+
+def train(
+    federation: Federation,
+    model: nn.Module,
+    training: TrainingSettings | Training,
+    *,
+    seed: int = 0,
+    clock: Clock | None = None,
+    checkpoint: str | Path | None = None,
+    progress: Progress | None = None,
+    should_stop: Callable[[], bool] | None = None,
+    dropped: set[tuple[int, int]] | None = None,
+    replace_batch_norm: bool = False,
+) -> Outcome:
+    """Train a model over users, round by round: broadcast, local training, upload, aggregation.
+
+    Args:
+        federation: the data, before and after sharing.
+        model: any module whose state is all weights; training starts from its weights and does not change it.
+        training: `TrainingSettings`, or the section ``training`` of a scenario.
+        seed: seed of batches, participants and dropouts.
+        clock: what sharing and a round cost.
+        checkpoint: file to resume from, if it exists, and to write every `checkpoint_every` rounds.
+        progress: called after every round.
+        should_stop: called after every round; if it returns true, a checkpoint is written and training ends.
+        dropped: pairs (round, user) of users that drop out.
+        replace_batch_norm: replace batch norm by group norm; by default a model with batch norm is an error.
+    """
+    settings = training_settings(training)
+    checked, device = check_model(model, replace_batch_norm=replace_batch_norm), choose_device(settings.device)
+    # A model may draw, as dropout does: PyTorch's generators are seeded for every round and restored afterwards.
+    with torch.random.fork_rng([device] if device.type == "cuda" else []), _matrix_precision(settings, device):
+        trainer = Trainer(federation, checked, settings, seed, clock or Clock(), dropped or set())
+        return _train_rounds(trainer, Path(checkpoint) if checkpoint is not None else None, progress, should_stop)
+
+
+@contextmanager
+def _matrix_precision(settings: TrainingSettings, device: torch.device) -> Iterator[None]:
+    """Set PyTorch's switches for matrix units, and restore them afterwards."""
+    if device.type != "cuda":
+        yield
+        return
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = matmul.allow_tf32, cudnn.allow_tf32, cudnn.deterministic
+    # With bfloat16 in training, tf32 is precise enough for scoring.
+    matmul.allow_tf32 = cudnn.allow_tf32 = settings.precision in ("tf32", "bf16")
+    cudnn.deterministic = True
+    try:
+        yield
+    finally:
+        matmul.allow_tf32, cudnn.allow_tf32, cudnn.deterministic = before
+
+
+def _train_rounds(
+    trainer: Trainer, checkpoint: Path | None, progress: Progress | None, should_stop: Callable[[], bool] | None
+) -> Outcome:
+    settings = trainer.settings
+    completed, state, history = trainer.start(checkpoint)
+    stopped = None
+    for number in range(completed + 1, settings.rounds + 1):
+        present = participants(
+            trainer.federation.users.sizes, settings.participation, settings.dropout_probability, trainer.dropped,
+            seed=trainer.seed, round_number=number,
+        )  # fmt: skip
+        loss, drift = trainer.round(number, present, state)
+        history.records.append(trainer.record(number, state, loss, drift, present, history.records[-1]))
+        if progress is not None:
+            progress(history.records[-1])
+        last = number == settings.rounds
+        if should_stop is not None and not last and should_stop():
+            stopped = f"stopped after round {number}"
+        if checkpoint is not None and (last or stopped or number % settings.checkpoint_every == 0):
+            save_checkpoint(checkpoint, trainer.fingerprint, number, state, history)
+        if stopped:
+            break
+    return Outcome(history, with_weights(trainer.model, state.weights), stopped, type(trainer.engine).__name__)
+
+
+class Trainer:
+    """One training run: what is fixed, and the steps of a round."""
+
+    def __init__(
+        self,
+        federation: Federation,
+        model: nn.Module,
+        settings: TrainingSettings,
+        seed: int,
+        clock: Clock,
+        dropped: set[tuple[int, int]],
+    ) -> None:
+        self.federation, self.settings, self.clock, self.seed, self.dropped = federation, settings, clock, seed, dropped
+        if not federation.users.sizes.any():
+            raise FedcastError("training: no user holds a sample; check data.partition and the files it reads")
+        self.device = choose_device(settings.device)
+        dtype = torch.float64 if settings.precision == "float64" else torch.float32
+        self.model = model.to(self.device, dtype)
+        dataset = federation.dataset
+        data = to_device(dataset.inputs, dataset.labels, dataset.scale, self.device, dtype)
+        check_scores(self.model, one_sample(self.model, data), dataset.num_classes)
+        self.test = to_device(dataset.test_inputs, dataset.test_labels, dataset.scale, self.device, dtype)
+        noisy = dataset.noisy_test_inputs
+        self.noisy_test = (
+            None
+            if noisy is None
+            else replace(self.test, inputs=torch.from_numpy(noisy).to(self.device, self.test.inputs.dtype))
+        )
+        compiled = worth_compiling(model, data, federation.users, settings)
+        self.task = Task(self.model, data, federation.users, settings, seed, compiled)
+        self.engine = choose_engine(settings.engine, self.task)
+        self.user_weights = aggregation_weights(federation.own_sizes, federation.users.sizes, settings.aggregation)
+        self._first_weights = [weight.detach().cpu().numpy() for weight in self.model.parameters()]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of all that decides the result, so that a checkpoint is never resumed by another run."""
+        digest = hashlib.blake2b()
+        # More rounds and other checkpoints do not change the rounds before.
+        settings = replace(self.settings, rounds=1, checkpoint_every=1)
+        digest.update(repr((self.seed, settings, self.clock, sorted(self.dropped), self.model)).encode())
+        federation, dataset = self.federation, self.federation.dataset
+        for array in (
+            federation.users.samples, federation.users.offsets, federation.own_sizes, federation.distributions,
+            *_arrays(dataset.inputs), dataset.labels, *_arrays(dataset.test_inputs), dataset.test_labels,
+            *self._first_weights,
+        ):  # fmt: skip
+            digest.update(np.ascontiguousarray(array).data)
+        return digest.hexdigest()
+
+    def start(self, checkpoint: Path | None) -> tuple[int, TrainingState, History]:
+        """Resume from a checkpoint, or start; round 0 is the untrained model."""
+        if checkpoint is not None and (found := load_checkpoint(checkpoint, self.fingerprint, self.device)):
+            return found
+        weights = [weight.detach().clone() for weight in self.model.parameters()]
+        state = self._first_state(weights)
+        return 0, state, History([self.record(0, state, None, None, np.zeros(0, dtype=np.int64), None)])
+
+    def _first_state(self, weights: Tensors) -> TrainingState:
+        settings, algorithm, optimizer = (
+            self.settings,
+            self.settings.implementation,
+            self.settings.server_implementation,
+        )
+        count = len(self.federation.own_sizes)
+        users = {
+            name: [tensor.expand(count, *tensor.shape).clone() for tensor in tensors]
+            for name, tensors in _made(algorithm.user_state, settings.options, weights).items()
+        }
+        server = _made(algorithm.server_state, settings.options, weights)
+        of_optimizer = {} if optimizer is None else _made(optimizer.server_state, settings.server_options, weights)
+        return TrainingState(weights, server, users, of_optimizer)
+
+    def round(self, number: int, users: Ints, state: TrainingState) -> tuple[float | None, float | None]:
+        """Train users locally and take one step of the server; return the mean training loss and the drift."""
+        if not self.user_weights[users].any():  # no users, or none with a weight
+            return None, None
+        settings = self.settings
+        rate = settings.learning_rate * settings.learning_rate_decay ** (number - 1)
+        drawn = int(stream_key(self.seed, f"model/{number}"))
+        torch.default_generator.manual_seed(drawn)
+        if self.device.type == "cuda":
+            torch.cuda.manual_seed(drawn)
+        total = self._local_training(users, Round(number, state.weights, rate, state.server, state.users))
+        self._server_step(state, total)
+        return float(total.loss) / total.steps, total.drift()
+
+    def _local_training(self, users: Ints, current: Round) -> Aggregate:
+        """Add up what the users send; states of the users change in place."""
+        total, present = Aggregate(current.weights), self.user_weights[users].sum()
+        for block in self.engine.local_training(users, current):
+            self._check(current.number, block)
+            shares = torch.from_numpy(self.user_weights[block.users] / present).to(self.device)
+            total.add(block, shares)
+            self._collect(block, shares, current, total)
+        return total
+
+    def _collect(self, block: BlockResult, shares: Tensor, current: Round, total: Aggregate) -> None:
+        settings = self.settings
+        if settings.implementation.collect is None:
+            return
+        index = torch.from_numpy(block.users).to(self.device)
+        overall = torch.from_numpy(self.user_weights[block.users] / self.user_weights.sum()).to(self.device)
+        steps = torch.from_numpy(block.steps).to(self.device, torch.float64)
+        upload = Upload(
+            block.change, shares, overall, effective_steps(steps, settings.momentum), current.learning_rate,
+            current.server, rows_of(current.users, index),
+        )  # fmt: skip
+        new, sums = settings.implementation.collect(settings.options, upload)
+        for name, tensors in new.items():
+            for held, tensor in zip(current.users[name], tensors, strict=True):
+                held[index] = tensor
+        total.add_sums(sums)
+
+    def _server_step(self, state: TrainingState, total: Aggregate) -> None:
+        settings, algorithm, optimizer = (
+            self.settings,
+            self.settings.implementation,
+            self.settings.server_implementation,
+        )
+        change = total.mean
+        if algorithm.change is not None:
+            change, state.server = algorithm.change(settings.options, change, total.sums, state.server)
+        if algorithm.server_step is not None:
+            state.weights, state.server = algorithm.server_step(settings.options, state.weights, change, state.server)
+        elif optimizer is not None and optimizer.server_step is not None:
+            state.weights, state.optimizer = optimizer.server_step(
+                settings.server_options, state.weights, change, state.optimizer
+            )
+        else:
+            rate = settings.server_learning_rate
+            state.weights = [weight.add(moved, alpha=rate) for weight, moved in zip(state.weights, change, strict=True)]
+
+    def _check(self, number: int, block: BlockResult) -> None:
+        finite = torch.isfinite(block.losses)
+        for moved in block.change:
+            finite &= torch.isfinite(moved.reshape(len(moved), -1).sum(1))
+        if not bool(finite.all()):
+            user = int(block.users[int((~finite).nonzero()[0])])
+            raise FedcastError(
+                f"training diverged in round {number} at user {user}: its loss or weights are not finite; "
+                f"lower training.learning_rate = {self.settings.learning_rate} or set training.clip_norm"
+            )
+
+    def record(
+        self,
+        number: int,
+        state: TrainingState,
+        loss: float | None,
+        drift: float | None,
+        users: Ints,
+        before: Record | None,
+    ) -> Record:
+        """Score the server's model and advance the simulated clock from the record before."""
+        federation, clock = self.federation, self.clock
+        spent = (clock.sharing_s, clock.sharing_j, clock.sharing_bytes)
+        if before is not None:
+            able = int(np.count_nonzero(federation.users.sizes))
+            cost = clock.cost_of(users, able)
+            spent = (before.seconds + cost[0], before.energy_j + cost[1], before.bytes_sent + cost[2])
+        result = score(self.model, state.weights, self.test, federation.dataset.num_classes)
+        mean, worst = user_accuracies(result.class_accuracy, federation.distributions, federation.own_sizes)
+        return Record(
+            round=number,
+            train_loss=loss,
+            test_loss=result.loss,
+            accuracy=result.accuracy,
+            user_accuracy=mean,
+            worst_accuracy=worst,
+            drift=drift,
+            participants=len(users),
+            seconds=spent[0],
+            energy_j=spent[1],
+            bytes_sent=spent[2],
+            class_accuracy=tuple(
+                float(value) if tested else None
+                for value, tested in zip(result.class_accuracy, result.tested, strict=True)
+            ),
+            noisy_accuracy=None
+            if self.noisy_test is None
+            else score(self.model, state.weights, self.noisy_test, federation.dataset.num_classes).accuracy,
+        )
+
+
+def _arrays(inputs: NDArray[Any] | TextWindows) -> tuple[NDArray[Any], ...]:
+    return (inputs,) if isinstance(inputs, np.ndarray) else (inputs.codes, inputs.starts)
+
+
+def _made(make: Callable[[Any, Tensors], State] | None, options: Any, weights: Tensors) -> State:
+    return {} if make is None else make(options, weights)
