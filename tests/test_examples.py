@@ -10,6 +10,7 @@ import pytest
 
 from fedcast.clustering.conformance import CHECKS
 from fedcast.testing.allocation import CHECKS as ALLOCATION_CHECKS
+from fedcast.testing.algorithms import ALGORITHM_CHECKS
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -52,6 +53,10 @@ def test_own_model(lines):
     assert numbers(lines[-2])[0] > max(numbers(lines[0])[0], 0.8)
     convolutions, norm, linear = (1 * 12 * 9 + 12) + (12 * 12 * 9 + 12), 12 + 12, 192 * 10 + 10
     assert lines[-1].startswith(f"{convolutions + norm + linear:,} weights")
+
+
+def test_feddyn_plugin(lines):
+    assert lines == [f"my_feddyn passes {len(ALGORITHM_CHECKS)} checks"]
 
 
 def test_own_rule(lines):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import torch
@@ -13,14 +11,12 @@ import torch.nn.functional as F
 from torch import nn
 
 from fedcast.data import Assignment, dataset_from_arrays
-from fedcast.training import Federation
-from fedcast.training.run import _Run
+from fedcast.training import Clock, Federation, TrainingSettings
+from fedcast.training.trainer import Trainer
 from others.turns import from_command_line
 from others.workloads import Workload, make_samples
 
 Round = Callable[[int], float]
-
-_NO_CLOCK: Any = SimpleNamespace(sharing_s=0, round_s=0, sharing_j=0, round_j=0, sharing_bytes=0, round_bytes=0)
 
 
 def federation_of(work: Workload) -> Federation:
@@ -67,31 +63,23 @@ def plain_loop(federation: Federation, model: nn.Module, work: Workload) -> Roun
 
 
 def our_engine(federation: Federation, model: nn.Module, work: Workload, *, compiled: bool) -> Round:
-    engine = _Run(federation, copy.deepcopy(model), settings(work, compiled), 0, _NO_CLOCK, set())
-    _, state, controls, _ = engine.start(None)
+    trainer = Trainer(federation, copy.deepcopy(model), settings(work, compiled), 0, Clock(), set())
+    _, state, _ = trainer.start(None)
 
     def one_round(number: int) -> float:
-        loss, _ = engine.round(number, work.participants(number), state, controls)
+        loss, _ = trainer.round(number, work.participants(number), state)
         assert loss is not None
         return loss
 
     return one_round
 
 
-def settings(work: Workload, compiled: bool) -> Any:
-    """The training settings, as plain values: pydantic need not be there."""
-    return _Settings(
-        algorithm="fedavg", aggregation="shared", batch_size=work.batch_size, local_epochs=work.epochs,
-        learning_rate=work.learning_rate, learning_rate_decay=1.0, momentum=0.0, weight_decay=0.0, clip_norm=None,
-        prox_weight=0.0, server_optimizer="none", server_learning_rate=1.0, rounds=100,
-        participation=work.per_round / work.num_users, device="auto", precision=precision(work), engine="stacked",
+def settings(work: Workload, compiled: bool) -> TrainingSettings:
+    return TrainingSettings(
+        batch_size=work.batch_size, local_epochs=work.epochs, learning_rate=work.learning_rate,
+        participation=work.per_round / work.num_users, precision=precision(work), engine="stacked",
         compile="always" if compiled else "never",
     )  # fmt: skip
-
-
-class _Settings(SimpleNamespace):
-    def __iter__(self) -> Any:
-        return iter(vars(self).items())
 
 
 def precision(work: Workload) -> str:

@@ -1,14 +1,23 @@
 """Algorithms against themselves written out here, without any part of the package but the model."""
 
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 
-from fedcast.training import build_model
-from tests.training.conftest import federation, run
+from fedcast.cost import model_bits
+from fedcast.errors import FedcastError
+from fedcast.registry import find, load_file, names
+from fedcast.scenario import load_scenario
+from fedcast.testing.algorithms import ALGORITHM_CHECKS, check_algorithm
+from fedcast.training import Algorithm, TrainingSettings, build_model, train, training_settings
+from fedcast.training.algorithms.feddyn import FedDynOptions
+from tests.training.conftest import federation, run, settings
 
 
 def start():
@@ -152,7 +161,7 @@ def test_fedprox_pulls_every_local_step_back():
     assert_same(outcome.weights, server)
 
 
-@pytest.mark.parametrize("optimizer", ["momentum", "adam"])
+@pytest.mark.parametrize("optimizer", ["momentum", "adam", "yogi"])
 def test_server_optimisers(optimizer):
     """One local step on full batches: the users' average change is minus the gradient over all data, times the step."""
     world = federation()
@@ -161,6 +170,8 @@ def test_server_optimisers(optimizer):
     model, names, weights = start()
     by_pytorch = torch.optim.SGD(weights, lr=0.3, momentum=0.8)
     first, second = ([torch.zeros_like(weight) for weight in weights] for _ in range(2))
+    if optimizer == "yogi":
+        second = [torch.full_like(weight, 0.01**2) for weight in weights]
     for _ in range(4):
         slopes = [0.1 * part for part in gradient(world, world.users.samples, model, names, weights)]
         if optimizer == "momentum":
@@ -169,7 +180,182 @@ def test_server_optimisers(optimizer):
             by_pytorch.step()
         else:  # Reddi et al. 2021, Algorithm 2: without the correction of bias that PyTorch's Adam has.
             first = [0.8 * m + 0.2 * g for m, g in zip(first, slopes, strict=True)]
-            second = [0.95 * v + 0.05 * g**2 for v, g in zip(second, slopes, strict=True)]
+            if optimizer == "adam":
+                second = [0.95 * v + 0.05 * g**2 for v, g in zip(second, slopes, strict=True)]
+            else:
+                second = [v - 0.05 * g**2 * torch.sign(v - g**2) for v, g in zip(second, slopes, strict=True)]
             moved = [m / (v.sqrt() + 0.01) for m, v in zip(first, second, strict=True)]
             weights = [w - 0.3 * step for w, step in zip(weights, moved, strict=True)]
     assert_same(outcome.weights, weights)
+
+
+@pytest.mark.parametrize("dropped", [set(), {(1, 0), (2, 1), (2, 3), (4, 2)}])
+def test_feddyn_of_unequal_users(dropped):
+    """Algorithm 1 of Acar et al. 2021, with users weighted by size; who is absent keeps its own gradient."""
+    world = federation(sizes=[12, 5, 8, 20, 3, 0])
+    options, alpha = FedDynOptions(alpha=0.3), 0.3
+    training = settings_of("feddyn", options, batch_size=100, local_epochs=3, rounds=4, learning_rate=0.1)
+    outcome = train(world, start()[0], training, dropped=dropped)
+    model, names, server = start()
+    shares = world.users.sizes / world.users.sizes.sum()
+    zeros = [torch.zeros_like(weight) for weight in server]
+    h, own = zeros, {int(user): zeros for user in np.flatnonzero(shares)}
+    for number in (1, 2, 3, 4):
+        present = [user for user in own if (number, user) not in dropped]
+        local = {}
+        for user in present:
+            weights = server
+            for _ in range(3):
+                slopes = gradient(world, world.users.of(user), model, names, weights)
+                steps = zip(weights, slopes, own[user], server, strict=True)
+                weights = [w - 0.1 * (g - g_k + alpha * (w - w0)) for w, g, g_k, w0 in steps]
+            local[user] = weights
+            own[user] = [g - alpha * (w - w0) for g, w, w0 in zip(own[user], weights, server, strict=True)]
+        moved = [sum(shares[u] * (local[u][i] - w) for u in present) for i, w in enumerate(server)]
+        h = [part - alpha * m for part, m in zip(h, moved, strict=True)]
+        there = shares[present].sum()
+        mean = [sum(shares[u] / there * local[u][i] for u in present) for i in range(len(server))]
+        server = [w - part / alpha for w, part in zip(mean, h, strict=True)]
+    assert_same(outcome.weights, server, atol=1e-11)
+    # What the server remembers is the mean of what users remember.
+    sums = [sum(shares[u] * own[u][i] for u in own) for i in range(len(server))]
+    assert_same(h, sums)
+
+
+def settings_of(algorithm, options=None, **changes):
+    base = {"batch_size": 4, "local_epochs": 2, "rounds": 3, "precision": "float64", "device": "cpu"}
+    return TrainingSettings(algorithm=algorithm, options=options, **(base | changes))
+
+
+@pytest.mark.parametrize(
+    ("name", "optimizer", "options"),
+    [
+        ("fedavgm", "momentum", {"momentum": 0.8}),
+        ("fedadam", "adam", {"beta1": 0.8, "beta2": 0.95, "epsilon": 0.01}),
+        ("fedyogi", "yogi", {"beta1": 0.8, "beta2": 0.95, "epsilon": 0.01}),
+    ],
+)
+def test_named_server_optimisers_are_fedavg_with_that_optimiser(name, optimizer, options):
+    options = find("algorithm", name).options(learning_rate=0.3, **options)
+    flat = {"server_momentum": 0.8, "server_beta2": 0.95, "server_epsilon": 0.01, "server_learning_rate": 0.3}
+    named = train(federation(), start()[0], settings_of(name, options, learning_rate=0.1), seed=2)
+    wrapped = run(federation(), server_optimizer=optimizer, seed=2, **flat)
+    assert all(torch.equal(a, b) for a, b in zip(named.weights, wrapped.weights, strict=True))
+    assert named.history == wrapped.history
+
+
+@pytest.mark.parametrize("changes", [{"server_optimizer": "adam"}, {"server_learning_rate": 0.5}])
+def test_two_server_steps_are_an_error(changes):
+    with pytest.raises(FedcastError, match="training.algorithm = fedadam has a server step of its own: remove"):
+        settings_of("fedadam", **changes)
+
+
+def test_an_unknown_algorithm_or_option_is_an_error():
+    with pytest.raises(FedcastError, match="invalid value 'fedprx' for training.algorithm: .*did you mean fedprox"):
+        run(algorithm="fedprx")
+    with pytest.raises(FedcastError, match="training.options: .* are the options of another choice"):
+        settings_of("fedprox", FedDynOptions())
+    with pytest.raises(FedcastError, match="invalid value 'stackd' for training.engine: expected one of auto, loop"):
+        settings_of("fedprox", engine="stackd")
+
+
+def test_flat_keys_of_a_scenario_become_options():
+    found = training_settings(settings(algorithm="fedprox", prox_weight=0.7, server_optimizer="adam", server_beta2=0.9))
+    assert found.options.prox_weight == 0.7
+    assert found.server_options == find("algorithm", "fedadam").options(1.0, 0.9, 0.9, 1e-3)
+    assert (found.batch_size, found.precision, found.engine) == (4, "float64", "auto")
+    assert training_settings(found) is found
+
+
+BUILT_IN = names("algorithm")
+
+
+@pytest.mark.parametrize("check", ALGORITHM_CHECKS)
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_every_algorithm_passes_the_kit(name, check):
+    check(name)
+
+
+def test_only_scaffold_uploads_more_than_the_change():
+    assert {name: find("algorithm", name).value.uploads for name in BUILT_IN if name != "my_feddyn"} == {
+        "fedavg": 1, "fedprox": 1, "scaffold": 2, "fednova": 1, "feddyn": 1, "fedavgm": 1, "fedadam": 1, "fedyogi": 1,
+    }  # fmt: skip
+    bits = {
+        name: model_bits(load_scenario(overrides=[f"training.algorithm={name}"])) for name in ("fedavg", "scaffold")
+    }
+    assert bits["scaffold"] == 2 * bits["fedavg"]
+
+
+def test_feddyn_as_a_plug_in_equals_the_built_in_one():
+    load_file(Path(__file__).parents[2] / "examples" / "feddyn_plugin.py")
+    assert find("algorithm", "my_feddyn").origin.startswith("file ")
+    for engine in ("stacked", "loop"):
+        own, built_in = (
+            train(federation(), start()[0], settings_of(name, engine=engine, participation=0.6), seed=2)
+            for name in ("my_feddyn", "feddyn")
+        )
+        assert own.engine == {"stacked": "StackedEngine", "loop": "LoopEngine"}[engine]
+        assert all(torch.equal(a, b) for a, b in zip(own.weights, built_in.weights, strict=True))
+    check_algorithm("my_feddyn")
+
+
+def _halved(_, gradients, *__):
+    return [0.5 * gradient for gradient in gradients]
+
+
+@pytest.mark.parametrize("engine", ["loop", "stacked"])
+def test_an_algorithm_may_replace_gradients(engine):
+    """Half the gradient is half the learning rate, without momentum or decay."""
+    halved = Algorithm("half", local_gradients=_halved)
+    ours = train(federation(), start()[0], settings_of(halved, engine=engine, learning_rate=0.2))
+    plain = train(federation(), start()[0], settings_of("fedavg", engine=engine, learning_rate=0.1))
+    assert_same(ours.weights, plain.weights)
+    check_algorithm(halved)
+
+
+def test_an_algorithm_for_the_loop_alone_is_not_stacked():
+    alone = Algorithm("one user at a time", engines=("loop",))
+    assert train(federation(), start()[0], settings_of(alone)).engine == "LoopEngine"
+    with pytest.raises(FedcastError, match="'stacked' for training.engine: the algorithm .* runs in loop"):
+        train(federation(), start()[0], settings_of(alone, engine="stacked"))
+
+
+def _changed_state(_, mean, __, ___):
+    return mean, {"other": [mean[0].new_zeros(1)]}
+
+
+def _own_rows(_, upload):
+    return {"seen": [upload.users["seen"][0] + 1]}, {}
+
+
+def _one(_, weights):
+    return {"seen": [weights[0].new_zeros(())]}
+
+
+BROKEN = {
+    "server state has": Algorithm(
+        "names", server_state=lambda _, w: {"count": [w[0].new_zeros(1)]}, change=_changed_state
+    ),
+    "the engines differ": Algorithm("sums", local_gradients=lambda _, g, *__: [each / len(each) for each in g]),
+    "in place": Algorithm(
+        "in place", server_step=lambda _, w, c, s: ([a.add_(b) for a, b in zip(w, c, strict=True)], s)
+    ),
+    "at least 1": Algorithm("no upload", uploads=0),
+    "engines is empty": Algorithm("no engine", engines=()),
+}
+
+
+@pytest.mark.parametrize("fault", BROKEN)
+def test_the_kit_finds_faults(fault):
+    with pytest.raises(AssertionError, match=fault):
+        check_algorithm(BROKEN[fault])
+
+
+def test_the_kit_accepts_states_of_any_shape():
+    check_algorithm(Algorithm("counts", user_state=_one, collect=_own_rows))
+
+
+@pytest.mark.parametrize("module", ["fedcast.training.algorithms.scaffold", "fedcast.training.models"])
+def test_options_and_uploads_are_read_without_pytorch(module):
+    code = f"import sys, {module}; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -24,6 +24,8 @@ ALGORITHMS = {
     "scaffold": {"algorithm": "scaffold"},
     "fednova": {"algorithm": "fednova", "momentum": 0.5},
     "server momentum": {"server_optimizer": "momentum", "server_learning_rate": 0.5},
+    "feddyn": {"algorithm": "feddyn"},
+    "fedyogi": {"algorithm": "fedyogi"},
     "server adam": {"server_optimizer": "adam", "server_learning_rate": 0.05},
     "sampled": {"participation": 0.5, "dropout_probability": 0.3},
     "own weights": {"aggregation": "own", "learning_rate_decay": 0.9},

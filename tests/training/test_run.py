@@ -162,7 +162,10 @@ def test_divergence_names_round_and_user(engine):
 
 
 def test_resume_gives_the_same_bytes(tmp_path):
-    for extra in ({}, {"algorithm": "scaffold"}, {"server_optimizer": "adam"}, {"momentum": 0.9, "participation": 0.5}):
+    for extra in (
+        {}, {"algorithm": "scaffold"}, {"algorithm": "feddyn", "participation": 0.5}, {"server_optimizer": "adam"},
+        {"algorithm": "fedprox", "server_optimizer": "yogi"}, {"momentum": 0.9, "participation": 0.5},
+    ):  # fmt: skip
         path = tmp_path / "c.pt"
         path.unlink(missing_ok=True)
         whole = run(rounds=6, **extra)

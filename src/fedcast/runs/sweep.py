@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from fedcast.allocation import find_method
+from fedcast import registry
 from fedcast.clustering.rules import find_rule
 from fedcast.data import make_population
 from fedcast.data.validate import data_faults
@@ -47,6 +48,8 @@ def grid(
         find_rule(rule)
     for method in methods:
         find_method(method)
+    for algorithm in algorithms:
+        registry.find("algorithm", algorithm)
     return combinations(scenario, rules, methods, algorithms, seeds)
 
 

@@ -174,7 +174,13 @@ def _options(algorithm: str | Algorithm) -> Any:
 
 def _train(algorithm: str | Algorithm, **changes: Any) -> Outcome:
     extra = {name: changes.pop(name) for name in ("checkpoint", "should_stop", "dropped") if name in changes}
-    defaults = {"rounds": 3, "local_epochs": 2, "batch_size": 4, "precision": "float64", "device": "cpu"}
+    defaults: dict[str, Any] = {
+        "rounds": 3,
+        "local_epochs": 2,
+        "batch_size": 4,
+        "precision": "float64",
+        "device": "cpu",
+    }
     settings = TrainingSettings(algorithm=algorithm, **(defaults | changes))
     return train(_federation(), build_model("mlp", _SHAPE, _CLASSES, seed=1), settings, **extra)
 

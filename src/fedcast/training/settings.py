@@ -127,6 +127,8 @@ def training_settings(section: Any) -> TrainingSettings:
 
 
 def _options(section: Any) -> Any:
+    if hasattr(section, "options"):
+        return section.options("algorithm")
     expected = registry.find("algorithm", section.algorithm).options
     if "prox_weight" in registry.option_fields(expected):
         return expected(prox_weight=section.prox_weight)
