@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from fedcast.allocation import find_method
 from fedcast import registry
+from fedcast.allocation import find_method
 from fedcast.clustering.rules import find_rule
 from fedcast.data import make_population
 from fedcast.data.validate import data_faults
