@@ -4,6 +4,11 @@ Figures are described without saying how they are drawn (`fedcast.report.drawing
 them as SVG, PNG or PDF.
 """
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from fedcast.report.colours import GRID, INK, MUTED, PAPER, Colour, Dash
 from fedcast.report.drawing import (
     Axis,
@@ -19,11 +24,22 @@ from fedcast.report.drawing import (
     Segments,
     Text,
 )
-from fedcast.report.export import DEFAULT_FORMATS, check_export, export_report
 from fedcast.report.figures.classes import ClassDots, class_dots, class_dots_figure
 from fedcast.report.figures.maps import cluster_figure, cluster_map, network_figure, network_map
 from fedcast.report.save import check_figure_path, save_figure
-from fedcast.report.write import check_report_path, write_report
+
+if TYPE_CHECKING:
+    from fedcast.report.export import DEFAULT_FORMATS, check_export, export_report
+    from fedcast.report.write import check_report_path, write_report
+
+# Reports of runs need PyTorch; figures of plans do not.
+_HOME_OF = {
+    "DEFAULT_FORMATS": "export",
+    "check_export": "export",
+    "check_report_path": "write",
+    "export_report": "export",
+    "write_report": "write",
+}
 
 __all__ = [
     "DEFAULT_FORMATS",
@@ -59,3 +75,9 @@ __all__ = [
     "save_figure",
     "write_report",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'fedcast.report' has no attribute {name!r}")
+    return getattr(import_module(f"fedcast.report.{_HOME_OF[name]}"), name)
