@@ -71,7 +71,13 @@ class _OldNames:
         assert new is not None
         message = f"module {name} was renamed; import {new}. The old name will be removed in the next release"
         warnings.warn(message, DeprecationWarning, stacklevel=2)
-        sys.modules[name] = import_module(new)
+        try:
+            sys.modules[name] = import_module(new)
+        except ModuleNotFoundError as error:
+            if (error.name or "").split(".")[0] != "fedcast_paper":
+                raise
+            hint = "which is not installed: run `pip install ./paper` in a clone of fedcast"
+            raise ModuleNotFoundError(f"{name} is now {new} in the package fedcast-paper, {hint}", name=name) from None
         # A submodule of an old package would otherwise be found on the path of the new one and loaded a second time.
         sys.meta_path.remove(_OldNames)
         sys.meta_path.insert(0, _OldNames)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from fedcast.runs.store import run_folder
+from fedcast.runs import run_folder
 from fedcast.scenario import load_scenario
 from fedcast_paper import find_reproduction
 from fedcast_paper.trained import Trained, archived, save_trained

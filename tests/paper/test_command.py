@@ -1,4 +1,4 @@
-"""fedcast reproduce, as a person uses it."""
+"""The command fedcast reproduce."""
 
 import json
 from pathlib import Path
@@ -28,8 +28,8 @@ def test_a_figure_its_result_and_verdicts(fedcast, tmp_path):
     code, out, err = fedcast("fig7b", "--seeds", "2", "--format", "svg")
     assert code == 0, err
     assert "fig7b: out/reproduce/fig7b.svg, results/smoke/fig7b.json" in out
-    assert out.startswith("smoke: small worlds, and digits in the place of every dataset; its verdicts say nothing")
-    assert "(says nothing) holds: JFVO converges within 6 iterations at every SNR" in out
+    assert out.startswith("smoke scale: small worlds, and digits instead of every dataset; verdicts mean nothing")
+    assert "(smoke) holds: JFVO converges within 6 iterations at every SNR" in out
     assert json.loads((tmp_path / "results/smoke/fig7b.json").read_text())["assumptions"]["seeds"] == [2]
     code, out, _ = fedcast("--list")
     assert code == 0
@@ -51,10 +51,10 @@ def test_full_scale_says_what_the_pages_say(fedcast):
     code, out, err = fedcast("fig7b", "--redraw", "--scale", "full", "--results", str(STORED))
     assert code == 0, err
     assert out.startswith("fig7b: out/reproduce/fig7b.png")
-    words = {"yes": "holds", "partly": "holds in part", "no": "does not hold", "open": "not settled"}
+    words = {"yes": "holds", "partly": "partly holds", "no": "does not hold", "open": "inconclusive"}
     for verdict in load_result("fig7b", "full", STORED).verdicts:
         assert f" {words[verdict.holds]}: {verdict.claim}; " in out
-    assert "says nothing" not in out
+    assert "(smoke)" not in out
 
 
 @pytest.fixture
@@ -76,8 +76,8 @@ def test_no_seed_of_a_full_result_is_lost_unasked(fedcast, stored_with_two_seeds
     assert (code, out) == (2, "")
     path = stored_with_two_seeds(name).relative_to(Path.cwd())
     assert err == (
-        f"fedcast: {path}: holds seeds 0-1, of which {lost} would be lost; "
-        f"--seeds {kept} keeps them, --drop-seeds lets them go\n"
+        f"fedcast: {path}: replacing it would lose seeds {lost} of its seeds 0-1; "
+        f"use --seeds {kept} to keep them, or --drop-seeds\n"
     )
     assert stored_with_two_seeds(name).read_bytes() == before
 
@@ -91,20 +91,20 @@ def test_seeds_are_lost_if_asked_for(fedcast, stored_with_two_seeds, tmp_path):
 @pytest.mark.parametrize(
     ("words", "device", "said"),
     [
-        (["fig1c"], "cpu", "ahead: 15 runs, 1,500 rounds on this CPU"),
-        (["fig1c", "fig7a", "--seeds", "8"], "cpu", "ahead: 3 runs, 300 rounds on this CPU"),
+        (["fig1c"], "cpu", "to train: 15 runs, 1,500 rounds on this CPU"),
+        (["fig1c", "fig7a", "--seeds", "8"], "cpu", "to train: 3 runs, 300 rounds on this CPU"),
         (["fig1c"], "cuda", ""),
         (["fig1c", "--finished"], "cpu", ""),
         (["fig7a"], "cpu", ""),
     ],
 )
 def test_training_on_a_cpu_is_announced(fedcast, monkeypatch, words, device, said):
-    monkeypatch.setattr("fedcast.training.engines.choose_device", lambda _: torch.device(device))
-    monkeypatch.setattr("fedcast_paper.command._carry_out", lambda *_, **__: None)
+    monkeypatch.setattr("fedcast.training.choose_device", lambda _: torch.device(device))
+    monkeypatch.setattr("fedcast_paper.command._reproduce_one", lambda *_, **__: None)
     code, out, err = fedcast(*words, "--scale", "full")
     assert code == 0, err
     assert out.startswith(said)
-    assert ("--pack FOLDER takes them to a GPU elsewhere" in out) == bool(said)
+    assert ("use --pack FOLDER to train elsewhere" in out) == bool(said)
     assert bool(out) == bool(said)
 
 
@@ -118,9 +118,9 @@ def test_a_pack_says_how_to_go_on_and_comes_back(fedcast, tmp_path):
     assert train_pack(tmp_path / "pack", tmp_path / "back")
     code, out, err = fedcast("fig1c", "--unpack", "back", "--finished")
     assert code == 0, err
-    assert "3 runs taken in from back" in out
+    assert "3 runs imported from back" in out
     assert fedcast("fig1c", "--pack", "again")[2].startswith(
-        "fedcast: nothing to pack: every training run is finished for fig1c"
+        "fedcast: nothing to pack: all training runs are finished for fig1c"
     )
     assert not (tmp_path / "again").exists()
 
@@ -136,7 +136,7 @@ def test_all_means_all(fedcast, monkeypatch):
     from fedcast_paper import REPRODUCTIONS
 
     asked = []
-    monkeypatch.setattr("fedcast_paper.command._carry_out", lambda _, name, *__, **___: asked.append(name))
+    monkeypatch.setattr("fedcast_paper.command._reproduce_one", lambda _, name, *__, **___: asked.append(name))
     assert fedcast("all")[0] == 0
     assert asked == list(REPRODUCTIONS)
 
@@ -144,26 +144,26 @@ def test_all_means_all(fedcast, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "part"),
     [
-        (["fig7"], "there is no reproduction 'fig7'; did you mean fig7"),
-        ([], "say what: one or more of"),
+        (["fig7"], "invalid ID 'fig7': no such figure or table; did you mean fig7"),
+        ([], "missing ID: expected one or more of"),
         (["fig5", "--seeds", "1-x"], "expected whole numbers and ranges, for example 0-4,9"),
         (["fig5", "--seeds", "1-2-3"], "expected whole numbers and ranges"),
         (["fig5", "--scale", "huge"], "'huge' is not one of 'smoke', 'full'"),
         (["fig5", "--redraw", "--scale", "full"], "results/full/fig5.json: no stored result"),
-        (["all", "fig99"], "there is no reproduction 'fig99'"),
+        (["all", "fig99"], "invalid ID 'fig99'"),
         (["TABLE2"], "did you mean table2?"),
         (["fig5", "--seeds", "3-1"], "expected whole numbers and ranges"),
         (["fig5", "--seeds", ""], "expected whole numbers and ranges"),
         (["fig5", "--seeds", "-1"], "expected whole numbers and ranges"),
         (["fig5", "--seeds", "1000000000000000000000"], "none above 9223372036854775807"),
-        (["fig5", "--seeds", "0-1000"], "1,000 seeds at most"),
-        (["fig5", "--seeds", "0-18446744073709551615"], "1,000 seeds at most"),
-        (["fig5", "--redraw", "--seeds", "0"], "--redraw has no use for --seeds"),
-        (["fig5", "--redraw", "--pack", "p"], "--redraw has no use for --pack"),
-        (["fig4", "--pack", "p", "--finished"], "--pack has no use for --finished"),
+        (["fig5", "--seeds", "0-1000"], "at most 1,000 seeds"),
+        (["fig5", "--seeds", "0-18446744073709551615"], "at most 1,000 seeds"),
+        (["fig5", "--redraw", "--seeds", "0"], "--seeds has no effect with --redraw"),
+        (["fig5", "--redraw", "--pack", "p"], "--pack has no effect with --redraw"),
+        (["fig4", "--pack", "p", "--finished"], "--finished has no effect with --pack"),
         (["fig7a", "--pack", "p"], "nothing to pack: no training is needed for fig7a"),
-        (["--pack", "p", "--pages", "docs"], "say what: one or more of"),
-        (["--pages", "docs"], "results/full: no stored result to write of"),
+        (["--pack", "p", "--pages", "docs"], "missing ID: expected one or more of"),
+        (["--pages", "docs"], "results/full: no stored result"),
         (["--unpack", "away"], "does not exist"),
     ],
 )

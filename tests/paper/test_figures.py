@@ -10,13 +10,12 @@ from hypothesis import strategies as st
 
 from fedcast.allocation import METHODS as FINDERS
 from fedcast.allocation import minimise_surrogate
-from fedcast.errors import FedcastError
 from fedcast.rounds import AccuracyFit
-from fedcast_paper import by_cvxpy, fig6, fig7a, fig8, fig9a, fig9b
-from fedcast_paper.measures import converged_after, excess_over_jfvo, lower_verdict, rank_correlation
-from fedcast_paper.planning import INTERFERING, METHODS, make_task, paper_scenario, problem_of
+from fedcast_paper.figures import fig6, fig7a, fig8, fig9a, fig9b
+from fedcast_paper.planning_setting import INTERFERING, METHODS, make_task, paper_scenario, problem_of
 from fedcast_paper.result import columns_of, where
 from fedcast_paper.trained import Trained
+from fedcast_paper.verdicts import converged_after, excess_over_jfvo, lower_verdict, rank_correlation
 
 # Weights of the CNN in bits; E[log2(1 + SNR·g)] under Rayleigh fading at 10 and 20 dB.
 CNN_BITS = 21_840 * 32
@@ -126,8 +125,8 @@ def test_fig6_log_slopes_by_hand():
     runs = [run_of(0.0, 0.0, 10), run_of(0.5, 1.0, 20), run_of(0.8, 1.4, 30), run_of(0.8, 1.6, 50)]
     assert fig6._log_slopes(runs, 0.95) == pytest.approx([math.log(2), math.log(2) / 0.5])
     (note,) = fig6._form_notes(runs, 0.95)
-    assert "grows by 0.7 per unit of EMD" in note
-    assert "by 1.4 between the two largest" in note
+    assert "its slope is 0.7 per unit of EMD" in note
+    assert "skew and 1.4 between the two highest" in note
     assert fig6._form_notes(runs, 0.96) == []
 
 
@@ -145,7 +144,7 @@ def test_fig6_says_where_the_curve_of_accuracies_is_wrong():
     runs = [run_of(0.5, 1.0, 1, 0.97), run_of(1.0, 1.8, 1, 0.8)]
     note = fig6._accuracy_note(runs, AccuracyFit(np.array([1.0, 1.8]), np.array([0.97, 0.948]), 0.9))
     assert "NMSE 0.900" in note
-    assert "off most at EMD 1.80, by +14.8 points" in note
+    assert "its largest error is +14.8 points, at EMD 1.80" in note
 
 
 def test_rank_correlation_by_the_definition():
@@ -168,7 +167,7 @@ def test_fig7b_download_and_upload_by_the_ergodic_rate(smoke):
 def test_fig8_cvxpy_minimises_what_fedcast_minimises():
     """Every surrogate of a real search, solved by both: fedcast is never worse, CVXPY never by much."""
     problem = problem_of(make_task(paper_scenario(50, 0)))
-    feasible, theirs = problem.feasible, by_cvxpy.cvxpy_minimiser(problem.feasible)
+    feasible, theirs = problem.feasible, fig8.cvxpy_minimiser(problem.feasible)
     compared = []
 
     def value(surrogate, x):
@@ -216,15 +215,6 @@ def test_fig8_says_how_many_times_longer_cvxpy_takes():
     )
     said = "At K = 1,000 CVXPY takes 29 (JFVO), 23 (SMM), 19 (SAA) times as long as fedcast's minimiser."
     assert fig8._slower_with_cvxpy(times) == said
-
-
-def test_fig8_without_cvxpy_says_how_to_get_it(monkeypatch):
-    def absent(name):
-        raise ImportError(name)
-
-    monkeypatch.setattr(by_cvxpy, "import_module", absent)
-    with pytest.raises(FedcastError, match="pip install cvxpy"):
-        by_cvxpy.load_cvxpy()
 
 
 def plain_sinr_db(task, member, head):
@@ -280,7 +270,7 @@ def test_fig9b_growth_and_its_cause_are_judged_apart(with_interference, without,
     }
     grows, cause = fig9b._sharing_grows(growth["concurrent"], "x"), fig9b._by_interference(growth, "x")
     assert (grows.holds, cause.holds) == answers
-    assert f"ours {with_interference[1] / with_interference[0]:.1f}-fold" in grows.evidence
+    assert f"here by a factor of {with_interference[1] / with_interference[0]:.1f}" in grows.evidence
 
 
 def test_fig9b_parts_add_up(smoke):

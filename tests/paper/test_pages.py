@@ -6,17 +6,18 @@ from pathlib import Path
 import pytest
 
 from fedcast_paper import REPRODUCTIONS, Result, Verdict, load_result, save_result
-from fedcast_paper.claims import CLAIMS, overall, verdicts_on
 from fedcast_paper.pages import (
+    CLAIMS,
     claims_page,
     markdown_table,
+    overall,
     results_page,
     stored_results,
+    summary,
+    verdicts_on,
     write_pages,
 )
-from fedcast_paper.reasons import REASONS
-from fedcast_paper.summaries import summary
-from fedcast_paper.wording import mean_text
+from fedcast_paper.text_tables import mean_text
 
 TOP = Path(__file__).parents[2]
 
@@ -36,8 +37,8 @@ def test_the_pages_in_the_docs_are_those_of_the_stored_results():
 
 def test_what_was_not_run_is_said_and_nothing_is_guessed():
     page = results_page({})
-    assert page.count("**Ours.** Not run yet.") == len(REPRODUCTIONS)
-    assert "Why" not in page
+    assert page.count("**Reproduction.** Not run yet.") == len(REPRODUCTIONS)
+    assert "Discussion" not in page
     claims = claims_page({})
     assert claims.count("| not run yet |") == len(CLAIMS)
     assert claims.count("**Not run yet.**") == len(CLAIMS)
@@ -50,7 +51,7 @@ def test_a_section_holds_paper_numbers_verdicts_reason_and_setting():
         REPRODUCTIONS["fig7a"].paper,
         "![fig7a: convergence of JFVO, SMM and SAA](images/results/fig7a.png)",
         "| JFVO converges within 6 iterations | holds | after 3 |",
-        REASONS["fig7a"], "A note.", "- seeds: 0, 1", "commit abc",
+        REPRODUCTIONS["fig7a"].why, "A note.", "- seeds: 0, 1", "commit abc",
     ]  # fmt: skip
     places = [section.index(part) for part in parts]
     assert places == sorted(places)
@@ -61,13 +62,12 @@ def test_a_claim_holds_only_if_it_holds_wherever_it_was_tested():
     yes, no = (Verdict("JFVO converges within 6 iterations", holds, "so") for holds in ("yes", "no"))
     found = verdicts_on(claim, {"fig7a": result_of(yes, Verdict("other", "no", "")), "fig7b": result_of(no)})
     assert found == [("fig7a", yes), ("fig7b", no)]
-    assert overall(verdict for _, verdict in found) == "holds in part"
+    assert overall(verdict for _, verdict in found) == "partly holds"
     assert "| JFVO converges within 6 iterations. | holds |" in claims_page({"fig7a": result_of(yes)})
 
 
 def test_every_claim_names_ids_that_there_are():
     assert {name for claim in CLAIMS for name, _ in claim.evidence} <= set(REPRODUCTIONS)
-    assert set(REASONS) <= set(REPRODUCTIONS)
 
 
 def cells_of(**columns):
@@ -87,9 +87,9 @@ def test_table2_has_ours_the_paper_and_the_difference():
     )  # fmt: skip
     table = summary("table2", result_of(tables={"cells": cells}))
     assert table["accuracy, %"] == ["MNIST, Dir 0.1, 10% shared", *[""] * 5, "MNIST, Dir 0.1, 5% shared", "", ""]
-    whose = ["ours, 5 seeds", "paper", "difference", "ours over FedAvg, seed by seed", "paper over FedAvg",
+    whose = ["ours, 5 seeds", "paper", "difference", "ours minus FedAvg, paired by seed", "paper minus FedAvg",
              "samples received"]  # fmt: skip
-    assert table["whose"] == [*whose, whose[0], whose[3], whose[5]]
+    assert table["source"] == [*whose, whose[0], whose[3], whose[5]]
     assert table["FedAvg"] == ["96.50 ± 0.10", "96.17", "+0.33", "–", "–", "0", "–", "–", "–"]
     assert table["blend"][:4] == ["98.00 ± 0.20 (3 seeds)", "–", "–", "+1.40 ± 0.25"]
     assert table["blend"][6:8] == ["97.00 ± 0.30", "+0.50 ± 0.10"]
@@ -103,12 +103,12 @@ def test_few_seeds_show_the_last_ten_rounds_and_the_paper_is_never_left_out():
         paper_gain=[None, 6.28, None],
     )  # fmt: skip
     table = summary("table2", result_of(tables={"cells": cells}))
-    assert table["whose"][:3] == ["ours, 1 seed", "ours, mean of the last 10 rounds", "paper"]
+    assert table["source"][:3] == ["ours, 1 seed", "ours, mean of the last 10 rounds", "paper"]
     assert table["FedAvg"] == ["65.70", "66.20", "67.72", "-2.02", "–", "–", "0"]
     assert table["SCC"] == ["–", "–", "74.00", "–", "–", "+6.28", "–"]
     none = {name: [None] * 3 for name in ("accuracy", "half_width", "late_accuracy", "difference", "received_samples")}
     table = summary("table2", result_of(tables={"cells": cells_of(**none, seeds=[0] * 3, paper=cells["paper"])}))
-    assert table["whose"] == ["paper; ours not run"]
+    assert table["source"] == ["paper; ours not run"]
     assert table["SCC"] == ["74.00"]
 
 
@@ -120,15 +120,15 @@ def test_a_lower_bound_is_marked():
         "emd_after": [1.8, 1.7], "shift": [0.0, 0.1], "received_samples": [0.0, 4750.0],
     }  # fmt: skip
     table = summary("beyond-rounds", result_of(tables={"strategies": columns}))
-    assert table["times sooner than FedAvg"] == ["–", "> 1.11"]
+    assert table["speed-up over FedAvg"] == ["–", "> 1.11"]
 
 
 def test_the_head_counts_the_tests_on_the_page():
     verdicts = [Verdict("JFVO converges within 6 iterations", "yes", f"p = {p}") for p in (0.01, 0.02)]
     for page in (results_page, claims_page):
-        assert "2 values of p stand on this page" in page({"fig7a": result_of(*verdicts)})
-        assert "Those above 0.03" in page({"fig7a": result_of(*verdicts)})
-        assert "values of p" not in page({})
+        assert "This page has 2 p-values" in page({"fig7a": result_of(*verdicts)})
+        assert "a p-value above 0.03" in page({"fig7a": result_of(*verdicts)})
+        assert "p-values" not in page({})
 
 
 def test_the_head_links_to_pages_and_headings_that_there_are():

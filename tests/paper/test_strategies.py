@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedcast_paper.batch import training_scenarios
-from fedcast_paper.beyond_rounds import speed_up
-from fedcast_paper.courses import draw_courses
-from fedcast_paper.gains import ahead_verdicts, gains_over, larger_gain, sooner_verdicts, welch_test
+from fedcast_paper.drawing import learning_curves
+from fedcast_paper.figures.beyond_rounds import speed_up
 from fedcast_paper.over_seeds import LAST_ROUNDS, gain_rows, late_accuracy
+from fedcast_paper.reproductions import training_scenarios
 from fedcast_paper.result import columns_of, where
+from fedcast_paper.verdicts import accuracy_verdicts, fewer_rounds_verdicts, gains_over, larger_gain, welch_test
 from tests.paper.given import data, keep, rising, run_of
 
 
@@ -73,8 +73,7 @@ def test_table2_sets_the_paper_beside_ours(job):
     assert said["FedAvg and DACA end within 1.5 points of the paper on MNIST at Dir 0.1"] == "yes"
     # The straight line meets 96.17 % when it jumps to its last value, in round 20.
     assert result.notes[0] == (
-        "MNIST, Dir 0.1: FedAvg meets the paper's 96.17 % after 20 rounds; "
-        "DACA is then at 98.08 %, in the paper at 97.98 %."
+        "MNIST, Dir 0.1: FedAvg reaches the paper's 96.17 % after 20 rounds; DACA is then at 98.08 % (paper: 97.98 %)."
     )
     assert result.notes[-1] == "Not run: CIFAR-10 Dir 0.1 at 10%, CIFAR-10 Dir 1 at 10%, CIFAR-10 Dir 10 at 10%."
     # What the paper prints stands there although nothing of ours was run.
@@ -100,11 +99,11 @@ def test_beyond_rounds_counts_rounds_seconds_and_who_never_arrives(job):
     late = where(table, setting="100 % one-class", rule="blend")
     assert (late["speed_up"], late["speed_up_at_least"]) == ([pytest.approx(600 / 132)], [True])
     said = {verdict.claim: verdict for verdict in result.verdicts}
-    assert said["blend is never behind"].holds == "yes"
+    assert said["blend never needs significantly more rounds than another strategy"].holds == "yes"
     unmet = said["DACA needs fewer rounds than FedAvg at 100 % one-class"]
     assert unmet.holds == "open"
     assert unmet.evidence.endswith("DACA on 3 of 3 seeds, FedAvg on 0 of 3 seeds")
-    assert "MNIST alone" in result.notes[0]
+    assert "MNIST only" in result.notes[0]
 
 
 def test_speed_up_is_a_geometric_mean_over_common_seeds():
@@ -124,7 +123,7 @@ def test_strategies_are_compared_on_the_seeds_that_both_have():
     fedavg = [run_of(seed, [0.1, 0.90 + 0.001 * seed], "none") for seed in (0, 1, 2, 7)]
     daca = [run_of(seed, [0.1, 0.91 + 0.001 * seed + 0.0005 * (seed == 1)]) for seed in (2, 1, 0)]
     assert gains_over([*fedavg, *daca], "daca") == pytest.approx([1.0, 1.05, 1.0])
-    (verdict,) = ahead_verdicts([*fedavg, *daca], "daca", ["none", "scc"])
+    (verdict,) = accuracy_verdicts([*fedavg, *daca], "daca", ["none", "scc"])
     p_value = stats.ttest_rel([91.0, 91.15, 91.2], [90.0, 90.1, 90.2]).pvalue
     assert verdict.holds == "yes"
     assert verdict.evidence == f"+1.02 ± 0.07 points of accuracy, 3 seeds, paired t test p = {p_value:.2g}"
@@ -134,20 +133,16 @@ def test_strategies_are_compared_on_the_seeds_that_both_have():
 
 
 def test_without_common_seeds_there_is_no_gain_and_no_line():
-    from matplotlib.figure import Figure
-
     rows = gain_rows([run_of(0, [0.1, 0.9])], [run_of(1, [0.1, 0.8], "none")], rule="daca")
     assert [row["gain"] for row in rows] == [None, None]
-    axes = Figure().subplots()
-    draw_courses(axes, columns_of(rows), "gain", "rule", {"daca": "DACA"}, {"daca": "black"})
-    assert not axes.lines
+    assert learning_curves(columns_of(rows), "gain", "rule", {"daca": "DACA"}, {"daca": 1}) == []
 
 
 def test_fewer_rounds_is_ahead_and_more_is_behind():
     daca = [run_of(seed, rising(100, 40 + seed)) for seed in range(3)]
     scc = [run_of(seed, rising(100, 50 + 2 * seed), "scc") for seed in range(3)]
     cec = [run_of(seed, rising(100, 30 - seed), "cec") for seed in range(3)]
-    verdicts = sooner_verdicts([*daca, *scc, *cec], "daca", ("none", "scc", "cec"), 0.95, " here")
+    verdicts = fewer_rounds_verdicts([*daca, *scc, *cec], "daca", ("none", "scc", "cec"), 0.95, " here")
     assert [(verdict.claim, verdict.holds) for verdict in verdicts] == [
         ("DACA needs fewer rounds than SCC here", "yes"),
         ("DACA needs fewer rounds than CEC here", "no"),

@@ -8,10 +8,10 @@ import pytest
 from scipy import stats
 
 from fedcast.errors import FedcastError
-from fedcast.runs.store import load_run, run_folder, run_scenario
+from fedcast.runs import load_run, run_folder, run_scenario
 from fedcast.scenario import load_scenario
 from fedcast_paper import Job
-from fedcast_paper.over_seeds import course_rows, differences, mean_loss, mean_of
+from fedcast_paper.over_seeds import curve_rows, differences, mean_loss, mean_of
 from fedcast_paper.trained import Trained, finished, trained_runs, unfinished
 
 TINY = ["data.num_users=8", "training.rounds=2", "training.model=mlp", "allocation.method=fixed"]
@@ -51,7 +51,7 @@ def test_finished_runs_only(tmp_path):
     assert unfinished(job, asked * 2) == asked[:1]
     assert finished(job, asked * 2) == asked[1:]
     assert trained_runs(job, asked[:1], some=False) == []
-    with pytest.raises(FedcastError, match="none of its training runs is finished"):
+    with pytest.raises(FedcastError, match="no training run of this result is finished"):
         trained_runs(job, asked[:1])
 
 
@@ -72,7 +72,7 @@ def test_a_small_file_says_what_was_run(tmp_path):
     assert content["made_by"]["torch"]
     assert path.stat().st_size < 4000
     path.write_text("{}")
-    with pytest.raises(FedcastError, match="not a run written by fedcast"):
+    with pytest.raises(FedcastError, match="invalid run file"):
         trained_runs(job, [scenario])
 
 
@@ -101,7 +101,7 @@ def test_differences_are_of_the_same_seed():
 
 def test_courses_are_means_over_runs_and_thinned():
     runs = [run_of([0.0, *np.linspace(0.1, top, 100).tolist()], seed=seed) for seed, top in enumerate((0.8, 0.9))]
-    rows = course_rows(runs, rule="daca")
+    rows = curve_rows(runs, rule="daca")
     assert [row["round"] for row in rows] == list(range(0, 101, 2))
     assert rows[0]["local_loss"] is None
     assert rows[-1]["accuracy"] == pytest.approx(0.85)

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from fedcast.errors import FedcastError
-from fedcast.runs.store import run_folder
+from fedcast.runs import run_folder
 from fedcast_paper import REPRODUCTIONS, Job, draw_result, find_reproduction, load_result, make_result
-from fedcast_paper import beyond_measures as measures
-from fedcast_paper.batch import pack_for, train_for, training_scenarios
-from fedcast_paper.beyond_drift import relative_distance
-from fedcast_paper.beyond_measures import shift_weight
-from fedcast_paper.fig1b import ratio_of
+from fedcast_paper.figures import beyond_measures as measures
+from fedcast_paper.figures.beyond_drift import relative_distance
+from fedcast_paper.figures.beyond_measures import shift_weight
+from fedcast_paper.figures.fig1b import ratio_of
 from fedcast_paper.regression import Explained
+from fedcast_paper.reproductions import pack_for, train_for, training_scenarios
 from fedcast_paper.result import where
 from fedcast_paper.trained import Trained, archived, load_trained
 from tests.paper.given import data, keep, rising
@@ -83,7 +83,7 @@ def test_beyond_algorithms_asks_each_algorithm(job):
     said = {verdict.claim: verdict.holds for verdict in result.verdicts}
     assert said["blend saves rounds under FedProx"] == "yes"
     # The same on every seed: no test can tell.
-    assert said["blend saves rounds under SCAFFOLD, step 0.02"] == "open"
+    assert said["blend saves rounds under SCAFFOLD, learning rate 0.02"] == "open"
     assert where(result.tables["ends"], algorithm="fedprox", rule="none")["rounds"] == [31.0]
 
 
@@ -117,7 +117,7 @@ def test_distance_of_weights_is_relative_to_the_second():
 
 @pytest.mark.parametrize("name", TRAINED)
 def test_without_finished_runs_there_is_no_result(name, job):
-    with pytest.raises(FedcastError, match="none of its training runs is finished"):
+    with pytest.raises(FedcastError, match="no training run of this result is finished"):
         data(name, job)
 
 
@@ -135,7 +135,7 @@ def test_a_figure_is_trained_packed_and_drawn_at_smoke_scale(tmp_path):
     result = make_result("fig1b", Job("smoke", store=tmp_path / "runs", only_finished=True), tmp_path)
     assert draw_result("fig1b", load_result("fig1b", "smoke", tmp_path), tmp_path).stat().st_size > 5_000
     assert result.assumptions["seeds"] == "0"
-    with pytest.raises(FedcastError, match="nothing to pack: every training run is finished"):
+    with pytest.raises(FedcastError, match="nothing to pack: all training runs are finished"):
         pack_for(["fig1b", "fig1c"], job, tmp_path / "pack")
     # Plain FedAvg without sharing is among the runs of fig1b.
     asked = len(training_scenarios(["beyond-algorithms"], job))

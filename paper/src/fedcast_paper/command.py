@@ -1,4 +1,4 @@
-"""fedcast reproduce."""
+"""The command `fedcast reproduce`."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ if TYPE_CHECKING:
 
     from fedcast_paper import Job, Result
 
-# The largest that a scenario takes; more than a thousand of them are a slip.
+# The largest seed of a scenario; more than this many seeds are a typing error.
 _LARGEST_SEED, _MOST_SEEDS = 2**63 - 1, 1000
-_SMOKE = "smoke: small worlds, and digits in the place of every dataset; its verdicts say nothing, --scale full is real"
+_SMOKE = "smoke scale: small worlds, and digits instead of every dataset; verdicts mean nothing, use --scale full"
 
 Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="Figures and tables, or all.", hidden=True)]
 Scale = Annotated[
-    Literal["smoke", "full"], typer.Option(help="Quick try (default), or the real thing.", show_default=False)
+    Literal["smoke", "full"], typer.Option(help="Small (default), or as in the paper.", show_default=False)
 ]
-Seeds = Annotated[str | None, typer.Option(metavar="0-4,9", help="Instead of its own; 0-5 adds 5 to 0-4.")]
-DropSeeds = Annotated[bool, typer.Option("--drop-seeds", help="Let a stored result lose seeds.")]
-Kind = Annotated[Literal["png", "svg", "pdf"], typer.Option("--format", help="Of pictures.")]
+Seeds = Annotated[str | None, typer.Option(metavar="0-4,9", help="Replace the default seeds.")]
+DropSeeds = Annotated[bool, typer.Option("--drop-seeds", help="Allow a stored result to lose seeds.")]
+Kind = Annotated[Literal["png", "svg", "pdf"], typer.Option("--format", help="Format of figures.")]
 Workers = Annotated[int, typer.Option(metavar="N", min=1, help="Training runs at a time.")]
-Finished = Annotated[bool, typer.Option("--finished", help="Train nothing, take what is there.")]
+Finished = Annotated[bool, typer.Option("--finished", help="Use finished runs only, train nothing.")]
 Pack = Annotated[
     Path | None, typer.Option(metavar="FOLDER", file_okay=False, help="Pack training for another machine.")
 ]
 Unpack = Annotated[
-    Path | None, typer.Option(metavar="FOLDER", file_okay=False, exists=True, help="Take in what was trained there.")
+    Path | None, typer.Option(metavar="FOLDER", file_okay=False, exists=True, help="Import runs trained there.")
 ]
 Pages = Annotated[Path | None, typer.Option(metavar="FOLDER", file_okay=False, help="Write pages on stored results.")]
-Out = Annotated[Path, typer.Option(help="Folder for pictures.", file_okay=False, show_default=False)]
-Results = Annotated[Path, typer.Option(help="Folder for results.", file_okay=False)]
+Out = Annotated[Path, typer.Option(help="Folder for figures.", file_okay=False, show_default=False)]
+Results = Annotated[Path, typer.Option(help="Folder of results.", file_okay=False)]
 Store = Annotated[Path, typer.Option(help="Folder of training runs.", file_okay=False, show_default=False)]
 
 
@@ -49,7 +49,7 @@ def reproduce(
     seeds: Seeds = None,
     drop_seeds: DropSeeds = False,
     redraw: Annotated[bool, typer.Option("--redraw", help="Draw stored results, compute nothing.")] = False,
-    listed: Annotated[bool, typer.Option("--list", help="Say what there is and what is stored.")] = False,
+    listed: Annotated[bool, typer.Option("--list", help="List ids and stored results.")] = False,
     workers: Workers = 1,
     finished: Finished = False,
     pack: Pack = None,
@@ -62,80 +62,83 @@ def reproduce(
     data_dir: Annotated[Path | None, typer.Option(help="Folder with dataset files.")] = None,
 ) -> None:
     """Reproduce figures and tables of the paper, by ID or all of them; see --list."""
-    from fedcast.cli.output import screen
     from fedcast_paper import Job
 
-    console = screen()
+    console = _console()
     if listed:
         console.print(_table(results))
         return
     if redraw:
-        _refuse_with("--redraw", {"--seeds": seeds, "--drop-seeds": drop_seeds, "--finished": finished, "--pack": pack})
+        _check_unused(
+            "--redraw", {"--seeds": seeds, "--drop-seeds": drop_seeds, "--finished": finished, "--pack": pack}
+        )
     if pack is not None:
-        _refuse_with("--pack", {"--drop-seeds": drop_seeds, "--finished": finished})
+        _check_unused("--pack", {"--drop-seeds": drop_seeds, "--finished": finished})
     names = _names(ids or [], optional=bool(unpack or pages) and pack is None)
     archive = results / scale / "runs" if scale == "full" else None
     job = Job(scale, _seeds(seeds), store, data_dir, workers=workers, archive=archive, only_finished=finished)
     if unpack is not None:
-        _take_in(console, unpack, store)
+        _import_runs(console, unpack, store)
     if pack is not None:
         _pack(console, names, job, pack)
     elif names:
         _begin(console, names, job, results, redraw=redraw, drop_seeds=drop_seeds)
         for name in names:
-            _carry_out(console, name, job, results, out, kind, redraw=redraw, drop_seeds=drop_seeds)
+            _reproduce_one(console, name, job, results, out, kind, redraw=redraw, drop_seeds=drop_seeds)
     if pages is not None:
         _write_pages(console, results, pages)
 
 
-def _refuse_with(option: str, others: dict[str, object]) -> None:
-    """Refuse options that would be passed over in silence."""
+def _check_unused(option: str, others: dict[str, object]) -> None:
+    """Raise an error for options that would be ignored."""
     for other, given in others.items():
         if given:
-            raise typer.BadParameter(f"{option} has no use for {other}; leave out one of the two")
+            raise typer.BadParameter(f"{other} has no effect with {option}; omit one of the two")
 
 
 def _begin(console: Console, names: list[str], job: Job, results: Path, *, redraw: bool, drop_seeds: bool) -> None:
-    """What comes before the first result: a refusal, a word on what is ahead, and training, if side by side."""
-    from fedcast_paper.make import check_seeds
+    """Check seeds, print what will be done, and train in parallel if there are several workers."""
+    from fedcast_paper.reproductions import check_seeds
 
     if not (redraw or drop_seeds):
         check_seeds(names, job, results)
     if job.scale == "smoke":
         console.print(_SMOKE, soft_wrap=True)
     elif not redraw:
-        _say_what_is_ahead(console, names, job)
+        _announce_training(console, names, job)
     if job.workers > 1 and not redraw:
         _train_first(names, job)
 
 
-def _say_what_is_ahead(console: Console, names: list[str], job: Job) -> None:
-    """On a CPU training at full scale takes hours: nobody should begin it unawares."""
+def _announce_training(console: Console, names: list[str], job: Job) -> None:
+    """Announce training at full scale on a CPU, which takes hours."""
     from fedcast.formatting import pluralize
     from fedcast.training import choose_device
-    from fedcast_paper.batch import left_to_train
+    from fedcast_paper.reproductions import left_to_train
 
     runs = [] if job.only_finished else left_to_train(names, job)
     if runs and choose_device("auto").type == "cpu":
         rounds = sum(run.training.rounds for run in runs)
         work = f"{pluralize(len(runs), 'run')}, {pluralize(rounds, 'round')}"
-        ahead = f"{work} on this CPU, which may take hours or days"
-        console.print(f"ahead: {ahead}; --pack FOLDER takes them to a GPU elsewhere", soft_wrap=True)
+        console.print(
+            f"to train: {work} on this CPU, which may take hours or days; use --pack FOLDER to train elsewhere",
+            soft_wrap=True,
+        )
 
 
-def _carry_out(
+def _reproduce_one(
     console: Console, name: str, job: Job, results: Path, out: Path, kind: str, *, redraw: bool, drop_seeds: bool
 ) -> None:
     from fedcast_paper import draw_result, load_result, result_path
-    from fedcast_paper.claims import WORDS
+    from fedcast_paper.pages import ANSWERS
 
     result = load_result(name, job.scale, results) if redraw else _with_bar(name, job, results, drop_seeds=drop_seeds)
     picture = draw_result(name, result, out, kind, scale=job.scale)
     stored = result_path(name, job.scale, results)
     console.print(f"{name}: {picture}, {stored}", style="bold", soft_wrap=True)
-    mark, style = job.sized(smoke=("(says nothing) ", "dim"), full=("", ""))
+    mark, style = job.sized(smoke=("(smoke) ", "dim"), full=("", ""))
     for verdict in result.verdicts:
-        line = f"  {mark}{WORDS[verdict.holds]}: {verdict.claim}; {verdict.evidence}"
+        line = f"  {mark}{ANSWERS[verdict.holds]}: {verdict.claim}; {verdict.evidence}"
         console.print(line, style=style)
 
 
@@ -144,6 +147,12 @@ def _with_bar(name: str, job: Job, results: Path, *, drop_seeds: bool) -> Result
 
     with _bar(name) as progress:
         return make_result(name, replace(job, progress=progress), results, drop_seeds=drop_seeds)
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    return Console(markup=False, emoji=False, highlight=False)
 
 
 @contextmanager
@@ -158,45 +167,45 @@ def _bar(name: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def _train_first(names: list[str], job: Job) -> None:
-    """All training of all results at once, so that processes start once."""
-    from fedcast_paper.batch import train_for
+    """Train the runs of all results with one pool of processes."""
+    from fedcast_paper.reproductions import train_for
 
     with _bar("training") as progress:
         train_for(names, replace(job, progress=progress))
 
 
 def _pack(console: Console, names: list[str], job: Job, folder: Path) -> None:
-    from fedcast_paper.batch import pack_for
+    from fedcast_paper.reproductions import pack_for
 
     runs = pack_for(names, job, folder)
-    console.print(f"{len(runs)} runs packed in {folder}; there, with PyTorch, NumPy and this source tree:")
+    console.print(
+        f"{len(runs)} runs packed in {folder}; on the other machine, with PyTorch, NumPy and this source tree, run"
+    )
     console.print(f"  PYTHONPATH=src python -m fedcast.training.packed {folder} OUT", soft_wrap=True)
-    console.print("then bring OUT back, and repeat this command with --unpack OUT in the place of --pack")
+    console.print("then copy OUT back and repeat this command with --unpack OUT instead of --pack")
 
 
-def _take_in(console: Console, folder: Path, store: Path) -> None:
-    from fedcast.runs.packing import unpack
+def _import_runs(console: Console, folder: Path, store: Path) -> None:
+    from fedcast.runs import unpack
 
-    console.print(f"{len(unpack(folder, store))} runs taken in from {folder}")
+    console.print(f"{len(unpack(folder, store))} runs imported from {folder}")
 
 
 def _write_pages(console: Console, results: Path, docs: Path) -> None:
     from fedcast_paper.pages import stored_results, write_pages
 
     if not stored_results(results):
-        raise FedcastError(
-            f"{results / 'full'}: no stored result to write of; `fedcast reproduce ID --scale full` makes one"
-        )
+        raise FedcastError(f"{results / 'full'}: no stored result; run `fedcast reproduce ID --scale full` first")
     for path in write_pages(results, docs):
         console.print(str(path), soft_wrap=True)
 
 
 def _names(ids: list[str], *, optional: bool) -> list[str]:
     from fedcast_paper import REPRODUCTIONS, find_reproduction
-    from fedcast_paper.table import ALL
+    from fedcast_paper.reproductions import ALL
 
     if not ids and not optional:
-        raise typer.BadParameter(f"say what: one or more of {', '.join(REPRODUCTIONS)}, or {ALL}")
+        raise typer.BadParameter(f"missing ID: expected one or more of {', '.join(REPRODUCTIONS)}, or {ALL}")
     for name in ids:
         if name != ALL:
             find_reproduction(name)
@@ -204,7 +213,7 @@ def _names(ids: list[str], *, optional: bool) -> list[str]:
 
 
 def _seeds(text: str | None) -> tuple[int, ...] | None:
-    """Numbers and ranges with both ends: 0-4,9."""
+    """Parse numbers and inclusive ranges: 0-4,9."""
     if text is None:
         return None
     try:
@@ -214,8 +223,8 @@ def _seeds(text: str | None) -> tuple[int, ...] | None:
     ordered = all(len(ends) <= 2 and ends[0] <= ends[-1] <= _LARGEST_SEED for ends in pairs)
     if not ordered or not 0 < sum(ends[-1] - ends[0] + 1 for ends in pairs) <= _MOST_SEEDS:
         raise typer.BadParameter(
-            f"--seeds {text}: expected whole numbers and ranges, for example 0-4,9; {_MOST_SEEDS:,} seeds at most, "
-            f"none above {_LARGEST_SEED}"
+            f"invalid value {text!r} for --seeds: expected whole numbers and ranges, for example 0-4,9; at most "
+            f"{_MOST_SEEDS:,} seeds, none above {_LARGEST_SEED}"
         )
     return tuple(dict.fromkeys(seed for ends in pairs for seed in range(ends[0], ends[-1] + 1)))
 

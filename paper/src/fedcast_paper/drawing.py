@@ -1,57 +1,83 @@
-"""How the figures of the reproduction look: one colour, dash and mark for each method, quiet axes."""
+"""Colours and learning curves that several figures share; figures are described with `fedcast.report`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
-import numpy as np
+from fedcast.report import Axis, Colour, Dash, Figure, Line, Panel
+from fedcast_paper.result import Columns, where
 
-from fedcast.report.figures import axes as looks
-from fedcast.report.figures.output import INK
-from fedcast.report.figures.palette import colour
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
-    from matplotlib.figure import Figure
-
-BLUE, ORANGE, GREEN, PURPLE = (colour(place) for place in (1, 2, 3, 4))
-COLOURS = {"jfvo": BLUE, "smm": ORANGE, "saa": GREEN, "jfvo_literal": PURPLE}
-DASHES = {"jfvo": "-", "smm": "--", "saa": ":", "jfvo_literal": "-."}
-MARKS = {"jfvo": "o", "smm": "s", "saa": "^", "jfvo_literal": "D"}
-
-
-def new_figure(width_in: float, height_in: float) -> Figure:
-    """An empty figure that arranges its parts itself."""
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(width_in, height_in), layout="constrained")
+# Series numbers of `fedcast.report`.
+BLUE, ORANGE, GREEN, PURPLE = 1, 2, 3, 4
+METHOD_COLOURS = {"jfvo": BLUE, "smm": ORANGE, "saa": GREEN, "jfvo_literal": PURPLE}
+METHOD_DASHES: dict[str, Dash] = {"jfvo": "solid", "smm": "dashed", "saa": "dotted", "jfvo_literal": "dashdot"}
+# The colours of DACA and blend differ most.
+RULE_COLOURS = {"none": 0, "daca": 1, "blend": 2, "central": 3, "gain": 4, "scc": 5, "cec": 6}
+# Width of a figure with two panels side by side, in points.
+WIDE_PT = 690.0
+# Fraction of the rounds in which curves rise too steeply to be compared.
+_STEEP = 0.15
 
 
-def dress(axes: Axes, *, title: str = "", x: str = "", y: str = "") -> None:
-    """Labels, a light grid, no frame."""
-    looks.dress(axes)
-    axes.tick_params(which="minor", length=0)
-    axes.set_title(title, loc="left", color=INK, fontsize=10)
-    axes.set_xlabel(x, color=INK, fontsize=9)
-    axes.set_ylabel(y, color=INK, fontsize=9)
+def learning_curves(
+    table: Columns,
+    quantity: str,
+    label: str,
+    names: Mapping[Any, str],
+    colours: Mapping[Any, Colour],
+    *,
+    bands: bool = True,
+    dashes: Mapping[Any, Dash] | None = None,
+) -> list[Line]:
+    """Return a line over rounds for each value of a column, with its confidence interval as a band.
+
+    Args:
+        table: rows of `curve_rows` or `gain_rows`.
+        quantity: ``loss``, ``accuracy`` or ``gain``.
+        label: column that distinguishes the curves.
+        names: legend text of each value of that column, in the order of the legend.
+        colours: colour of each value.
+        bands: whether to draw the intervals.
+        dashes: dash pattern of each value; None: solid lines.
+    """
+    lines = []
+    for value, name in names.items():
+        rows = where(table, **{label: value})
+        if not rows["round"] or None in rows[quantity]:
+            continue
+        means, widths = rows[quantity], rows[f"{quantity}_half_width"]
+        low = high = None
+        if bands and None not in widths:
+            low = [mean - width for mean, width in zip(means, widths, strict=True)]
+            high = [mean + width for mean, width in zip(means, widths, strict=True)]
+        dash = "solid" if dashes is None else dashes[value]
+        lines.append(Line(rows["round"], means, colours[value], low, high, dash, label=name))
+    return lines
 
 
-def legend(axes: Axes, **options: Any) -> None:
-    """A legend without a frame."""
-    axes.legend(frameon=False, fontsize=8, labelcolor=INK, **options)
+def loss_and_accuracy(table: Columns, label: str, names: Mapping[Any, str], colours: Mapping[Any, Colour]) -> Figure:
+    """Return a figure of test loss (logarithmic) and accuracy over rounds, side by side."""
+    loss, accuracy = (learning_curves(table, quantity, label, names, colours) for quantity in ("loss", "accuracy"))
+    left = Panel(loss, Axis("round"), Axis(kind="log"), title="loss of the global model on the test set")
+    right = Panel(accuracy, Axis("round"), Axis(percent=True), title="accuracy")
+    return Figure([[left, right]], width=WIDE_PT)
 
 
-def percent_axis(axis: Axis) -> None:
-    """Shares from 0 to 1 in per cent, as tables have them."""
-    from matplotlib.ticker import PercentFormatter
+def limits_after_start(table: Columns, quantity: str) -> tuple[float, float]:
+    """Return the limits of an axis that shows the values after the steep start, where differences are visible."""
+    values = after_start(table)[quantity]
+    margin = 0.05 * (max(values) - min(values))
+    return min(values) - margin, max(values) + margin
 
-    axis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
 
+def after_start(table: Columns) -> Columns:
+    """Return the rows of the rounds after the steep start.
 
-def sequence(count: int) -> list[str]:
-    """Colours of lines that have an order, from light to dark; all are seen on white."""
-    from matplotlib import colormaps
-    from matplotlib.colors import to_hex
-
-    return [to_hex(colormaps["viridis"](place)) for place in np.linspace(0.88, 0.0, count)]
+    Example:
+        >>> after_start({"round": [0, 10, 20, 100], "gain": [0.0, 0.3, 0.1, 0.05]})
+        {'round': [20, 100], 'gain': [0.1, 0.05]}
+    """
+    start = _STEEP * max(table["round"])
+    kept = [place for place, number in enumerate(table["round"]) if number >= start]
+    return {name: [column[place] for place in kept] for name, column in table.items()}

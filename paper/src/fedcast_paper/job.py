@@ -1,4 +1,4 @@
-"""What is asked of a data function: the scale, the seeds, and where things are."""
+"""What a figure is asked for (`Job`) and what it declares (`Reproduction`)."""
 
 from __future__ import annotations
 
@@ -7,43 +7,47 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
 
+from fedcast.report import Figure
+from fedcast.scenario import Scenario
+from fedcast_paper.result import Result
+
 Scale = Literal["smoke", "full"]
 SCALES: tuple[Scale, ...] = ("smoke", "full")
-# Steps done, steps in all.
+# Steps done, total number of steps.
 Progress = Callable[[int, int], None]
 
 T = TypeVar("T")
 
 
-def _silent(done: int, total: int) -> None: ...
+def _ignore_progress(done: int, total: int) -> None: ...
 
 
 @dataclass(frozen=True)
 class Job:
-    """One request.
+    """A request to compute a result.
 
     Attributes:
-        scale: ``full`` is the real setting; ``smoke`` takes the same path through the code in seconds.
-        seeds: to use instead of the figure's own; None: those.
-        store: folder of run folders (`fedcast.runs.store`), where training runs are kept and found again.
-        data_dir: where dataset files are looked for first.
-        progress: told after every step.
-        workers: processes that train side by side.
-        archive: folder of finished training runs as small files, read first and added to; None: there is none.
-        only_finished: take the training runs that are there, and train none.
+        scale: ``full`` is the setting of the paper; ``smoke`` runs the same code on small inputs in seconds.
+        seeds: seeds to use; None: the default seeds of the figure.
+        store: folder of run folders (`fedcast.runs`), where training runs are stored and looked up.
+        data_dir: folder that is searched first for dataset files.
+        progress: called after every step.
+        workers: number of processes that train in parallel.
+        archive: folder of finished training runs as small files, read first and added to; None: no archive.
+        only_finished: use the finished training runs and train none.
     """
 
     scale: Scale = "full"
     seeds: tuple[int, ...] | None = None
     store: Path = Path("out/runs")
     data_dir: Path | None = None
-    progress: Progress = _silent
+    progress: Progress = _ignore_progress
     workers: int = 1
     archive: Path | None = None
     only_finished: bool = False
 
     def sized(self, *, smoke: T, full: T) -> T:
-        """What the scale asks for.
+        """Return the value for the scale.
 
         Example:
             >>> Job(scale="smoke").sized(smoke=50, full=1000)
@@ -52,7 +56,7 @@ class Job:
         return smoke if self.scale == "smoke" else full
 
     def seeds_or(self, *, smoke: int, full: int) -> tuple[int, ...]:
-        """The seeds asked for, or as many as the scale takes, from 0 on.
+        """Return the requested seeds, or the default number of seeds of the scale, starting at 0.
 
         Example:
             >>> Job().seeds_or(smoke=1, full=3), Job(seeds=(7,)).seeds_or(smoke=1, full=3)
@@ -61,8 +65,36 @@ class Job:
         return self.seeds if self.seeds is not None else tuple(range(self.sized(smoke=smoke, full=full)))
 
     def each(self, items: Sequence[T]) -> Iterator[T]:
-        """The items one by one, each a step of progress."""
+        """Iterate over the items and report each as a step of progress."""
         for done, item in enumerate(items):
             self.progress(done, len(items))
             yield item
         self.progress(len(items), len(items))
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """A reproduced figure or table.
+
+    Attributes:
+        shows: its content in a few words.
+        paper: what the paper reports there.
+        why: why the reproduction agrees or disagrees with the paper. No numbers: pages take them from the result.
+        data: computes the result.
+        draw: draws the result.
+        scenarios: the training runs that it needs (at full scale they need a GPU); None: no training.
+        summary: the rows of its table on the results page; None: the verdicts are enough.
+    """
+
+    shows: str
+    paper: str
+    why: str
+    data: Callable[[Job], Result]
+    draw: Callable[[Result], Figure]
+    scenarios: Callable[[Job], list[Scenario]] | None = None
+    summary: Callable[[Result], list[dict[str, str]]] | None = None
+
+    @property
+    def trains(self) -> bool:
+        """Whether it needs training runs."""
+        return self.scenarios is not None

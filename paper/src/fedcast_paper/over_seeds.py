@@ -1,4 +1,4 @@
-"""Runs of several seeds as rows of a table: one row per run, mean courses, and differences seed by seed."""
+"""Means over seeds, and rows of tables from the runs of several seeds."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from fedcast_paper.trained import Trained
 
-# A course has at most so many points: as many as a small figure shows.
+# A learning curve has at most this many points, as many as a small figure can show.
 _POINTS = 50
-# A single round moves accuracy by as much as strategies differ; the mean of so many does not.
+# Accuracy varies between rounds by as much as strategies differ; the mean of this many rounds does not.
 LAST_ROUNDS = 10
 _FACTS = (
     "emd_before", "emd_after", "js_after", "shift", "heads", "members", "sent_samples", "received_samples",
@@ -19,14 +19,14 @@ _FACTS = (
 
 
 class Mean(NamedTuple):
-    """A mean over seeds with its 95 % interval, mean ± half_width; no interval for one seed."""
+    """A mean over seeds with its 95 % confidence interval, mean ± half_width; None for one seed."""
 
     mean: float
     half_width: float | None
     seeds: int
 
     def __str__(self) -> str:
-        """To the digit that the interval leaves certain."""
+        """Round to the first digit of the interval."""
         if not self.half_width:
             return f"{self.mean:.4g}"
         digits = max(0, -math.floor(math.log10(self.half_width)))
@@ -34,28 +34,28 @@ class Mean(NamedTuple):
 
 
 def mean_of(values: Iterable[float]) -> Mean:
-    """The mean over seeds.
+    """Return the mean over seeds.
 
     Example:
         >>> str(mean_of([0.01, 0.02, 0.033]))
         '0.02 ± 0.03'
     """
-    from fedcast.runs.comparison import interval
+    from fedcast.runs import interval
 
     found = interval(list(values))
     return Mean(found.mean, found.half_width, found.count)
 
 
 def run_row(run: Trained, **labels: Any) -> dict[str, Any]:
-    """One run: what it was, how far it shared, where it ended."""
+    """Return the row of one run: rule, seed, what was shared, and final accuracy."""
     facts = {name: run.facts[name] for name in _FACTS}
     return {**labels, "rule": run.rule, "seed": run.seed, **facts, "accuracy": run.accuracy}
 
 
-def course_rows(runs: Sequence[Trained], **labels: Any) -> list[dict[str, Any]]:
-    """Loss and accuracy of the global model over the rounds, mean over the runs, and the loss of local steps."""
+def curve_rows(runs: Sequence[Trained], **labels: Any) -> list[dict[str, Any]]:
+    """Return test loss and accuracy of the global model and local training loss by round, as means over the runs."""
     rows = []
-    for number in _shown(len(runs[0].curve("accuracy"))):
+    for number in _rounds_shown(len(runs[0].curve("accuracy"))):
         accuracy = mean_of(run.curve("accuracy")[number] for run in runs)
         loss = mean_of(run.curve("test_loss")[number] for run in runs)
         local = None if number == 0 else mean_of(run.curve("train_loss")[number - 1] for run in runs).mean
@@ -74,10 +74,10 @@ def course_rows(runs: Sequence[Trained], **labels: Any) -> list[dict[str, Any]]:
 
 
 def gain_rows(runs: Sequence[Trained], baseline: Iterable[Trained], **labels: Any) -> list[dict[str, Any]]:
-    """Points of accuracy above other runs over the rounds, mean over the seeds that both have; None without such."""
-    pairs = [(own.curve("accuracy"), other.curve("accuracy")) for own, other in side_by_side(runs, baseline)]
+    """Return the accuracy above the baseline in points by round, as the mean over common seeds; None without any."""
+    pairs = [(own.curve("accuracy"), other.curve("accuracy")) for own, other in pairs_by_seed(runs, baseline)]
     rows = []
-    for number in _shown(len(runs[0].curve("accuracy"))):
+    for number in _rounds_shown(len(runs[0].curve("accuracy"))):
         gain = mean_of(100 * (own[number] - other[number]) for own, other in pairs) if pairs else None
         rows.append(
             {**labels, "round": number, "gain": gain and gain.mean, "gain_half_width": gain and gain.half_width}
@@ -86,19 +86,19 @@ def gain_rows(runs: Sequence[Trained], baseline: Iterable[Trained], **labels: An
 
 
 def late_accuracy(run: Trained) -> float:
-    """Accuracy on the test set, mean over the last ten rounds."""
+    """Return the test accuracy, averaged over the last ten rounds."""
     late = run.curve("accuracy")[1:][-LAST_ROUNDS:]
     return sum(late) / len(late)
 
 
 def mean_loss(run: Trained) -> float:
-    """The global model's loss on the test set, mean over all rounds of training: small if it falls soon and far."""
+    """Return the test loss of the global model, averaged over all rounds: small if the loss falls fast and far."""
     losses = run.curve("test_loss")[1:]
     return sum(losses) / len(losses)
 
 
-def side_by_side(first: Iterable[Trained], second: Iterable[Trained]) -> list[tuple[Trained, Trained]]:
-    """Two sets of runs in pairs, one for each seed that both have."""
+def pairs_by_seed(first: Iterable[Trained], second: Iterable[Trained]) -> list[tuple[Trained, Trained]]:
+    """Return pairs of runs, one for each seed that both sets have."""
     ones, others = ({run.seed: run for run in runs} for runs in (first, second))
     return [(ones[seed], others[seed]) for seed in sorted(ones.keys() & others.keys())]
 
@@ -106,11 +106,11 @@ def side_by_side(first: Iterable[Trained], second: Iterable[Trained]) -> list[tu
 def differences(
     first: Iterable[Trained], second: Iterable[Trained], value: Callable[[Trained], float | None]
 ) -> list[float]:
-    """First minus second, over the seeds for which both have the value."""
-    pairs = [(value(one), value(other)) for one, other in side_by_side(first, second)]
+    """Return first minus second for each seed for which both have the value."""
+    pairs = [(value(one), value(other)) for one, other in pairs_by_seed(first, second)]
     return [one - other for one, other in pairs if one is not None and other is not None]
 
 
-def _shown(rounds: int) -> list[int]:
+def _rounds_shown(rounds: int) -> list[int]:
     step = max(1, (rounds - 1) // _POINTS)
     return [*range(0, rounds, step)]

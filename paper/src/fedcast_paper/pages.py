@@ -1,55 +1,144 @@
-"""Pages on stored results, written from the result files alone: what the paper has, what came out here, and why."""
+"""The pages docs/results.md and docs/claims.md, written from stored results."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from fedcast.io import atomic_write
-from fedcast_paper.claims import CLAIMS, NOT_RUN, WORDS, Claim, overall, verdicts_on
-from fedcast_paper.make import draw_result
-from fedcast_paper.measures import LEVEL
-from fedcast_paper.reasons import REASONS
-from fedcast_paper.result import Columns, Result, load_result, result_path
-from fedcast_paper.summaries import summary
-from fedcast_paper.table import REPRODUCTIONS
+from fedcast_paper.reproductions import REPRODUCTIONS, draw_result
+from fedcast_paper.result import Columns, Result, Verdict, columns_of, load_result, result_path
+from fedcast_paper.verdicts import LEVEL
 
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of the paper about its results.
+
+    Attributes:
+        text: the claim in a sentence.
+        evidence: ids of figures, each with a regular expression that selects verdicts by their claim.
+    """
+
+    text: str
+    evidence: tuple[tuple[str, str], ...]
+
+
+CLAIMS = (
+    Claim(
+        "A lower average EMD converges faster and ends at a higher accuracy.",
+        (("fig1a", "lower average EMD"), ("fig6", "accuracy falls")),
+    ),
+    Claim(
+        "Raising the sharing ratio from 0 to 0.05 gains more than from 0.05 to 0.1.",
+        (("fig1b", "0 to 0.05 gains more"),),
+    ),
+    Claim("10 clusters beat 25.", (("fig1c", "clusters beat"),)),
+    Claim("Gains on CIFAR-10 exceed those on MNIST.", (("fig4", "CIFAR-10 exceed"), ("table2", "CIFAR-10 exceed"))),
+    Claim(
+        "DACA beats FedAvg.",
+        (
+            ("fig4", "DACA ends above FedAvg"),
+            ("table2", "DACA ends above FedAvg"),
+            ("beyond-rounds", "DACA needs fewer rounds than FedAvg"),
+        ),
+    ),
+    Claim(
+        "DACA beats SCC and CEC.",
+        (
+            ("fig4", "DACA ends above (SCC|CEC)"),
+            ("table2", "DACA ends above (SCC|CEC)"),
+            ("beyond-rounds", "DACA needs fewer rounds than (SCC|CEC)"),
+        ),
+    ),
+    Claim(
+        "DACA is at least as good as central sharing on CIFAR-10 and on noise-skewed data.",
+        (("fig4", "at least as good as central"), ("table2", "at least as good as central on CIFAR-10")),
+    ),
+    Claim("A cluster's sharing ratio falls as its SINR falls.", (("fig9a", "sharing ratio falls"),)),
+    Claim("JFVO converges within 6 iterations.", (("fig7a", "within 6 iterations"), ("fig7b", "within 6 iterations"))),
+    Claim("JFVO converges faster than SMM and SAA.", (("fig7a", "converges faster"),)),
+    Claim("JFVO shares more than SMM and SAA.", (("fig9a", "shares more"),)),
+    Claim("JFVO ends lower than SMM and SAA.", (("fig7a", "ends lower"), ("fig9b", "ends lower"))),
+    Claim("The sharing delay grows with the number of users.", (("fig9b", "sharing delay grows"),)),
+    Claim("Interference is why the sharing delay grows.", (("fig9b", "interference alone"),)),
+    Claim("JFVO's running time is flat in the number of users.", (("fig8", "nearly constant"),)),
+    Claim(
+        "The average EMD predicts the rounds.",
+        (("fig6", "predicts the rounds"), ("beyond-measures", "best predictor of the rounds")),
+    ),
+)
+ANSWERS = {"yes": "holds", "partly": "partly holds", "no": "does not hold", "open": "inconclusive"}
+NOT_RUN = "not run yet"
 IMAGES = Path("images/results")
 _DPI = 100
 
 _RESULTS_HEAD = """\
 # Results
 
-Every figure and table of the paper, made anew, and a few beyond it. This page is written by
-`fedcast reproduce --pages docs` from the files in `results/full`; no number is typed by hand. Intervals are 95 %, by
-Student's t over seeds. [What becomes of the paper's claims](claims.md) is listed apart.
+All figures and tables of the paper, reproduced with fedcast, and some additional results (ids that begin with
+`beyond`). `fedcast reproduce --pages docs` writes this page from the files in `results/full`; no number is typed by
+hand. Intervals are 95 % confidence intervals (Student's t over seeds). See also [the claims of the paper](claims.md).
 
-- **Skew.** The [average EMD](explanation/skew.md#distances) says how far users' mixes of classes are from that of all
-  data, with [weights](explanation/skew.md#averages-after-sharing) B unless A or C is named; the **shift** says how far
-  sharing moves the mix of all. Dir is the parameter of a Dirichlet law: the smaller, the more skew.
-- **Strategies.** FedAvg shares nothing; SCC, CEC, central and DACA are the paper's
-  [rules](explanation/method.md#what-is-decided) of who shares with whom, gain and blend fedcast's. A **clustering** is
-  what a rule comes to: heads and their members. JFVO, SMM and SAA then [choose volumes](explanation/allocation.md).
-- A **world** is all that one seed draws: places, links, devices and data.
-- **Explained** is the share of the variance of log rounds that a linear fit to measures of skew accounts for.
+- **Skew.** The [average EMD](explanation/skew.md#distances) measures how far the label distributions of users are from
+  the global label distribution, with [weights](explanation/skew.md#averages-after-sharing) B unless A or C is named.
+  The **shift** measures how far sharing moves the global label distribution. Dir is the parameter of a Dirichlet
+  distribution: the smaller, the more skew.
+- **Strategies.** FedAvg shares nothing. SCC, CEC, central and DACA are the paper's
+  [clustering rules](explanation/method.md#what-is-decided), gain and blend are fedcast's. A **clustering** is the
+  result of a rule: heads and their members. JFVO, SMM and SAA then [allocate volumes](explanation/allocation.md).
+- A **world** is everything that is drawn from one seed: positions, links, devices and data.
+- **Explained** is the fraction of the variance of log rounds that a linear regression on skew measures explains (R²).
 """
 _CLAIMS_HEAD = """\
 # Claims
 
-What the paper says of its results, and what was seen here. A claim holds only if it does so wherever it was tested, and
-does not hold if it was seen nowhere; "not settled" is a difference that the seeds there are do not tell from none.
-Written by `fedcast reproduce --pages docs`; figures, settings and words are on the page of [results](results.md).
+The claims of the paper about its results, and whether they were reproduced. A claim holds if it holds in every test,
+and does not hold if it holds in none; "inconclusive" means that the difference is not significant with these seeds.
+`fedcast reproduce --pages docs` writes this page; figures, settings and terms are explained under
+[results](results.md).
 """
 
 
+def verdicts_on(claim: Claim, results: Mapping[str, Result]) -> list[tuple[str, Verdict]]:
+    """Return the verdicts of the available results on a claim, each with the id of its result."""
+    return [
+        (name, verdict)
+        for name, pattern in claim.evidence
+        if name in results
+        for verdict in results[name].verdicts
+        if re.search(pattern, verdict.claim)
+    ]
+
+
+def overall(verdicts: Iterable[Verdict]) -> str:
+    """Summarise verdicts: a claim holds if it holds everywhere, and does not hold if it holds nowhere.
+
+    Example:
+        >>> overall([Verdict("a", "yes", ""), Verdict("a", "no", "")])
+        'partly holds'
+        >>> overall([Verdict("a", "open", ""), Verdict("a", "no", "")])
+        'does not hold'
+        >>> overall([])
+        'not run yet'
+    """
+    found = {verdict.holds for verdict in verdicts}
+    if not found:
+        return NOT_RUN
+    if found == {"open", "no"}:
+        return ANSWERS["no"]
+    return ANSWERS[found.pop()] if len(found) == 1 else ANSWERS["partly"]
+
+
 def write_pages(results: Path, docs: Path, *, pictures: bool = True) -> list[Path]:
-    """Write results.md, claims.md and the pictures they show.
+    """Write results.md, claims.md and their figures.
 
     Args:
         results: folder of stored results.
         docs: folder of the pages.
-        pictures: whether to draw.
+        pictures: whether to draw the figures.
     """
     stored = stored_results(results)
     if pictures:
@@ -63,19 +152,19 @@ def write_pages(results: Path, docs: Path, *, pictures: bool = True) -> list[Pat
 
 
 def stored_results(results: Path) -> dict[str, Result]:
-    """All results at full scale that are there."""
-    there = [name for name in REPRODUCTIONS if result_path(name, "full", results).exists()]
-    return {name: load_result(name, "full", results) for name in there}
+    """Return all stored results at full scale."""
+    known = [name for name in REPRODUCTIONS if result_path(name, "full", results).exists()]
+    return {name: load_result(name, "full", results) for name in known}
 
 
 def results_page(stored: Mapping[str, Result]) -> str:
-    """The page on all figures and tables."""
+    """Return the page on all figures and tables."""
     body = "\n".join(_section(name, stored.get(name)) for name in REPRODUCTIONS)
     return typeset("\n".join([_RESULTS_HEAD, *_on_tests(body), body]))
 
 
 def claims_page(stored: Mapping[str, Result]) -> str:
-    """The page on the paper's claims."""
+    """Return the page on the paper's claims."""
     rows = [(claim, verdicts_on(claim, stored)) for claim in CLAIMS]
     table = {
         "claim": [claim.text for claim, _ in rows],
@@ -85,21 +174,27 @@ def claims_page(stored: Mapping[str, Result]) -> str:
     return typeset("\n".join([_CLAIMS_HEAD, *_on_tests(body), body]))
 
 
+def summary(name: str, result: Result) -> Columns | None:
+    """Return the table of a result for the page; None if its verdicts are enough."""
+    rows = REPRODUCTIONS[name].summary
+    return None if rows is None else columns_of(rows(result))
+
+
 def _on_tests(body: str) -> list[str]:
-    """What a reader of so many tests should know; nothing where there are none."""
+    """Explain multiple testing if there are tests on the page."""
     count = body.count("p = ")
     if not count:
         return []
     return [
-        f"A difference is called one at p < {LEVEL:g}, test by test. {count} values of p stand on this page; were "
-        f"there nothing to find, about {LEVEL * count:.0f} of them would be that small by chance. Those above "
-        f"{LEVEL / count:.1g}, the level divided by their number, "
-        f"[should not be leaned on one by one](how-to/compare.md#read-the-tests).\n"
+        f"A difference is called significant if p < {LEVEL:g}, for each test alone. This page has {count} p-values; "
+        f"without any true difference about {LEVEL * count:.0f} of them would be below {LEVEL:g} by chance. Do not "
+        f"rely on a single result with a p-value above {LEVEL / count:.1g}, the level divided by the number of tests "
+        f"([how to read the tests](how-to/compare.md#read-the-tests)).\n"
     ]
 
 
 def typeset(text: str) -> str:
-    """Minus signs and per cent as they are printed.
+    """Replace hyphens before numbers by minus signs and put a space before the percent sign.
 
     Example:
         >>> typeset("-0.06 points (p = 2e-06) at 10% in mnist-0.95")
@@ -110,37 +205,36 @@ def typeset(text: str) -> str:
 
 def _section(name: str, result: Result | None) -> str:
     reproduction = REPRODUCTIONS[name]
-    parts = [f"## {name}: {reproduction.shows}", f"**The paper.** {reproduction.paper}"]
+    parts = [f"## {name}: {reproduction.shows}", f"**Paper.** {reproduction.paper}"]
     if result is None:
-        return "\n\n".join([*parts, f"**Ours.** {NOT_RUN.capitalize()}.\n"])
-    parts += ["**Ours.**", f"![{name}: {reproduction.shows}]({IMAGES}/{name}.png)"]
+        return "\n\n".join([*parts, f"**Reproduction.** {NOT_RUN.capitalize()}.\n"])
+    parts += ["**Reproduction.**", f"![{name}: {reproduction.shows}]({IMAGES}/{name}.png)"]
     table = summary(name, result)
     if table is not None:
         parts.append(markdown_table(table).rstrip())
     if result.verdicts:
         parts.append(markdown_table(_verdict_table(result)).rstrip())
-    if name in REASONS:
-        parts.append(f"**Why.** {REASONS[name]}")
+    parts.append(f"**Discussion.** {reproduction.why}")
     return "\n\n".join([*parts, *result.notes, _setting(result)])
 
 
 def _verdict_table(result: Result) -> Columns:
     return {
         "claim": [verdict.claim for verdict in result.verdicts],
-        "here": [WORDS[verdict.holds] for verdict in result.verdicts],
+        "verdict": [ANSWERS[verdict.holds] for verdict in result.verdicts],
         "evidence": [verdict.evidence for verdict in result.verdicts],
     }
 
 
 def _setting(result: Result) -> str:
     lines = [f"- {name}: {value}" for name, value in result.assumptions.items()]
-    made = f"- made by: fedcast {result.made_by['fedcast']}, commit {result.made_by['commit']}"
+    made = f"- computed with: fedcast {result.made_by['fedcast']}, commit {result.made_by['commit']}"
     return "\n".join(["Setting:", "", *lines, made, ""])
 
 
 def _claim(claim: Claim, stored: Mapping[str, Result]) -> str:
     found = verdicts_on(claim, stored)
-    lines = [f"- {name}, {verdict.claim}: {WORDS[verdict.holds]}; {verdict.evidence}." for name, verdict in found]
+    lines = [f"- {name}, {verdict.claim}: {ANSWERS[verdict.holds]}; {verdict.evidence}." for name, verdict in found]
     missing = [name for name, _ in claim.evidence if name not in stored]
     lines += [f"- {name}: {NOT_RUN}." for name in dict.fromkeys(missing)]
     verdict = overall(verdict for _, verdict in found)
@@ -148,7 +242,7 @@ def _claim(claim: Claim, stored: Mapping[str, Result]) -> str:
 
 
 def markdown_table(columns: Columns) -> str:
-    r"""Columns as a table.
+    r"""Format columns as a Markdown table.
 
     Example:
         >>> print(markdown_table({"a": [1, 2], "b": ["x|y", "z"]}))
@@ -158,10 +252,7 @@ def markdown_table(columns: Columns) -> str:
         | 2 | z |
         <BLANKLINE>
     """
-    rows = [list(columns), *([str(column[row]) for column in columns.values()] for row in range(_length(columns)))]
+    length = max((len(column) for column in columns.values()), default=0)
+    rows = [list(columns), *([str(column[row]) for column in columns.values()] for row in range(length))]
     lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
     return "\n".join([lines[0], "|" + "---|" * len(columns), *lines[1:], ""])
-
-
-def _length(columns: Columns) -> int:
-    return max((len(column) for column in columns.values()), default=0)

@@ -1,8 +1,10 @@
-"""What a reproduction brings: plain tables, every assumption behind them, what follows; kept as small JSON files."""
+"""Results of reproductions: tables, assumptions and verdicts, stored as JSON with the versions that made them."""
 
 from __future__ import annotations
 
 import json
+import platform
+import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -10,24 +12,24 @@ from typing import Any, Literal
 
 from fedcast.errors import FedcastError
 from fedcast.io import atomic_write
-from fedcast_paper.origin import origin
+from fedcast.runs import versions
 
 FORMAT = 1
 Columns = dict[str, list[Any]]
-# partly: in some of what was looked at; open: the seeds there are do not settle it.
+# partly: in some of the cases; open: inconclusive with these seeds.
 Answer = Literal["yes", "partly", "no", "open"]
-# Enough for every use of a result; what computers disagree on lies behind it.
+# Significant digits: more than any use of a result needs, fewer than differ between machines.
 _DIGITS = 7
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether something that the paper claims was seen here.
+    """Whether a claim of the paper was reproduced.
 
     Attributes:
-        claim: the paper's, in a sentence.
+        claim: the claim.
         holds: the answer.
-        evidence: the numbers behind it, in a sentence.
+        evidence: the numbers behind the answer.
     """
 
     claim: str
@@ -37,15 +39,15 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Result:
-    """What a data function returns and a renderer draws.
+    """What a figure's ``data`` function returns and its ``draw`` function draws.
 
     Attributes:
-        tables: by name; columns of equal length, of plain values.
-        scenario: that was run, section by section; of the first world, where there are several.
-        assumptions: by name: seeds, what differs between worlds, and what the paper leaves open.
-        verdicts: on the claims that go with it.
-        notes: what else a reader should know.
-        made_by: versions and commit, once it has been stored.
+        tables: by name; columns of plain values and of equal length.
+        scenario: the scenario, section by section; the first one if there are several.
+        assumptions: by name: seeds, differences between worlds, and what the paper does not specify.
+        verdicts: on the claims that belong to the figure.
+        notes: further remarks.
+        made_by: versions and commit; empty until it is stored.
     """
 
     tables: Mapping[str, Columns]
@@ -58,11 +60,11 @@ class Result:
     def __post_init__(self) -> None:
         for name, columns in self.tables.items():
             if len({len(column) for column in columns.values()}) != 1:
-                raise ValueError(f"table {name}: its columns differ in length, or there are none")
+                raise ValueError(f"table {name}: expected one or more columns of equal length")
 
 
 def columns_of(rows: Iterable[Mapping[str, Any]]) -> Columns:
-    """Rows with the same keys as columns of plain values, numbers rounded to what is stored.
+    """Convert rows with the same keys to columns of plain values, rounded to the digits that are stored.
 
     Example:
         >>> columns_of([{"seed": 0, "delay_s": 1 / 3}, {"seed": 1, "delay_s": 2.0}])
@@ -73,7 +75,7 @@ def columns_of(rows: Iterable[Mapping[str, Any]]) -> Columns:
 
 
 def where(columns: Columns, **wanted: Any) -> Columns:
-    """The rows of a table that have the wanted values.
+    """Return the rows of a table that have the given values.
 
     Example:
         >>> where({"method": ["jfvo", "saa"], "delay_s": [1.0, 2.0]}, method="saa")
@@ -85,7 +87,7 @@ def where(columns: Columns, **wanted: Any) -> Columns:
 
 
 def result_path(name: str, scale: str, folder: Path) -> Path:
-    """Where a result is stored."""
+    """Return the file of a stored result."""
     return folder / scale / f"{name}.json"
 
 
@@ -94,22 +96,22 @@ def save_result(result: Result, name: str, scale: str, folder: Path) -> Result:
     stored = replace(result, made_by=origin())
     document = {"format": FORMAT, "id": name, "scale": scale, **asdict(stored)}
     with atomic_write(result_path(name, scale, folder)) as aside:
-        aside.write_text(_text(document) + "\n", encoding="utf-8")
+        aside.write_text(_to_json(document) + "\n", encoding="utf-8")
     return stored
 
 
 def load_result(name: str, scale: str, folder: Path) -> Result:
     """Read a stored result."""
     path = result_path(name, scale, folder)
-    way_out = f"`fedcast reproduce {name} --scale {scale}` makes it"
+    command = f"run `fedcast reproduce {name} --scale {scale}` to compute it"
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise FedcastError(f"{path}: no stored result; {way_out}") from None
+        raise FedcastError(f"{path}: no stored result; {command}") from None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise FedcastError(f"{path}: damaged ({error}); {way_out}") from None
+        raise FedcastError(f"{path}: invalid JSON ({error}); {command}") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT or document.get("id") != name:
-        raise FedcastError(f"{path}: holds no result of {name} in format {FORMAT}; {way_out}")
+        raise FedcastError(f"{path}: expected a result of {name} in format {FORMAT}; {command}")
     verdicts = tuple(Verdict(**verdict) for verdict in document["verdicts"])
     parts = {part: document[part] for part in ("tables", "scenario", "assumptions", "made_by")}
     return Result(**parts, verdicts=verdicts, notes=tuple(document["notes"]))
@@ -120,12 +122,52 @@ def _plain(value: Any) -> Any:
     return float(f"{plain:.{_DIGITS}g}") if isinstance(plain, float) else plain
 
 
-def _text(value: Any, indent: str = "") -> str:
-    """JSON with a line for each entry of an object, and a list in one line: columns can be read and compared."""
+def _to_json(value: Any, indent: str = "") -> str:
+    """Format JSON with a line for each entry of an object and each list on one line, so that diffs are readable."""
     if isinstance(value, list | tuple) and value and isinstance(value[0], dict):
-        entries = [f"{indent} {_text(item, indent + ' ')}" for item in value]
+        entries = [f"{indent} {_to_json(item, indent + ' ')}" for item in value]
         return "[\n" + ",\n".join(entries) + f"\n{indent}]"
     if not isinstance(value, dict) or not value:
         return json.dumps(value, ensure_ascii=False, allow_nan=False)
-    entries = [f"{indent} {json.dumps(key)}: {_text(item, indent + ' ')}" for key, item in value.items()]
+    entries = [f"{indent} {json.dumps(key)}: {_to_json(item, indent + ' ')}" for key, item in value.items()]
     return "{\n" + ",\n".join(entries) + f"\n{indent}}}"
+
+
+def origin() -> dict[str, str]:
+    """Return the commit of the source and the versions of the packages that determine a result.
+
+    Example:
+        >>> list(origin())[:3]
+        ['commit', 'python', 'fedcast']
+    """
+    return {"commit": source_commit(), **versions("cvxpy")}
+
+
+def source_commit(folder: Path = Path(__file__).parent) -> str:
+    """Return the commit that is checked out around a folder, marked if source files differ from it."""
+    commit = _git(folder, "rev-parse", "--short=12", "HEAD")
+    if not commit:
+        return "unknown"
+    top = _git(folder, "rev-parse", "--show-toplevel")
+    changed = _git(Path(top), "status", "--porcelain", "--untracked-files=no", "--", "src", "paper/src")
+    return f"{commit} with changes" if changed else commit
+
+
+def processor() -> str:
+    """Return the name of the processor of this machine, if it is known."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def _git(folder: Path, *words: str) -> str:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *words], capture_output=True, text=True, check=True, timeout=10
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip()

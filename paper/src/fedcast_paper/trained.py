@@ -1,7 +1,7 @@
-"""Training runs as figures need them: what was known before, and the course of training.
+"""Finished training runs as figures need them: facts known before training, and learning curves.
 
-A run is looked for in the archive, small files that are kept beside the results, then in the store of run folders; what
-is in neither is trained. So a result is made anew from the archive alone, and a seed that is added costs its own runs.
+A run is looked up in the archive (small files beside the results), then in the store of run folders, and trained if it
+is in neither. So a result can be recomputed from the archive alone, and an additional seed costs only its own runs.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from fedcast.scenario import Scenario
 from fedcast_paper.job import Job
 
 if TYPE_CHECKING:
-    from fedcast.runs.store import StoredRun
+    from fedcast.runs import StoredRun
 
 CURVES = ("train_loss", "test_loss", "accuracy", "worst_accuracy", "drift")
-# Of runs whose users have noise.
+# Curve of runs whose users have noise.
 NOISY = "noisy_accuracy"
-# Enough to draw and to compare; test accuracies are exact.
+# Significant digits; test accuracies are exact.
 _DIGITS = 6
 
 
@@ -32,10 +32,9 @@ class Trained:
     """A finished run.
 
     Attributes:
-        scenario: of the run.
-        facts: what was known before training, see `fedcast.runs.facts.Facts`.
-        curves: by name (`CURVES`, where users have noise also `NOISY`), a value for each round from 0 on; None where
-            there is none.
+        scenario: scenario of the run.
+        facts: known before training: skew, shared samples, delays and so on.
+        curves: by name (`CURVES`; also `NOISY` if users have noise), a value for each round starting at 0, or None.
         made_by: versions and machine.
     """
 
@@ -46,79 +45,81 @@ class Trained:
 
     @property
     def rule(self) -> str:
-        """How it was clustered."""
+        """The clustering rule."""
         return self.scenario.clustering.rule
 
     @property
     def seed(self) -> int:
-        """Of the run."""
+        """The seed of the run."""
         return self.scenario.seed
 
     @property
     def accuracy(self) -> float:
-        """On the test set, after the last round."""
+        """The test accuracy after the last round."""
         return self.curve("accuracy")[-1]
 
     def curve(self, name: str) -> list[float]:
-        """A quantity that every round has."""
+        """Return the known values of a curve."""
         return [value for value in self.curves[name] if value is not None]
 
     def rounds_to(self, accuracy: float) -> int | None:
-        """First round that met an accuracy; None: none did."""
+        """Return the first round that reached an accuracy; None: no round did."""
         met = (number for number, value in enumerate(self.curve("accuracy")) if value >= accuracy)
         return next(met, None)
 
     def seconds_to(self, accuracy: float) -> float | None:
-        """Simulated time of sharing and of the rounds up to that one."""
+        """Return the simulated time of sharing and of the rounds until an accuracy is reached."""
         rounds = self.rounds_to(accuracy)
         round_s = sum(self.facts[phase] for phase in ("download_s", "compute_s", "upload_s"))
         return None if rounds is None else self.facts["sharing_s"] + rounds * round_s
 
 
 def trained_runs(job: Job, scenarios: Sequence[Scenario], *, some: bool = True) -> list[Trained]:
-    """The finished runs of the scenarios, in order; each once, and those that are missing trained unless asked not to.
+    """Return the finished runs of the scenarios, in order and without duplicates; train missing ones if the job allows.
 
     Args:
-        job: where runs are, and whether to train.
-        scenarios: of the runs.
-        some: whether there must be one.
+        job: folders, and whether to train.
+        scenarios: scenarios of the runs.
+        some: whether to raise an error if no run is finished.
     """
     train_missing(job, scenarios)
-    found = [_read(job, name, scenario) for name, scenario in _by_name(scenarios).items() if _is_there(job, name)]
+    found = [_read(job, name, scenario) for name, scenario in _by_name(scenarios).items() if _is_finished(job, name)]
     if some:
         check_some(found)
     return found
 
 
 def check_some(runs: Sequence[Trained]) -> None:
-    """Refuse to make a result of nothing."""
+    """Raise an error if there is no run to compute a result from."""
     if not runs:
-        raise FedcastError("none of its training runs is finished; leave out --finished to train them, best on a GPU")
+        raise FedcastError(
+            "no training run of this result is finished; omit --finished to train them (a GPU is recommended)"
+        )
 
 
 def train_missing(job: Job, scenarios: Sequence[Scenario]) -> None:
-    """Train what is not there, unless the job asks for finished runs only."""
+    """Train the missing runs, unless the job asks for finished runs only."""
     if not job.only_finished and (missing := unfinished(job, scenarios)):
         _train(job, missing)
 
 
 def unfinished(job: Job, scenarios: Sequence[Scenario]) -> list[Scenario]:
-    """The scenarios whose runs are neither in the archive nor in the store, each once."""
-    return [scenario for name, scenario in _by_name(scenarios).items() if not _is_there(job, name)]
+    """Return the scenarios whose runs are neither in the archive nor in the store, without duplicates."""
+    return [scenario for name, scenario in _by_name(scenarios).items() if not _is_finished(job, name)]
 
 
 def finished(job: Job, scenarios: Sequence[Scenario]) -> list[Scenario]:
-    """The scenarios whose runs are in the archive or in the store, each once."""
-    return [scenario for name, scenario in _by_name(scenarios).items() if _is_there(job, name)]
+    """Return the scenarios whose runs are in the archive or in the store, without duplicates."""
+    return [scenario for name, scenario in _by_name(scenarios).items() if _is_finished(job, name)]
 
 
 def archived(job: Job, name: str) -> Path | None:
-    """Where a run is kept in the archive, if there is one."""
+    """Return the file of a run in the archive; None: the job has no archive."""
     return None if job.archive is None else job.archive / f"{name}.json"
 
 
 def save_trained(run: Trained, path: Path) -> None:
-    """Write a run as a small file."""
+    """Write a run as a small JSON file."""
     document = {
         "changes": changes_from_default(run.scenario),
         "facts": dict(run.facts),
@@ -131,16 +132,16 @@ def save_trained(run: Trained, path: Path) -> None:
 
 
 def load_trained(path: Path, scenario: Scenario) -> Trained:
-    """Read the small file of a scenario's run."""
+    """Read the file of a scenario's run."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         return Trained(scenario, document["facts"], document["curves"], document["made_by"])
     except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
-        raise FedcastError(f"{path}: not a run written by fedcast ({error}); delete it, and it is made anew") from None
+        raise FedcastError(f"{path}: invalid run file ({error}); delete it to compute it again") from None
 
 
 def changes_from_default(scenario: Scenario) -> dict[str, Any]:
-    """What a scenario sets otherwise than the default, by dotted name.
+    """Return the parameters of a scenario that differ from the default, by dotted name.
 
     Example:
         >>> from fedcast.scenario import load_scenario
@@ -159,34 +160,34 @@ def _differences(values: Mapping[str, Any], defaults: Mapping[str, Any], path: s
 
 
 def _by_name(scenarios: Iterable[Scenario]) -> dict[str, Scenario]:
-    """Each run once, under the name that it has in a store."""
-    from fedcast.runs.store import run_folder
+    """Return the scenarios by the name of their run in a store."""
+    from fedcast.runs import run_folder
 
     return {run_folder(Path(), scenario).name: scenario for scenario in scenarios}
 
 
-def _is_there(job: Job, name: str) -> bool:
-    from fedcast.runs.store import is_done
+def _is_finished(job: Job, name: str) -> bool:
+    from fedcast.runs import is_done
 
     kept = archived(job, name)
     return (kept is not None and kept.exists()) or is_done(job.store / name)
 
 
 def _train(job: Job, scenarios: list[Scenario]) -> None:
-    from fedcast.runs.sweep import sweep
+    from fedcast import sweep
 
     rounds = [0] * len(scenarios)
     total = sum(scenario.training.rounds for scenario in scenarios)
 
-    def told(place: int, number: int, _: float) -> None:
+    def report(place: int, number: int, _: float) -> None:
         rounds[place] = number
         job.progress(sum(rounds), total)
 
-    sweep(scenarios, job.store, data_dir=job.data_dir, workers=job.workers, progress=told)
+    sweep(scenarios, job.store, data_dir=job.data_dir, workers=job.workers, progress=report)
 
 
 def _read(job: Job, name: str, scenario: Scenario) -> Trained:
-    from fedcast.runs.store import load_run
+    from fedcast.runs import load_run
 
     kept = archived(job, name)
     if kept is not None and kept.exists():

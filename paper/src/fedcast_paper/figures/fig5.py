@@ -1,38 +1,35 @@
-"""Fig. 5: samples per class and user, as dots: IID, before sharing, after sharing."""
+"""Fig. 5: samples per class and user: IID, before sharing, after sharing."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fedcast.clustering import Clustering, cluster
 from fedcast.data import average_emd, class_counts, make_population, skew_of
-from fedcast.plan import clustering_of, make_plan
-from fedcast.plan.world import World, make_world
-from fedcast.report import ClassDots, class_dots
-from fedcast.report.figures.output import GRID, INK
+from fedcast.plan import World, clustering_of, make_plan, make_world
+from fedcast.report import Axis, Dots, Figure, Key, Panel
 from fedcast.scenario import Scenario, load_scenario
 from fedcast.sharing import share_samples
 from fedcast.typing import Ints
-from fedcast_paper.drawing import BLUE, dress, legend, new_figure
-from fedcast_paper.job import Job
+from fedcast_paper.drawing import BLUE, WIDE_PT
+from fedcast_paper.job import Job, Reproduction
 from fedcast_paper.result import Columns, Result, Verdict, columns_of
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from fedcast_paper.text_tables import Row
 
 PAPER = (
     "Users of IID data hold all classes alike; in the skewed case some lack classes; after sharing the labels closely "
     "approximate an IID distribution."
 )
+WHY = (
+    "Even if a head sends all its samples, half of the samples of a one-class member are still of that class: its EMD "
+    "is halved, not removed."
+)
 _PANELS = {"iid": "IID", "before": "before sharing", "after": "after sharing, volumes by JFVO"}
-_LARGEST_DOT = 60.0  # points²
+_LARGEST_DOT = 4.4  # radius in points
 
 
 def data(job: Job) -> Result:
-    """Counts of every user and class in the three states, and the average EMD of each."""
+    """Compute the label counts of every user in three states, and the average EMD of each."""
     scenario = _scenario(job)
     world = make_world(scenario, job.data_dir)
     plan = make_plan(scenario, world=world, with_curve=False)
@@ -54,9 +51,9 @@ def data(job: Job) -> Result:
             "seed": scenario.seed,
             "data": f"{scenario.data.dataset}, K = {scenario.data.num_users}, 80 % of users hold one class",
             "network": "Table I; 15 dB to the base station for all, as in Figs. 7 to 9",
-            "after": f"samples as drawn; DACA, volumes by JFVO up to all that a head holds: average sharing ratio "
+            "after": f"samples as drawn; DACA, volumes by JFVO up to all samples of a head: average sharing ratio "
             f"{plan.average_sharing_ratio:.3f}",
-            "after 10 %": "the same clusters, every head shares a tenth of its samples (not drawn)",
+            "after 10 %": "the same clusters, every head shares a tenth of its samples (not shown in the figure)",
         },
         verdicts=(_verdict(averages),),
     )
@@ -70,7 +67,7 @@ def _scenario(job: Job) -> Scenario:
 
 
 def _counts_after(world: World, clustering: Clustering) -> Ints:
-    """int64[K, Y], own samples and received ones."""
+    """Return the label counts of own and received samples, int64[K, Y]."""
     people = world.population
     assert people.dataset is not None, "the setting has a dataset"
     held = share_samples(people, clustering, world.scenario.seed).assignment
@@ -88,44 +85,45 @@ def _verdict(averages: dict[str, float]) -> Verdict:
     return Verdict(
         "after sharing, labels closely approximate an IID distribution",
         "yes" if removed >= 0.9 else "partly" if removed >= 0.5 else "no",
-        f"average EMD {before:.3f} before, {after:.3f} after, {iid:.3f} if IID: {100 * removed:.0f} % of the way; "
-        f"{averages['after 10 %']:.3f} when every head shares a tenth",
+        f"average EMD {before:.3f} before, {after:.3f} after, {iid:.3f} if IID: reduced by {100 * removed:.0f} % of "
+        f"the difference; {averages['after 10 %']:.3f} if every head shares a tenth",
     )
 
 
 def draw(result: Result) -> Figure:
-    """Three panels with one scale of dots."""
-    panels = {state: _dots(result.tables[state]) for state in _PANELS}
-    largest = max(int(dots.counts.max()) for dots in panels.values())
+    """Draw three panels of dots with the same scale."""
+    counts = {state: _counts(result.tables[state]) for state in _PANELS}
+    largest = max(int(table.max()) for table in counts.values())
     averages = dict(zip(*result.tables["average EMD"].values(), strict=True))
-    figure = new_figure(10.0, 7.6)
-    rows = figure.subplots(len(panels), 1, sharex=True)
-    for axes, (state, dots) in zip(rows, panels.items(), strict=True):
-        _draw_dots(axes, dots, largest)
-        dress(axes, title=f"{_PANELS[state]}: average EMD {averages[state]:.2f}", y="class")
-    rows[-1].set_xlabel("user", color=INK, fontsize=9)
-    _draw_key(rows[0], largest)
-    return figure
+    sizes = sorted({max(1, round(largest * part)) for part in (0.1, 0.5, 1.0)})
+    keys = [
+        Key(f"{size:,} samples", Dots([], [], BLUE, radius=_LARGEST_DOT * (size / largest) ** 0.5)) for size in sizes
+    ]
+    classes = [name.removeprefix("class ") for name in result.tables["iid"] if name != "user"]
+    rows = []
+    for place, (state, table) in enumerate(counts.items()):
+        user, label = np.nonzero(table)
+        dots = Dots(user, label, BLUE, radius=_LARGEST_DOT * (table[user, label] / largest) ** 0.5, opacity=0.85)
+        x = Axis("user" if place == len(counts) - 1 else "", limits=(-1, len(table)))
+        y = Axis("class", (-0.6, len(classes) - 0.4), ticks=range(len(classes)), tick_labels=classes, flipped=True)
+        title = f"{_PANELS[state]}: average EMD {averages[state]:.2f}"
+        rows.append([Panel([dots], x, y, title, height=130.0, legend=place == 0, keys=keys if place == 0 else None)])
+    return Figure(rows, width=WIDE_PT)
 
 
-def _dots(table: Columns) -> ClassDots:
-    names = [name for name in table if name != "user"]
-    counts = np.array([table[name] for name in names]).T
-    return class_dots(counts, skew_of(counts).emd, tuple(name.removeprefix("class ") for name in names))
+def _counts(table: Columns) -> Ints:
+    """Return the counts of a stored table, int64[K, Y]."""
+    return np.array([column for name, column in table.items() if name != "user"], dtype=np.int64).T
 
 
-def _draw_dots(axes: Axes, dots: ClassDots, largest: int) -> None:
-    column, row = np.nonzero(dots.counts)
-    areas = _LARGEST_DOT * dots.counts[column, row] / largest
-    axes.scatter(column, row, s=areas, color=BLUE, alpha=0.85, linewidths=0)
-    axes.set_yticks(range(len(dots.classes)), dots.classes)
-    axes.set_ylim(len(dots.classes) - 0.4, -0.6)
-    axes.set_xlim(-1, len(dots.users))
-    axes.grid(axis="x", color=GRID, linewidth=0.4)
+def summary(result: Result) -> list[Row]:
+    """Return the average EMD of each state."""
+    table = result.tables["average EMD"]
+    return [
+        {"state": state, "average EMD": f"{emd:.3f}"} for state, emd in zip(table["state"], table["emd"], strict=True)
+    ]
 
 
-def _draw_key(axes: Axes, largest: int) -> None:
-    marks = sorted({max(1, round(largest * part)) for part in (0.1, 0.5, 1.0)})
-    keys = [axes.scatter([], [], s=_LARGEST_DOT * mark / largest, color=BLUE, linewidths=0) for mark in marks]
-    place = {"loc": "lower right", "bbox_to_anchor": (1, 1.0), "ncols": len(marks)}
-    legend(axes, handles=keys, labels=[f"{mark:,} samples" for mark in marks], **place)
+REPRODUCTION = Reproduction(
+    "samples per class and user: IID, before, after sharing", PAPER, WHY, data, draw, summary=summary
+)

@@ -1,37 +1,37 @@
-"""Fig. 9b: total delay and its parts against the number of users, heads interfering with each other."""
+"""Fig. 9b: total delay and its parts against the number of users, with interference between heads."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from fedcast.allocation import AllocationResult
 from fedcast.formatting import pluralize
-from fedcast.report.figures.output import INK, MUTED
-from fedcast_paper.drawing import BLUE, GREEN, ORANGE, PURPLE, dress, legend, new_figure
-from fedcast_paper.job import Job
-from fedcast_paper.measures import Relation, lower_verdict, rank_correlation
-from fedcast_paper.planning import ASSUMPTIONS, DEVICES, METHODS, allocation_of, make_task, paper_scenario
+from fedcast.report import INK, Axis, Bars, Figure, Line, Panel, Text
+from fedcast_paper.drawing import BLUE, GREEN, ORANGE, PURPLE
+from fedcast_paper.job import Job, Reproduction
+from fedcast_paper.planning_setting import ASSUMPTIONS, DEVICES, METHODS, allocation_of, make_task, paper_scenario
 from fedcast_paper.result import Answer, Columns, Result, Verdict, columns_of, where
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from fedcast_paper.verdicts import Relation, lower_verdict, rank_correlation
 
 PAPER = (
     "JFVO's total delay is below that of SMM and SAA; its sharing delay grows slightly with the number of users, as "
     "heads interfere more."
 )
+WHY = (
+    "With interference between heads the sharing delay grows with the number of users, as the paper says; with the "
+    "fixed 3 dB of its Table I it hardly does. All methods end equal: they solve the same problem to its optimum."
+)
 PARTS = {"sharing_s": "sharing", "download_s": "download", "compute_s": "compute", "upload_s": "upload"}
-INTERFERENCE = {"concurrent": "all heads at once", "noise_rise": "noise rise of 3 dB"}
+INTERFERENCE = {"concurrent": "concurrent heads", "noise_rise": "noise rise of 3 dB"}
 _COLOURS = {"sharing_s": ORANGE, "download_s": GREEN, "compute_s": BLUE, "upload_s": PURPLE}
 _SHORT = {"jfvo": "JFVO", "smm": "SMM", "saa": "SAA", "jfvo_literal": "as printed"}
 
 
 def data(job: Job) -> Result:
-    """Delay and its parts in every world: all methods with interfering heads, JFVO also with a fixed noise rise."""
+    """Compute the delay and its parts in every world: all methods with interference, JFVO also with a noise rise."""
     users = job.sized(smoke=(50, 100), full=(50, 100, 200, 350, 500))
     seeds = job.seeds_or(smoke=1, full=20)
     rows = []
@@ -47,8 +47,8 @@ def data(job: Job) -> Result:
         scenario=paper_scenario(users[0], seeds[0], "sidelink.interference=concurrent").model_dump(mode="json"),
         assumptions={
             **ASSUMPTIONS,
-            "interference": "all heads send at once; their sum replaces the noise rise of 3 dB, with which the graph "
-            "is built and JFVO runs once more for comparison",
+            "interference": "all heads send at the same time; the sum of their powers replaces the noise rise of "
+            "3 dB, with which the graph is built and JFVO runs again for comparison",
             "faster devices": f"{', '.join(DEVICES['faster devices'])}, as in preset default",
             "users": list(users),
             "seeds": list(seeds),
@@ -66,11 +66,11 @@ def _parts(found: AllocationResult) -> dict[str, float]:
 
 
 def _share_of_computing(delays: Columns) -> str:
-    """Why the other parts can hardly be seen with Table I."""
+    """Report the fraction of computation, which hides the other parts with Table I."""
     rows = {devices: where(delays, devices=devices, method="jfvo", interference="concurrent") for devices in DEVICES}
     shares = {devices: sum(part["compute_s"]) / sum(part["total_s"]) for devices, part in rows.items()}
     return (
-        "Computing is "
+        "Computation takes "
         + ", ".join(f"{100 * share:.0f} % ({name})" for name, share in shares.items())
         + " of JFVO's delay."
     )
@@ -84,7 +84,7 @@ def _verdicts(delays: Columns, devices: str) -> tuple[Verdict, ...]:
 
 
 class Growth(NamedTuple):
-    """Of a sharing delay with the number of users: from the median among the fewest to that among the most."""
+    """Growth of a sharing delay from the smallest to the largest number of users, as medians."""
 
     fewest: int
     most: int
@@ -106,13 +106,13 @@ def _sharing_grows(growth: Growth, devices: str) -> Verdict:
     return Verdict(
         f"JFVO's sharing delay grows with the number of users ({devices})",
         "yes" if growth.relation.rises else "no",
-        f"median from K = {growth.fewest} to {growth.most}: {growth}; the paper's grows slightly, ours "
-        f"{growth.last_s / growth.first_s:.1f}-fold",
+        f"median from K = {growth.fewest} to {growth.most}: {growth}; in the paper it grows slightly, "
+        f"here by a factor of {growth.last_s / growth.first_s:.1f}",
     )
 
 
 def _by_interference(growth: Mapping[str, Growth], devices: str) -> Verdict:
-    """Interference alone, if the delay does not grow without."""
+    """Judge whether the delay grows with interference and does not grow without."""
     grows, also_without = (growth[kind].relation.rises for kind in INTERFERENCE)
     answer: Answer = "no" if not grows else "partly" if also_without else "yes"
     each = "; ".join(f"with {name} {growth[kind]}" for kind, name in INTERFERENCE.items())
@@ -120,45 +120,53 @@ def _by_interference(growth: Mapping[str, Growth], devices: str) -> Verdict:
 
 
 def draw(result: Result) -> Figure:
-    """For each kind of device: mean delay in parts for each method and number of users, and sharing alone."""
-    figure = new_figure(12.0, 7.4)
-    panels = figure.subplots(2, len(DEVICES), height_ratios=[1.5, 1])
+    """Draw for each kind of device: mean delay and its parts by method and number of users, and the sharing delay."""
     worlds = pluralize(len(result.assumptions["seeds"]), "world")
-    for column, devices in enumerate(DEVICES):
+    columns = []
+    for devices in DEVICES:
         rows = where(result.tables["delays"], devices=devices)
-        whole, sharing = panels[:, column]
-        _draw_parts(whole, where(rows, interference="concurrent"))
-        for kind, name in INTERFERENCE.items():
-            _draw_sharing(sharing, where(rows, method="jfvo", interference=kind), kind, name)
-        sharing.set_ylim(bottom=0)
-        dress(whole, title=f"{devices}: total delay, mean of {worlds}, heads interfere", x="users", y="s")
-        dress(sharing, title="sharing delay of JFVO: median and middle half", x="users", y="s")
-    legend(panels[0, 0], ncols=4, loc="upper right")
-    legend(panels[1, 0], loc="upper left")
-    return figure
+        sharing = [_sharing(where(rows, method="jfvo", interference=kind), kind) for kind in INTERFERENCE]
+        users = sorted(set(rows["users"]))
+        parts = _parts_by_method(where(rows, interference="concurrent"), users)
+        top = 1.3 * max(mark.y for mark in parts if isinstance(mark, Text))
+        groups = Axis("users", ticks=range(len(users)), tick_labels=[f"{count:,}" for count in users])
+        columns.append(
+            [
+                Panel(parts, groups, Axis(limits=(0, top)), f"{devices}: total delay, s, mean of {worlds}", 260.0),
+                Panel(
+                    sharing, Axis("users", ticks=users), Axis(limits=(0, None)),
+                    "sharing delay of JFVO, s: median and quartiles",
+                ),
+            ]
+        )  # fmt: skip
+    return Figure(list(zip(*columns, strict=True)), width=860.0)
 
 
-def _draw_parts(axes: Axes, delays: Columns) -> None:
-    users = list(dict.fromkeys(delays["users"]))
+def _parts_by_method(delays: Columns, users: list[int]) -> list[Bars | Text]:
+    """Return stacked bars for each method and number of users, with the name of the method above."""
     width = 0.86 / len(METHODS)
+    marks: list[Bars | Text] = []
     for place, method in enumerate(METHODS):
         middle = np.arange(len(users)) + (place - (len(METHODS) - 1) / 2) * width
         top = np.zeros(len(users))
         for part, name in PARTS.items():
             means = [np.mean(where(delays, method=method, users=count)[part]) for count in users]
-            axes.bar(middle, means, 0.9 * width, top, color=_COLOURS[part], label=name if place == 0 else None)
-            top += means
-        for x, y in zip(middle, top, strict=True):
-            above = {"xytext": (0, 3), "textcoords": "offset points", "ha": "center", "rotation": 90}
-            axes.annotate(_SHORT[method], (x, y), fontsize=7, color=MUTED, **above)  # type: ignore[arg-type]
-    axes.set_xticks(range(len(users)), [f"{count:,}" for count in users])
-    axes.margins(y=0.3)
+            marks.append(Bars(middle, means, _COLOURS[part], top, 0.9 * width, label=name))
+            top = top + means
+        marks += [
+            Text(x, y, _SHORT[method], dx=3, dy=-4, rotate=90, role="tick") for x, y in zip(middle, top, strict=True)
+        ]
+    return marks
 
 
-def _draw_sharing(axes: Axes, rows: Columns, kind: str, name: str) -> None:
+def _sharing(rows: Columns, kind: str) -> Line:
+    """Return the median sharing delay against users, with quartiles as a band."""
     users = list(dict.fromkeys(rows["users"]))
-    quartiles = np.array([np.quantile(where(rows, users=count)["sharing_s"], [0.25, 0.5, 0.75]) for count in users]).T
-    colour, dash = (ORANGE, "-") if kind == "concurrent" else (INK, "--")
-    axes.plot(users, quartiles[1], color=colour, linestyle=dash, marker="o", markersize=4, label=name)
-    axes.fill_between(users, quartiles[0], quartiles[2], color=colour, alpha=0.15, linewidth=0)
-    axes.set_xticks(users)
+    low, middle, high = np.array(
+        [np.quantile(where(rows, users=count)["sharing_s"], [0.25, 0.5, 0.75]) for count in users]
+    ).T
+    colour, dash = (ORANGE, "solid") if kind == "concurrent" else (INK, "dashed")
+    return Line(users, middle, colour, low, high, dash, shape="circle", label=INTERFERENCE[kind])  # type: ignore[arg-type]
+
+
+REPRODUCTION = Reproduction("delay and its parts against users", PAPER, WHY, data, draw)

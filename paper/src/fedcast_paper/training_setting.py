@@ -1,7 +1,7 @@
-"""The tasks on which strategies are trained and compared, and the strategies. The paper leaves most of this open.
+"""The strategies and the training tasks on which they are compared. The paper leaves most of the settings open.
 
-A task is a tuple of changes to a preset. At smoke scale digits stand for every dataset, with few users and few rounds:
-the same path through the code in seconds, with nothing to be learned from the numbers.
+A task is a tuple of changes to a preset. At smoke scale the digits replace every dataset, with few users and rounds:
+the same code runs in seconds, and its numbers mean nothing.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ DATASETS = {"mnist": "MNIST", "cifar10": "CIFAR-10", "shakespeare": "Shakespeare
 RATIO = 0.1
 ONE_CLASS_SHARE = 0.8
 DIRICHLET = (0.1, 1.0, 10.0)
-# First rounds at the target are counted on MNIST; digits of the smoke scale come this far in a few rounds.
+# Target accuracy on MNIST, and one that the digits of the smoke scale reach in a few rounds.
 TARGET, SMOKE_TARGET = 0.95, 0.2
 
 Changes = tuple[str, ...]
 
 NOISE: Changes = ("data.partition=noise", "data.descriptor=values")
-# Random clusters of the paper's first experiments, before there is a network: everybody reaches and trusts everybody.
+# The random clusters of Fig. 1 have no network: all users reach and trust each other.
 EVERYBODY_LINKED: Changes = ("sidelink.min_rate_bps=0.0", "trust.min_closeness=0.0")
 
 _SMOKE: Changes = ("allocation.method=fixed", "data.num_users=20", "training.model=mlp", "training.rounds=6")
@@ -55,18 +55,18 @@ _FULL: dict[str, Changes] = {
 }  # fmt: skip
 _TRAINED = {
     "mnist": "MNIST, inputs from 0 to 1: 100 users, all in every round; CNN of 21,840 weights, FedAvg, {epochs}, batch "
-    "10, step {steps}",
-    "cifar10": "CIFAR-10: 50 users, all in every round; VGG-16 with group norm, FedAvg, {epochs}, batch 32, step "
-    "{steps} (the smallest of five from 0.005 to 0.1, and of these the best for plain FedAvg at Dir 0.1: "
-    "benchmarks/elsewhere.md), bf16; energy budget raised to 50 J so that every user can upload 14.7 M weights",
+    "size 10, learning rate {rates}",
+    "cifar10": "CIFAR-10: 50 users, all in every round; VGG-16 with group norm, FedAvg, {epochs}, batch size 32, "
+    "learning rate {rates} (the best of five from 0.005 to 0.1 for FedAvg at Dir 0.1: benchmarks/elsewhere.md), bf16; "
+    "energy budget raised to 50 J so that every user can upload 14.7 M weights",
     "shakespeare": "Shakespeare: 100 of the roles with 1,000 characters or more, a sequence at every 20th character; "
-    "LSTM of 819,920 weights, FedAvg, {epochs}, batch 10, step {steps} as in LEAF's experiments; tested on the last "
-    "fifth of all roles; every rule sends a random part; energy budget 5 J",
+    "LSTM of 819,920 weights, FedAvg, {epochs}, batch size 10, learning rate {rates} as in LEAF; tested on the last "
+    "fifth of all roles; heads send a random sample under every rule; energy budget 5 J",
 }
 _SHARED = (
-    "every head sends the same part of its samples ({ratios}) to each member, at random, under gain and blend as equal "
-    "over classes as the head can; central sends one set to all users, of equal classes where samples have classes and "
-    "as large as what a member of DACA gets, so that far fewer different samples are sent than by heads"
+    "every head sends the same fraction of its samples ({ratios}) to each member, drawn at random, under gain and "
+    "blend balanced over classes as far as possible; central sends one set of samples to all users, balanced over "
+    "classes if there are classes, as large as what a member receives under DACA, so with far fewer distinct samples"
 )
 _NETWORK = (
     "preset default: one cell of 1,000 m, 28 GHz sidelink with 12 dB of gain at each end, v_th = 3.5e5 bit/s, "
@@ -75,46 +75,46 @@ _NETWORK = (
 
 
 def task(job: Job, dataset: str, *changes: str, rounds: int | None = None) -> Changes:
-    """The task on a dataset with changes; rounds of the full scale, if they are not the dataset's own."""
+    """Return the task on a dataset with changes; `rounds` replaces the dataset's number of rounds at full scale."""
     own_rounds = () if rounds is None else (f"training.rounds={rounds}",)
     return (*job.sized(smoke=_SMOKE, full=(*_FULL[dataset], *own_rounds)), *changes)
 
 
 def label_skew(share: float = ONE_CLASS_SHARE) -> Changes:
-    """So large a share of users holds one class only."""
+    """Return the changes by which a fraction of users holds one class only."""
     return ("data.partition=label_skew", f"data.single_class_share={share}")
 
 
 def dirichlet(alpha: float) -> Changes:
-    """Class shares over users from a Dirichlet law."""
+    """Return the changes by which class proportions are drawn from a Dirichlet distribution."""
     return ("data.partition=dirichlet", f"data.alpha={alpha}")
 
 
 def shared_by(rule: str, ratio: float = RATIO) -> Changes:
-    """Every head sends that share of its samples; plain FedAvg is one run whatever the ratio."""
+    """Return the changes by which every head sends a fraction of its samples; FedAvg ignores the ratio."""
     ratio = RATIO if rule == "none" else ratio
     return (f"clustering.rule={rule}", f"clustering.sharing_ratio={ratio}", f"allocation.fixed_ratio={ratio}")
 
 
 def scenario(job: Job, *changes: str) -> Scenario:
-    """The scenario of these changes."""
+    """Return the scenario with these changes."""
     return load_scenario(base=job.sized(smoke="digits", full="default"), overrides=changes)
 
 
 def under_rules(
     job: Job, setting: Changes, rules: Iterable[str], seeds: Sequence[int], ratio: float = RATIO
 ) -> list[Scenario]:
-    """A task under several rules and seeds."""
+    """Return the scenarios of a task under several rules and seeds."""
     return [scenario(job, *setting, *shared_by(rule, ratio), f"seed={seed}") for rule in rules for seed in seeds]
 
 
 def target_of(job: Job, full: float = TARGET) -> float:
-    """The accuracy whose first round counts."""
+    """Return the target accuracy."""
     return job.sized(smoke=SMOKE_TARGET, full=full)
 
 
 def assumptions(job: Job, runs: Sequence[Trained], **more: str) -> dict[str, str]:
-    """What stands beside every result made from training runs."""
+    """Return the assumptions of a result from training runs."""
     by_dataset = {
         dataset: [run for run in runs if run.scenario.data.dataset == dataset]
         for dataset in dict.fromkeys(run.scenario.data.dataset for run in runs)
@@ -124,7 +124,7 @@ def assumptions(job: Job, runs: Sequence[Trained], **more: str) -> dict[str, str
         DATASETS.get(dataset, dataset): _listed({run.seed for run in some}) for dataset, some in by_dataset.items()
     }
     machines = dict.fromkeys(f"{run.made_by.get('device', 'CPU')}, torch {run.made_by.get('torch')}" for run in runs)
-    smoke = "20 users with digits in the place of every dataset, six rounds: nothing is to be learned from it"
+    smoke = "20 users, digits instead of every dataset, six rounds: the numbers mean nothing"
     same = len(set(seeds.values())) == 1
     return {
         "training": job.sized(smoke=smoke, full=trained),
@@ -138,8 +138,8 @@ def assumptions(job: Job, runs: Sequence[Trained], **more: str) -> dict[str, str
 
 def _trained(dataset: str, runs: Sequence[Trained]) -> str:
     epochs = {run.scenario.training.local_epochs for run in runs}
-    words = "one epoch" if epochs == {1} else f"{_listed(epochs)} epochs"
-    return _TRAINED[dataset].format(epochs=words, steps=_listed({run.scenario.training.learning_rate for run in runs}))
+    words = "one local epoch" if epochs == {1} else f"{_listed(epochs)} local epochs"
+    return _TRAINED[dataset].format(epochs=words, rates=_listed({run.scenario.training.learning_rate for run in runs}))
 
 
 def _sharing(runs: Sequence[Trained]) -> str:
@@ -148,7 +148,7 @@ def _sharing(runs: Sequence[Trained]) -> str:
 
 
 def _listed(values: Iterable[float], form: str = "g") -> str:
-    """In order, as text.
+    """Format values in ascending order.
 
     Example:
         >>> _listed({0.1, 0.05}, ".0%")

@@ -1,28 +1,30 @@
-"""Fig. 1a: the course of training at several degrees of skew."""
+"""Fig. 1a: learning curves at several degrees of skew."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from fedcast.report import Figure
 from fedcast.scenario import Scenario
-from fedcast_paper.courses import draw_courses, log_loss
-from fedcast_paper.drawing import dress, legend, new_figure, sequence
-from fedcast_paper.job import Job
-from fedcast_paper.measures import rank_correlation
-from fedcast_paper.over_seeds import course_rows, mean_loss, mean_of, run_row
+from fedcast_paper.drawing import loss_and_accuracy
+from fedcast_paper.job import Job, Reproduction
+from fedcast_paper.over_seeds import curve_rows, mean_loss, mean_of, run_row
 from fedcast_paper.result import Result, Verdict, columns_of
-from fedcast_paper.settings import assumptions, label_skew, scenario, shared_by, target_of, task
+from fedcast_paper.text_tables import Row, by_label
 from fedcast_paper.trained import Trained, trained_runs
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from fedcast_paper.training_setting import assumptions, label_skew, scenario, shared_by, target_of, task
+from fedcast_paper.verdicts import rank_correlation
 
 PAPER = "The smaller the average EMD, the faster the training loss falls and the higher the accuracy ends."
+WHY = (
+    "It agrees with the paper: the more users hold one class, the more their models differ after a round, until most "
+    "users hold one class (beyond-drift)."
+)
 SHARES = (0.0, 0.3, 0.5, 0.7, 0.8, 0.9, 1.0)
+# Of the colour map viridis, for lines that have an order.
+_LIGHT_TO_DARK = ("#b0dd2f", "#54c568", "#21a585", "#26828e", "#355e8d", "#46337f", "#440154")
 
 
 def scenarios(job: Job) -> list[Scenario]:
-    """Plain FedAvg with ever more users of one class."""
+    """Return runs of FedAvg with an increasing fraction of one-class users."""
     seeds = job.seeds_or(smoke=1, full=5)
     return [
         scenario(job, *task(job, "mnist", *label_skew(share), *shared_by("none")), f"seed={seed}")
@@ -32,7 +34,7 @@ def scenarios(job: Job) -> list[Scenario]:
 
 
 def data(job: Job) -> Result:
-    """Loss and accuracy round by round, and where each run ended."""
+    """Compute loss and accuracy by round, and the end of each run."""
     asked = scenarios(job)
     trained = trained_runs(job, asked)
     by_share = by_one_class_share(trained)
@@ -47,7 +49,7 @@ def data(job: Job) -> Result:
             "courses": columns_of(
                 row
                 for share, runs in by_share.items()
-                for row in course_rows(runs, one_class_share=share, emd=mean_of(emd_of(run) for run in runs).mean)
+                for row in curve_rows(runs, one_class_share=share, emd=mean_of(emd_of(run) for run in runs).mean)
             ),
             "runs": columns_of(rows),
         },
@@ -55,20 +57,20 @@ def data(job: Job) -> Result:
         assumptions=assumptions(job, trained, sharing="nothing is shared", skew="0 to 100 % of users hold one class"),
         verdicts=(_verdict(trained),),
         notes=(
-            "The loss is the global model's on the test set. The loss of local steps, stored beside it, says little "
-            "under skew: a user of one class fits it at once.",
+            "The loss is that of the global model on the test set. The local training loss, which is stored too, says "
+            "little under skew: a user with one class fits it at once.",
         ),
     )
 
 
 def by_one_class_share(runs: list[Trained]) -> dict[float, list[Trained]]:
-    """Runs of each share of one-class users."""
+    """Return the runs for each fraction of one-class users."""
     shares = sorted({run.scenario.data.single_class_share for run in runs})
     return {share: [run for run in runs if run.scenario.data.single_class_share == share] for share in shares}
 
 
 def emd_of(run: Trained) -> float:
-    """The skew that it trained under."""
+    """Return the average EMD after sharing."""
     return run.facts["emd_after"]
 
 
@@ -85,17 +87,18 @@ def _verdict(runs: list[Trained]) -> Verdict:
 
 
 def draw(result: Result) -> Figure:
-    """Loss and accuracy against rounds, a line for each skew."""
-    courses = result.tables["courses"]
-    emds = dict(zip(courses["one_class_share"], courses["emd"], strict=True))
+    """Draw loss and accuracy by round, a line for each degree of skew."""
+    curves = result.tables["courses"]
+    emds = dict(zip(curves["one_class_share"], curves["emd"], strict=True))
     names = {share: f"EMD {emd:.2f}" for share, emd in emds.items()}
-    colours = dict(zip(emds, sequence(len(emds)), strict=True))
-    figure = new_figure(9.6, 3.6)
-    left, right = figure.subplots(1, 2)
-    draw_courses(left, courses, "loss", "one_class_share", names, colours)
-    draw_courses(right, courses, "accuracy", "one_class_share", names, colours)
-    log_loss(left)
-    dress(left, title="loss of the global model on the test set", x="round")
-    dress(right, title="accuracy", x="round")
-    legend(right)
-    return figure
+    return loss_and_accuracy(curves, "one_class_share", names, dict(zip(emds, _LIGHT_TO_DARK, strict=False)))
+
+
+def summary(result: Result) -> list[Row]:
+    """Return a row for each fraction of one-class users."""
+    return by_label(result, "one_class_share", "one-class users", lambda share: f"{share:.0%}")
+
+
+REPRODUCTION = Reproduction(
+    "training at several degrees of skew", PAPER, WHY, data, draw, scenarios=scenarios, summary=summary
+)

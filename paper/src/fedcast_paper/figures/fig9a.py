@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from fedcast.formatting import pluralize
-from fedcast.report.figures.output import INK
+from fedcast.report import INK, Axis, Bars, Dots, Figure, Panel
 from fedcast.scenario import Sidelink
 from fedcast.typing import Floats
-from fedcast_paper.drawing import BLUE, COLOURS, ORANGE, dress, legend, new_figure
-from fedcast_paper.job import Job
-from fedcast_paper.measures import Relation, listed, rank_correlation
-from fedcast_paper.planning import (
+from fedcast_paper.drawing import BLUE, METHOD_COLOURS, ORANGE, WIDE_PT
+from fedcast_paper.job import Job, Reproduction
+from fedcast_paper.planning_setting import (
     ASSUMPTIONS,
     DEVICES,
     INTERFERING,
@@ -25,22 +24,23 @@ from fedcast_paper.planning import (
     paper_scenario,
 )
 from fedcast_paper.result import Columns, Result, Verdict, columns_of, where
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from fedcast_paper.verdicts import Relation, listed, rank_correlation
 
 PAPER = (
     "The sharing ratio of a cluster falls as its multicast SINR falls, since the slowest cluster decides the sharing "
     "delay; JFVO shares more in each cluster than SMM and SAA."
 )
+WHY = (
+    "A one-class head shares a ninth of a member's number of samples, or nothing, independent of its link; the "
+    "paper's mechanism appears among heads with several classes, and where the sharing delay matters."
+)
 COMPARED = ("jfvo", *RIVALS)
-# Ratios no farther apart are called equal: three samples of a head's 600.
+# Ratios that differ by no more count as equal: three of a head's 600 samples.
 _SAME_RATIO = 0.005
 
 
 def data(job: Job) -> Result:
-    """A row for each cluster, method and kind of device."""
+    """Compute a row for each cluster, method and kind of device."""
     users, seeds = job.sized(smoke=50, full=100), job.seeds_or(smoke=1, full=10)
     rows = []
     for seed, devices in job.each([(seed, devices) for seed in seeds for devices in DEVICES]):
@@ -54,8 +54,8 @@ def data(job: Job) -> Result:
         scenario=scenario.model_dump(mode="json"),
         assumptions={
             **ASSUMPTIONS,
-            "interference": "all heads send at once; their sum replaces the noise rise of 3 dB",
-            "SINR": "of the multicast, that of its worst member",
+            "interference": "all heads send at the same time; the sum of their powers replaces the noise rise of 3 dB",
+            "SINR": "SINR of the multicast: that of its worst member",
             "faster devices": f"{', '.join(DEVICES['faster devices'])}, as in preset default",
             "users": users,
             "seeds": list(seeds),
@@ -65,7 +65,8 @@ def data(job: Job) -> Result:
             *(_shares_more(where(clusters, devices=devices), devices) for devices in DEVICES),
         ),
         notes=(
-            "With a ninth of what a member holds, the class of a head of one class has its global share of a tenth.",
+            "If a one-class head shares a ninth of a member's number of samples, its class has its global proportion "
+            "of a tenth at the member.",
             _how_low(np.array(where(clusters, devices="Table I", method="jfvo")["sinr_db"]), scenario.sidelink),
         ),
     )
@@ -85,7 +86,7 @@ def _clusters(task: Task, method: str) -> list[dict[str, Any]]:
 
 
 def _relation(clusters: Columns, devices: str, mixed_only: bool) -> dict[str, Any]:
-    """Sharing ratio against SINR over the clusters of all worlds under JFVO."""
+    """Correlate sharing ratio and SINR over the clusters of all worlds under JFVO."""
     rows = where(clusters, devices=devices, method="jfvo")
     chosen = [not mixed_only or classes > 1 for classes in rows["classes"]]
     sinr, ratio = (np.array(rows[name])[chosen] for name in ("sinr_db", "ratio"))
@@ -108,7 +109,7 @@ def _falls_with_sinr(related: list[dict[str, Any]], devices: str) -> Verdict:
 
 
 def _shares_more(clusters: Columns, devices: str) -> Verdict:
-    """More than a rival if it shares more in most clusters."""
+    """Judge whether JFVO shares more than each rival in most clusters."""
     ratios = {method: np.array(where(clusters, method=method)["ratio"]) for method in COMPARED}
     count = len(ratios["jfvo"])
     above = {method: int((ratios["jfvo"] - ratios[method] > _SAME_RATIO).sum()) for method in RIVALS}
@@ -124,65 +125,62 @@ def _shares_more(clusters: Columns, devices: str) -> Verdict:
 
 
 def _how_low(sinr_db: Floats, sidelink: Sidelink) -> str:
-    """What is received at such an SINR, and why it is what it is."""
+    """Explain why the SINRs are low, and what rate they allow."""
     middle_db, gigahertz = float(np.median(sinr_db)), sidelink.bandwidth_hz / 1e9
     rate_bps = sidelink.bandwidth_hz * np.log2(1 + 10 ** (middle_db / 10))
     return (
-        f"SINRs are low, {middle_db:.0f} dB in the median cluster and {sinr_db.min():.0f} dB in the worst. Most of it "
-        f"is noise: without antenna gain, what a member far from its head receives is weak beside the noise of "
-        f"{gigahertz:g} GHz. So wide a band carries {rate_bps / 1e3:,.0f} kbit/s at {middle_db:.0f} dB all the same."
+        f"SINRs are low, {middle_db:.0f} dB in the median cluster and {sinr_db.min():.0f} dB in the worst, mainly "
+        f"because of noise: without antenna gain, the power that a distant member receives is small compared with the "
+        f"noise in a bandwidth of {gigahertz:g} GHz. At {middle_db:.0f} dB this bandwidth still carries "
+        f"{rate_bps / 1e3:,.0f} kbit/s."
     )
 
 
 def draw(result: Result) -> Figure:
-    """For each kind of device: volumes of one world by SINR, its SINR, and ratio against SINR over all worlds."""
-    clusters = result.tables["clusters"]
-    first = result.assumptions["seeds"][0]
-    figure = new_figure(10.0, 7.8)
-    panels = figure.subplots(3, len(DEVICES), height_ratios=[2, 1.2, 2], sharey="row")
-    for column, devices in enumerate(DEVICES):
-        rows = where(clusters, devices=devices)
-        world = where(rows, seed=first)
-        volumes, sinr, scatter = panels[:, column]
-        _draw_volumes(volumes, world)
-        _draw_sinr(sinr, world)
-        _draw_scatter(scatter, where(rows, method="jfvo"))
-        dress(volumes, title=f"{devices}: one world", y="samples shared" if column == 0 else "")
-        dress(sinr, x="cluster head, by SINR", y="multicast SINR, dB" if column == 0 else "")
-        worlds = len(result.assumptions["seeds"])
-        title = f"JFVO, clusters of {pluralize(worlds, 'world')}"
-        dress(scatter, title=title, x="SINR, dB", y="sharing ratio" if column == 0 else "")
-    legend(panels[0, 0], loc="upper right", ncols=3, bbox_to_anchor=(1.0, 1.12))
-    legend(panels[2, 0], loc="center right")
-    return figure
+    """Draw for each kind of device: volumes and SINR of one world, and ratio against SINR over all worlds."""
+    seeds = result.assumptions["seeds"]
+    title = f"JFVO, clusters of {pluralize(len(seeds), 'world')}"
+    columns = []
+    for devices in DEVICES:
+        rows = where(result.tables["clusters"], devices=devices)
+        world = where(rows, seed=seeds[0])
+        heads = where(world, method="jfvo")
+        order = np.argsort(heads["sinr_db"], kind="stable")
+        limits = (-0.6, len(order) - 0.4)
+        names = [str(head) for head in np.array(heads["head"])[order]]
+        hidden = Axis(limits=limits, ticks=[])
+        labelled = Axis("cluster head, by SINR", limits, ticks=range(len(order)), tick_labels=names)
+        sinr = Dots(range(len(order)), np.array(heads["sinr_db"])[order], INK, radius=2.0)
+        columns.append(
+            [
+                Panel(_volumes(world), hidden, Axis(), f"{devices}: one world, samples shared"),
+                Panel([sinr], labelled, Axis("multicast SINR, dB"), height=120.0),
+                Panel(
+                    _ratios(where(rows, method="jfvo")), Axis("SINR, dB"), Axis("sharing ratio", (-0.05, 1.05)), title
+                ),
+            ]
+        )
+    return Figure(list(zip(*columns, strict=True)), width=WIDE_PT)
 
 
-def _by_sinr(rows: Columns) -> np.ndarray:
-    return np.argsort(rows["sinr_db"], kind="stable")
-
-
-def _draw_volumes(axes: Axes, world: Columns) -> None:
-    width = 0.8 / len(COMPARED)
+def _volumes(world: Columns) -> list[Bars]:
+    """Return the shared volume of each cluster by method, in the order of the SINR."""
+    width, bars = 0.8 / len(COMPARED), []
     for place, method in enumerate(COMPARED):
         rows = where(world, method=method)
-        order = _by_sinr(rows)
-        left = np.arange(len(order)) + (place - (len(COMPARED) - 1) / 2) * width
-        axes.bar(left, np.array(rows["shared"])[order], width, color=COLOURS[method], label=METHODS[method])
-    axes.set_xticks([])
-    axes.set_xlim(-0.6, len(order) - 0.4)
+        order = np.argsort(rows["sinr_db"], kind="stable")
+        at = np.arange(len(order)) + (place - (len(COMPARED) - 1) / 2) * width
+        shared = np.array(rows["shared"])[order]
+        bars.append(Bars(at, shared, METHOD_COLOURS[method], width=width, label=METHODS[method]))
+    return bars
 
 
-def _draw_sinr(axes: Axes, world: Columns) -> None:
-    rows = where(world, method="jfvo")
-    order = _by_sinr(rows)
-    axes.plot(np.array(rows["sinr_db"])[order], color=INK, marker="o", markersize=4, linestyle="none")
-    axes.set_xticks(range(len(order)), np.array(rows["head"])[order])
-    axes.set_xlim(-0.6, len(order) - 0.4)
-
-
-def _draw_scatter(axes: Axes, rows: Columns) -> None:
+def _ratios(rows: Columns) -> list[Dots]:
     sinr, ratio, mixed = np.array(rows["sinr_db"]), np.array(rows["ratio"]), np.array(rows["classes"]) > 1
-    style: dict[str, Any] = {"s": 22, "alpha": 0.7, "linewidths": 0}
-    axes.scatter(sinr[mixed], ratio[mixed], color=BLUE, label="head of several classes", **style)
-    axes.scatter(sinr[~mixed], ratio[~mixed], color=ORANGE, marker="s", label="head of one class", **style)
-    axes.set_ylim(-0.05, 1.05)
+    return [
+        Dots(sinr[mixed], ratio[mixed], BLUE, radius=2.5, opacity=0.7, label="head of several classes"),
+        Dots(sinr[~mixed], ratio[~mixed], ORANGE, "square", radius=2.5, opacity=0.7, label="head of one class"),
+    ]
+
+
+REPRODUCTION = Reproduction("shared volume and SINR of each cluster", PAPER, WHY, data, draw)

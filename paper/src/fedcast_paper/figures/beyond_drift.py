@@ -1,4 +1,4 @@
-"""Beyond the paper: how far users drift apart with epochs and skew, and how far skew moves the global model."""
+"""Additional result: drift of local models with epochs and skew, and divergence of the global model with skew."""
 
 from __future__ import annotations
 
@@ -6,35 +6,38 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedcast.report.figures.palette import colour
+from fedcast.report import Axis, Dots, Figure, Panel
 from fedcast.scenario import Scenario, load_scenario
-from fedcast_paper.drawing import dress, legend, new_figure
-from fedcast_paper.job import Job
-from fedcast_paper.measures import rank_correlation
+from fedcast_paper.drawing import WIDE_PT
+from fedcast_paper.job import Job, Reproduction
 from fedcast_paper.over_seeds import mean_of
 from fedcast_paper.result import Columns, Result, Verdict, columns_of, where
-from fedcast_paper.settings import assumptions, label_skew, scenario, shared_by, task
+from fedcast_paper.text_tables import ABSENT, Row, mean_text
 from fedcast_paper.trained import Trained, trained_runs
+from fedcast_paper.training_setting import assumptions, label_skew, scenario, shared_by, task
+from fedcast_paper.verdicts import rank_correlation
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from fedcast.training import Tensors
+    from torch import Tensor
 
 PAPER = (
     "No figure: the bound of Theorem 2 grows with the local epochs E and with the average EMD, through the drift of "
     "users and the divergence of the global weights from those of IID data."
 )
+WHY = (
+    "Drift grows with the local epochs. With the EMD it grows only for short local training, since a one-class user "
+    "soon has nothing left to learn."
+)
 EPOCHS = (1, 2, 5)
 SHARES = (0.0, 0.5, 0.8, 1.0)
-# Drift is compared over the first rounds, before any course has converged.
+# Drift is compared over the first rounds, before any run has converged.
 ROUNDS = 10
 DIVERGENCE_SHARES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 DIVERGENCE_ROUNDS = 20
 
 
 def scenarios(job: Job) -> list[Scenario]:
-    """Plain FedAvg at several skews and numbers of epochs; one epoch is Fig. 1a's longer run."""
+    """Return runs of FedAvg at several degrees of skew and numbers of epochs; those with one epoch are from Fig. 1a."""
     seeds = job.seeds_or(smoke=1, full=3)
     return [
         scenario(job, *_setting(job, share, epochs), *shared_by("none"), f"seed={seed}")
@@ -45,7 +48,7 @@ def scenarios(job: Job) -> list[Scenario]:
 
 
 def divergence_scenarios(job: Job) -> list[Scenario]:
-    """Digits, whose weights are small enough to be kept: IID and ever more one-class users, from the same start."""
+    """Return runs on digits, whose weights are small enough to be stored: IID and with one-class users."""
     seeds = job.seeds_or(smoke=1, full=5)
     size = job.sized(smoke=task(job, "mnist"), full=(f"training.rounds={DIVERGENCE_ROUNDS}",))
     return [
@@ -56,7 +59,7 @@ def divergence_scenarios(job: Job) -> list[Scenario]:
 
 
 def data(job: Job) -> Result:
-    """Drift of every run on MNIST, divergence of every run on digits."""
+    """Compute the drift of every run on MNIST and the divergence of every run on digits."""
     runs = trained_runs(job, scenarios(job))
     drifts = columns_of(_drift_row(run) for run in runs)
     divergences = columns_of(_divergences(job))
@@ -66,8 +69,8 @@ def data(job: Job) -> Result:
         assumptions=assumptions(
             job, runs,
             drift=f"root mean square over users of ‖w_k − w‖ after local training, mean of rounds 1 to {ROUNDS}",
-            divergence="preset digits: ‖w − w_IID‖ / ‖w_IID‖ of the global models after the last round, from the same "
-            "first weights, seed by seed; w_IID is trained on users of all classes",
+            divergence="preset digits: ‖w − w_IID‖ / ‖w_IID‖ of the global models after the last round, with the same "
+            "initial weights for each seed; w_IID is trained on IID users",
         ),
         verdicts=(_drift_verdict(drifts), _divergence_verdict(divergences)),
     )  # fmt: skip
@@ -90,9 +93,9 @@ def _drift_row(run: Trained) -> dict[str, Any]:
 
 
 def _divergences(job: Job) -> list[dict[str, Any]]:
-    """Each run against the IID run of its seed; both leave their weights in their folders."""
-    from fedcast.runs.store import load_run
-    from fedcast.runs.sweep import sweep
+    """Compare the stored weights of each run with those of the IID run of its seed."""
+    from fedcast import sweep
+    from fedcast.runs import load_run
 
     folders = sweep(divergence_scenarios(job), job.store, data_dir=job.data_dir, workers=job.workers)
     stored = [load_run(folder) for folder in folders]
@@ -109,15 +112,15 @@ def _divergences(job: Job) -> list[dict[str, Any]]:
     ]
 
 
-def _weights(folder: Path) -> Tensors:
+def _weights(folder: Path) -> Sequence[Tensor]:
     import torch
 
-    weights: Tensors = torch.load(folder / "checkpoint.pt", map_location="cpu", weights_only=True)["weights"]
+    weights: Sequence[Tensor] = torch.load(folder / "checkpoint.pt", map_location="cpu", weights_only=True)["weights"]
     return weights
 
 
-def relative_distance(weights: Tensors, others: Tensors) -> float:
-    """‖w − v‖ / ‖v‖ over all weights."""
+def relative_distance(weights: Sequence[Tensor], others: Sequence[Tensor]) -> float:
+    """Return ‖w − v‖ / ‖v‖ over all weights."""
     apart = sum(float((one - other).double().square().sum()) for one, other in zip(weights, others, strict=True))
     size = sum(float(other.double().square().sum()) for other in others)
     return float((apart / size) ** 0.5)
@@ -130,9 +133,9 @@ def _drift_verdict(table: Columns) -> Verdict:
     rises = [relation.rises for relation in by_epochs.values()]
     said = ", ".join(f"E = {epochs}: {relation}" for epochs, relation in by_epochs.items())
     return Verdict(
-        "users drift apart more with more local epochs and a larger average EMD",
+        "the drift of local models grows with the local epochs and the average EMD",
         "yes" if grows and all(rises) else "partly" if grows or any(rises) else "no",
-        f"drift grows with E at every skew: {'yes' if grows else 'no'}; rank correlation with the EMD {said}",
+        f"drift grows with E at every degree of skew: {'yes' if grows else 'no'}; rank correlation with the EMD {said}",
     )
 
 
@@ -148,7 +151,7 @@ def _grows_with_epochs(table: Columns) -> bool:
 def _divergence_verdict(table: Columns) -> Verdict:
     relation = rank_correlation(*_pairs(table, "divergence"))
     return Verdict(
-        "the global weights move away from those of IID data as the average EMD grows",
+        "the divergence of the global weights from those of IID data grows with the average EMD",
         "yes" if relation.rises else "no",
         f"rank correlation {relation} over {len(table['emd'])} runs",
     )
@@ -159,17 +162,34 @@ def _pairs(table: Columns, value: str) -> tuple[Sequence[float], Sequence[float]
 
 
 def draw(result: Result) -> Figure:
-    """Drift against the EMD for each number of epochs, and divergence against the EMD."""
-    drifts, divergences = result.tables["drift"], result.tables["divergence"]
-    figure = new_figure(9.6, 3.6)
-    left, right = figure.subplots(1, 2)
-    for place, epochs in enumerate(EPOCHS, start=1):
-        rows = where(drifts, epochs=epochs)
-        left.scatter(rows["emd"], rows["drift"], s=18, color=colour(place), label=f"E = {epochs}")
-    right.scatter(divergences["emd"], divergences["divergence"], s=18, color=colour(1))
-    left.set_ylim(bottom=0)
-    right.set_ylim(bottom=0)
-    dress(left, title=f"drift of users, mean of rounds 1 to {ROUNDS}", x="average EMD")
-    dress(right, title="divergence of the global weights from IID (digits)", x="average EMD")
-    legend(left)
-    return figure
+    """Draw drift against the EMD for each number of epochs, and divergence against the EMD."""
+    tables = {epochs: where(result.tables["drift"], epochs=epochs) for epochs in EPOCHS}
+    drifts = [
+        Dots(rows["emd"], rows["drift"], place, label=f"E = {epochs}")
+        for place, (epochs, rows) in enumerate(tables.items(), start=1)
+    ]
+    divergences = Dots(result.tables["divergence"]["emd"], result.tables["divergence"]["divergence"])
+    x, y = Axis("average EMD"), Axis(limits=(0, None))
+    left = Panel(drifts, x, y, f"drift of users, mean of rounds 1 to {ROUNDS}", legend=True)
+    return Figure(
+        [[left, Panel([divergences], x, y, "divergence of the global weights from IID (digits)")]], width=WIDE_PT
+    )
+
+
+def summary(result: Result) -> list[Row]:
+    """Return the mean drift for each fraction of one-class users and number of epochs."""
+    table = result.tables["drift"]
+    rows = []
+    for share in sorted(set(table["one_class_share"])):
+        drifts = {
+            epochs: where(table, one_class_share=share, epochs=epochs)["drift"]
+            for epochs in sorted(set(table["epochs"]))
+        }
+        cells = {f"drift, E = {epochs}": mean_text(some, ".3f") if some else ABSENT for epochs, some in drifts.items()}
+        rows.append({"one-class users": f"{share:.0%}", **cells})
+    return rows
+
+
+REPRODUCTION = Reproduction(
+    "drift and divergence against epochs and skew", PAPER, WHY, data, draw, scenarios=scenarios, summary=summary
+)

@@ -1,0 +1,199 @@
+"""The list of reproductions, and functions to train for, compute, store and draw them.
+
+To add a figure, add a module to `fedcast_paper.figures` and a line to `REPRODUCTIONS`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+
+from fedcast.errors import FedcastError
+from fedcast.report import save_figure
+from fedcast.scenario import Scenario
+from fedcast_paper.figures import (
+    beyond_algorithms,
+    beyond_drift,
+    beyond_measures,
+    beyond_rounds,
+    fig1a,
+    fig1b,
+    fig1c,
+    fig4,
+    fig5,
+    fig6,
+    fig7a,
+    fig7b,
+    fig8,
+    fig9a,
+    fig9b,
+    table2,
+)
+from fedcast_paper.job import Job, Reproduction, Scale
+from fedcast_paper.result import Result, load_result, result_path, save_result
+from fedcast_paper.trained import finished, train_missing, unfinished
+
+# Stands for every id on the command line.
+ALL = "all"
+
+REPRODUCTIONS: dict[str, Reproduction] = {
+    "fig1a": fig1a.REPRODUCTION,
+    "fig1b": fig1b.REPRODUCTION,
+    "fig1c": fig1c.REPRODUCTION,
+    "fig4": fig4.REPRODUCTION,
+    "table2": table2.REPRODUCTION,
+    "fig5": fig5.REPRODUCTION,
+    "fig6": fig6.REPRODUCTION,
+    "fig7a": fig7a.REPRODUCTION,
+    "fig7b": fig7b.REPRODUCTION,
+    "fig8": fig8.REPRODUCTION,
+    "fig9a": fig9a.REPRODUCTION,
+    "fig9b": fig9b.REPRODUCTION,
+    "beyond-rounds": beyond_rounds.REPRODUCTION,
+    "beyond-algorithms": beyond_algorithms.REPRODUCTION,
+    "beyond-drift": beyond_drift.REPRODUCTION,
+    "beyond-measures": beyond_measures.REPRODUCTION,
+}
+
+
+def find_reproduction(name: str) -> Reproduction:
+    """Return the reproduction with that id, or raise an error that suggests the closest id.
+
+    Example:
+        >>> find_reproduction("fig8").trains
+        False
+    """
+    if name not in REPRODUCTIONS:
+        close = difflib.get_close_matches(name.lower(), [*REPRODUCTIONS, ALL], n=1)
+        hint = f"did you mean {close[0]}? " if close else ""
+        raise FedcastError(
+            f"invalid ID {name!r}: no such figure or table; {hint}Choose from {', '.join(REPRODUCTIONS)}, or {ALL}"
+        )
+    return REPRODUCTIONS[name]
+
+
+def training_scenarios(names: Iterable[str], job: Job) -> list[Scenario]:
+    """Return the scenarios of all training runs that these results need, in the order of the results."""
+    makers = [find_reproduction(name).scenarios for name in names]
+    return [scenario for maker in makers if maker is not None for scenario in maker(job)]
+
+
+def left_to_train(names: Iterable[str], job: Job) -> list[Scenario]:
+    """Return the training runs that these results need and that are not finished, without duplicates."""
+    return unfinished(job, training_scenarios(names, job))
+
+
+def train_for(names: Iterable[str], job: Job) -> None:
+    """Train the missing runs of several results with one pool of processes."""
+    train_missing(job, training_scenarios(names, job))
+
+
+def pack_for(names: Sequence[str], job: Job, folder: Path) -> list[str]:
+    """Pack the missing runs of several results for another machine and return the names of the runs."""
+    from fedcast.runs import pack
+
+    runs = left_to_train(names, job)
+    if not runs:
+        trains = any(find_reproduction(name).trains for name in names)
+        reason = "all training runs are finished" if trains else "no training is needed"
+        raise FedcastError(f"nothing to pack: {reason} for {', '.join(names)}; omit --pack to compute the results")
+    return pack(runs, job.store, folder, data_dir=job.data_dir)
+
+
+def make_result(name: str, job: Job, results: Path, *, drop_seeds: bool = False) -> Result:
+    """Compute and store the result of a figure or table.
+
+    Args:
+        name: its id.
+        job: scale, seeds and folders.
+        results: folder of stored results.
+        drop_seeds: whether a result at full scale may replace a stored one that has seeds which it lacks.
+    """
+    result = find_reproduction(name).data(job)
+    if not drop_seeds:
+        _check_no_seed_is_lost(name, job, results, seeds_of(result))
+    return save_result(result, name, job.scale, results)
+
+
+def check_seeds(names: Iterable[str], job: Job, results: Path) -> None:
+    """Raise an error, before any work, if a stored result at full scale would be replaced by one that lacks its seeds.
+
+    The seeds of a figure without training that is requested without seeds are known only after it is computed;
+    `make_result` checks them then.
+    """
+    for name in names:
+        seeds = _requested_seeds(name, job)
+        if seeds is not None:
+            _check_no_seed_is_lost(name, job, results, seeds)
+
+
+def seeds_of(result: Result) -> set[int]:
+    """Return all seeds that a result was computed from.
+
+    Example:
+        >>> seeds_of(Result({}, {}, {"seeds": "MNIST 0, 2; CIFAR-10 0"})), seeds_of(Result({}, {}, {"seeds": [0, 2]}))
+        ({0, 2}, {0, 2})
+    """
+    named = result.assumptions.get("seeds", result.assumptions.get("seed", []))
+    if isinstance(named, str):
+        return {int(part.split()[-1]) for part in re.split("[,;]", named)}
+    return {named} if isinstance(named, int) else set(named)
+
+
+def draw_result(
+    name: str, result: Result, folder: Path, kind: str = "png", dpi: int = 160, *, scale: Scale = "full"
+) -> Path:
+    """Draw a result as png, svg or pdf; a caption marks figures at smoke scale."""
+    reproduction = find_reproduction(name)
+    note = _smoke_caption(result, trained=reproduction.trains) if scale == "smoke" else ""
+    figure = replace(reproduction.draw(result), note=note, description=reproduction.shows)
+    return save_figure(figure, folder / f"{name}.{kind}", dpi=dpi)
+
+
+def _smoke_caption(result: Result, *, trained: bool) -> str:
+    if not trained:
+        return "smoke: few users, few seeds"
+    data, rounds = result.scenario["data"], result.scenario["training"]["rounds"]
+    return f"smoke: {data['dataset']}, {data['num_users']} users, {rounds} rounds"
+
+
+def _requested_seeds(name: str, job: Job) -> set[int] | None:
+    scenarios = find_reproduction(name).scenarios
+    if scenarios is None:
+        return None if job.seeds is None else set(job.seeds)
+    runs = scenarios(job)
+    return {run.seed for run in (finished(job, runs) if job.only_finished else runs)}
+
+
+def _check_no_seed_is_lost(name: str, job: Job, results: Path, seeds: set[int]) -> None:
+    stored = _stored_seeds(name, results) if job.scale == "full" else set()
+    if lost := stored - seeds:
+        condition = " if their runs are finished" if job.only_finished else ""
+        raise FedcastError(
+            f"{result_path(name, job.scale, results)}: replacing it would lose seeds {_ranges(lost)} of its seeds "
+            f"{_ranges(stored)}; use --seeds {_ranges(stored | seeds)} to keep them{condition}, or --drop-seeds"
+        )
+
+
+def _stored_seeds(name: str, results: Path) -> set[int]:
+    try:
+        return seeds_of(load_result(name, "full", results))
+    except FedcastError:  # no stored result, or an unreadable one: nothing can be lost
+        return set()
+
+
+def _ranges(seeds: Iterable[int]) -> str:
+    """Format seeds in the syntax of --seeds.
+
+    Example:
+        >>> _ranges([0, 1, 2, 9])
+        '0-2,9'
+    """
+    # Consecutive seeds have the same difference from their index.
+    places = groupby(enumerate(sorted(seeds)), key=lambda pair: pair[1] - pair[0])
+    runs = [[seed for _, seed in run] for _, run in places]
+    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
