@@ -41,13 +41,3 @@ def add_legend(figure: Figure, columns: int = 4) -> None:
     figure.legend(
         loc="outside lower center", ncols=columns, frameon=False, fontsize=8.5, labelcolor=INK, handletextpad=0.6
     )
-
-
-def shown_of(shown: int, count: int) -> str:
-    """What to add to a title where not all users are shown.
-
-    Example:
-        >>> shown_of(100, 2000), shown_of(3, 3)
-        (' (100 of 2,000 users)', '')
-    """
-    return f" ({shown:,} of {count:,} users)" if shown < count else ""

@@ -1,9 +1,9 @@
 "use strict";
 (() => {
   const SVG = "http://www.w3.org/2000/svg";
-  const REACH = 26; // how far, in pixels, a pointer may be from the mark it means
+  const REACH = 26; // largest distance in pixels from the pointer to the mark that it selects
   const tip = document.getElementById("tip");
-  let lit = null; // the plot that shows something
+  let lit = null; // the plot with a highlighted mark
 
   // Texts are set as text, never as HTML.
   function showTip(text, x, y) {
@@ -28,7 +28,7 @@
     lit = null;
   }
 
-  // Marks: whatever has a text of its own.
+  // Marks: elements with a tip.
   const isShown = (mark) => !mark.closest("[data-series][hidden]");
   const marksOf = (plot) => [...plot.querySelectorAll(".mark")].filter(isShown);
 
@@ -64,7 +64,7 @@
     showTip(mark.dataset.tip, ...(at ?? middleOf(mark)));
   }
 
-  // Curves: the values of all of them under the pointer.
+  // Curves: show the values of all curves at the pointer.
   const dataOf = new Map();
   function curvesOf(plot) {
     if (!dataOf.has(plot)) dataOf.set(plot, JSON.parse(plot.nextElementSibling.textContent));
@@ -136,7 +136,7 @@
   addEventListener("pointerdown", point);
   addEventListener("scroll", () => lit && !lit.matches(":focus-visible") && clear(), { passive: true });
 
-  // The keyboard: a plot is one stop; arrows go from mark to mark, or along the curves.
+  // Keyboard: a plot is one tab stop; arrow keys go from mark to mark, or along the curves.
   function step(plot, by) {
     if (plot.dataset.curves !== undefined) {
       const { x, axis } = curvesOf(plot);
@@ -160,7 +160,7 @@
   });
   addEventListener("focusout", (event) => event.target.matches?.("svg.plot") && clear());
 
-  // Choices.
+  // Legends and selectors.
   document.querySelectorAll("[data-toggles]").forEach((key) => key.addEventListener("click", () => {
     const shown = key.getAttribute("aria-pressed") !== "true";
     key.setAttribute("aria-pressed", shown);
@@ -177,7 +177,7 @@
     document.querySelectorAll("[data-run]").forEach((one) => { one.hidden = one.dataset.run !== event.target.value; });
   });
 
-  // Light or dark: as the system says, until the button says otherwise. Some browsers keep nothing for local files.
+  // Light or dark mode: as in the system settings, unless the button was used. Some browsers store nothing for local files.
   const root = document.documentElement;
   const kept = {
     read() { try { return localStorage.getItem("fedcast-theme"); } catch { return null; } },
