@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from fedcast.runs.comparison import compare
     from fedcast.runs.prepare import train_scenario
     from fedcast.runs.store import load_run, load_runs, run_scenario
-    from fedcast.runs.sweep import grid, sweep
+    from fedcast.runs.sweeps import grid, sweep
     from fedcast.scenario import Scenario, changed, load_scenario, preset, to_toml
 
 __version__ = "0.1.0"
@@ -67,8 +67,8 @@ _HOME_OF = {
     "load_run": "runs.store",
     "load_runs": "runs.store",
     "run_scenario": "runs.store",
-    "grid": "runs.sweep",
-    "sweep": "runs.sweep",
+    "grid": "runs.sweeps",
+    "sweep": "runs.sweeps",
     "World": "plan.world",
     "make_world": "plan.world",
 }

@@ -309,4 +309,4 @@ def test_a_run_that_was_done_before_says_so_and_noise_is_scored(fedcast, tmp_pat
     words += ["--set", "data.partition=noise", "--set", "data.descriptor=values", "--set", "clustering.rule=none"]
     first, again = (fedcast(*words)[1] for _ in range(2))
     assert "with the users' noise 0." in first
-    assert again.strip() == first.strip() + ", done before; --no-resume trains anew"
+    assert again.strip() == first.strip() + ", finished before; --no-resume trains again"

@@ -33,10 +33,10 @@ def test_what_no_table_says_is_listed_with_the_way_to_say_it(fedcast, tables, tm
     out = flat(fedcast("plan", *tables)[1])
     assert "6 users, 480 samples, 3 classes: cat, dog, fox" in out
     for assumed in (
-        "places of users and base stations, drawn with seed 0 (--positions",
-        "all devices alike, 1.2 GHz and 0.05 J a round (--devices)",
+        "positions of users and base stations, drawn with seed 0 (--positions",
+        "the same device for all: 1.2 GHz and 0.05 J per round (--devices)",
         "a model of 21,840 weights (training.model_weights)",
-        "6,272 bits for a shared sample (data.bits_per_sample)",
+        "6,272 bits per shared sample (data.bits_per_sample)",
     ):
         assert assumed in out
     assert "links and closeness, drawn" not in out
@@ -50,7 +50,7 @@ def test_nothing_is_assumed_where_all_is_said(fedcast, tables, tmp_path):
     code, out, err = fedcast("plan", *tables, "--devices", "devices.csv", *said)
     assert (code, err) == (0, "")
     assert "assumed" not in out
-    assert "devices: up_rate_bps, down_rate_bps; not known and ignored: battery_j" in flat(out)
+    assert "devices: up_rate_bps, down_rate_bps; unknown and ignored: battery_j" in flat(out)
     assert "assumed" not in fedcast("plan", "--set", "data.num_users=20")[1], "data and places are the scenario's own"
 
 
@@ -127,7 +127,7 @@ def test_an_interrupted_plan_promises_nothing(tmp_path):
     words = ["plan", "--set", "data.dataset=synthetic", "--set", "data.num_users=3000"]
     # What starts the tests may have told its children to ignore Ctrl-C.
     code = "import signal, sys, time; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-    code += "import fedcast.cli.app as a, fedcast.plan.world as w\n"
+    code += "import fedcast.cli.app as a, fedcast.plan as w\n"
     code += "w.make_world = lambda *_: (print('here', flush=True), time.sleep(60))\n"
     code += "sys.exit(a.run(sys.argv[1:]))"
     process = subprocess.Popen(
@@ -147,7 +147,7 @@ def test_values_in_another_unit_are_remarked_on(fedcast, tables, tmp_path):
     code, _, err = fedcast("plan", *tables, "--devices", "devices.csv")
     assert code == 0
     assert slow in err
-    assert "max_frequency_hz: 6 of 6 devices have less than 1,000,000 Hz (the slowest 1.2); was it given in GHz" in err
+    assert "max_frequency_hz: 6 of 6 devices have less than 1,000,000 Hz (the slowest 1.2); is it in GHz" in err
     assert "trust" not in err, "half of the links are close enough"
     for command in ("network", "cluster"):
         code, _, err = fedcast(command, *tables, *(["--no-exact"] if command == "cluster" else []))

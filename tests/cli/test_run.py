@@ -38,7 +38,7 @@ def test_run_compares_and_writes_a_report(fedcast, tmp_path):
     assert len(folders) == 3
     code, _, err = fedcast("run", *SMALL, "--workers", 1, "--out", tmp_path)
     assert code == 0
-    assert "3 of 3 runs are done already" in err
+    assert "3 of 3 runs are finished and are reused" in err
     assert (tmp_path / "report.html").read_bytes() == page
     assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == folders
 
@@ -46,7 +46,7 @@ def test_run_compares_and_writes_a_report(fedcast, tmp_path):
 def test_compare_over_seeds_writes_its_table(fedcast, tmp_path):
     code, out, _ = fedcast("compare", *SMALL, "--rules", "none,daca", "--seeds", 3, "--workers", 2, "--out", tmp_path)
     assert code == 0
-    assert "seeds that met the target" in out
+    assert "seeds that reached the target" in out
     with (tmp_path / "comparison.csv").open() as stream:
         rows = list(csv.DictReader(stream))
     assert [row["strategy"] for row in rows] == ["FedAvg", "daca fixed"]
@@ -61,7 +61,7 @@ def test_compare_over_seeds_writes_its_table(fedcast, tmp_path):
         (["--rules", "dacca"], "dacca"),
         (["--rules", ","], "--rules: expected names separated by commas"),
         (["--seeds", "0"], "Invalid value for '--seeds'"),
-        (["--log", "wandb"], "--log wandb: there is no such tracker"),
+        (["--log", "wandb"], "invalid value 'wandb' for --log: expected tensorboard or mlflow"),
         (["--set", "training.rounds=0"], "training.rounds: 0 is refused"),
         (["no.toml"], "no.toml: no such file"),
     ],
@@ -78,7 +78,7 @@ def test_a_place_that_cannot_be_written(fedcast, tmp_path):
     (tmp_path / "file").touch()
     code, _, err = fedcast("run", *SMALL, "--out", tmp_path / "file" / "inside")
     assert code == 2
-    assert "file: is a file, expected a folder for runs" in err
+    assert "file: is a file; expected a folder for runs" in err
     assert len(err.strip().splitlines()) == 1
 
 

@@ -42,3 +42,17 @@ def test_importing_costs_pulls_in_nothing_heavy():
     code = f"import sys, fedcast.cost, fedcast.network.sidelink; sys.exit(str({heavy} & set(sys.modules) or ''))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stderr.strip() == ""
+
+
+def test_scaffold_sends_its_control_variates_along():
+    """Twice the bits per user and direction: bytes and delays of download and upload double, computing stays."""
+    plain, doubled = (
+        cost.round_cost(fleet_at([100, 800], scenario(training={"model": "cnn", "algorithm": name})), [600, 600])
+        for name in ("fedavg", "scaffold")
+    )
+    assert plain.uploaded_bytes == 2 * 698_880 / 8
+    assert doubled.uploaded_bytes == 2 * plain.uploaded_bytes
+    assert doubled.broadcast_bytes == 2 * plain.broadcast_bytes
+    np.testing.assert_allclose(doubled.upload_s, 2 * plain.upload_s)
+    np.testing.assert_allclose(doubled.broadcast_s, 2 * plain.broadcast_s)
+    np.testing.assert_allclose(doubled.upload_energy_j, 2 * plain.upload_energy_j)

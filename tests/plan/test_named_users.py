@@ -60,7 +60,7 @@ def test_plans_keep_names(folder):
     content = json.loads(plan_to_json(plan))
     wrong_names = (
         (NAMES[1:], "names has 11 entries, head_of has 12"),
-        (["x"] * USERS, "names: 'x' is blank, or two users have it"),
+        (["x"] * USERS, "names: 'x' is blank or the name of two users"),
         ([" ", *NAMES[1:]], "names: ' ' is blank"),
     )
     for wrong, reason in wrong_names:
@@ -93,13 +93,13 @@ def test_who_joins_and_leaves_is_known_by_name(folder):
 
 def test_planning_starts_from_the_volumes_of_the_plan_before(folder, monkeypatch):
     before = planned(write_tables(folder("before"), NAMES.__getitem__))
-    starts, settle = [], make._Planner.settle
+    starts, best_of_passes = [], make._Planner.best_of_passes
 
     def watched(planner, ratios, carried):
         starts.append(dict(zip(NAMES[::-1], ratios, strict=True)))
-        return settle(planner, ratios, carried)
+        return best_of_passes(planner, ratios, carried)
 
-    monkeypatch.setattr(make._Planner, "settle", watched)
+    monkeypatch.setattr(make._Planner, "best_of_passes", watched)
     tables = write_tables(folder("now"), NAMES.__getitem__, users=range(USERS - 1, -1, -1))
     planned(tables, previous=before)
     sizes = dict(zip(NAMES, read_counts(tables["counts"]).sizes[::-1], strict=True))
@@ -140,9 +140,9 @@ def test_drawn_networks_are_those_of_the_names(tmp_path):
 def test_names_and_ids_are_not_compared(folder):
     by_id = planned(write_tables(folder("ids"), int))
     tables = write_tables(folder("names"), NAMES.__getitem__)
-    with pytest.raises(FedcastError, match="users have names now and ids before"):
+    with pytest.raises(FedcastError, match="the present plan have names, those of the previous plan only ids"):
         planned(tables, previous=by_id)
-    with pytest.raises(FedcastError, match="users have names before and ids now"):
+    with pytest.raises(FedcastError, match="the previous plan have names, those of the present plan only ids"):
         diff_plans(planned(tables), by_id)
 
 

@@ -13,8 +13,18 @@ from fedcast.clustering import cluster
 from fedcast.cost import round_cost
 from fedcast.data.counts import read_counts
 from fedcast.data.skew import average_emd, mix_distributions, skew_of
-from fedcast.errors import DataError, FedcastError
-from fedcast.plan import diff_plans, load_plan, make, make_plan, plan_from_json, plan_schema, plan_to_json, save_plan
+from fedcast.errors import DataError, FedcastError, OutsideFitError
+from fedcast.plan import (
+    clustering_of,
+    diff_plans,
+    load_plan,
+    make,
+    make_plan,
+    plan_from_json,
+    plan_schema,
+    plan_to_json,
+    save_plan,
+)
 from fedcast.plan.world import make_world
 from fedcast.rounds import RoundsFit, fit_rounds, load_rounds, save_fit
 from fedcast.scenario import load_scenario
@@ -248,9 +258,74 @@ def test_a_plan_by_kl_and_the_extended_form(tmp_path):
     assert made.rounds == pytest.approx(np.exp(3 + 0.8 * kl + 0.5 * made.shift), rel=1e-5)
 
 
-def test_central_has_no_heads_to_plan():
-    with pytest.raises(FedcastError, match="central"):
-        make_plan(scenario("clustering.rule=central"))
+def test_the_servers_broadcast_is_planned(tmp_path):
+    here = scenario("clustering.rule=central")
+    world = make_world(here)
+    made = make_plan(here, world=world)
+    clustering = cluster(world.problem())
+    assert made.server_samples == clustering.broadcast.volume > 0
+    assert (made.received == made.server_samples).all()
+    assert (len(made.heads), made.leakage, made.passes) == (0, (), 1)
+    assert made.emd_after == pytest.approx(average_emd(world.skew, clustering.after, "B"))
+    assert made.emd_after < made.emd_before
+    assert made.rounds < made.rounds_without
+    assert made.sharing_s == pytest.approx(6272 * made.server_samples * world.fleet.links.down_s_per_bit.max())
+    assert made.delay.total_s == pytest.approx(made.sharing_s + made.rounds * made.round_s)
+    again = load_plan(save_plan(made, tmp_path / "plan.json"))
+    assert diff_plans(made, again).same
+    np.testing.assert_allclose(clustering_of(world, again).after.distributions, clustering.after.distributions)
+    more = replace(again, server_samples=2 * made.server_samples)
+    assert any("samples from the server" in line for line in diff_plans(made, more).lines())
+    assert not diff_plans(made, more).same
+
+
+@pytest.mark.parametrize("rule", ["none", "central", "daca"])
+def test_a_plan_without_a_prediction_has_all_the_rest(rule, tmp_path):
+    far = ("rounds.target_accuracy=0.5", "allocation.method=fixed", f"clustering.rule={rule}")
+    made, usual = make_plan(scenario(*far)), make_plan(scenario(*far[1:]))
+    assert (made.rounds, made.rounds_without, made.delay, made.delay_without_s, made.speed_up) == (None,) * 5
+    assert made.not_predicted.startswith("invalid value 0.5 for rounds.target_accuracy: fit")
+    assert usual.not_predicted is None
+    assert (made.sharing_s > 0) == (made.sharing_bytes > 0) == (rule != "none")
+    assert made.round_s == pytest.approx(usual.round_s, rel=0.2)
+    assert made.round_j == pytest.approx(made.energy_j.sum())
+    assert made.trained.all()
+    text = plan_to_json(made)
+    assert json.loads(text)["delay"] is None
+    assert plan_to_json(load_plan(save_plan(made, tmp_path / "plan.json"))) == text
+    lines = diff_plans(usual, made).lines()
+    assert any(line.startswith("delay of the task: ") and line.endswith(" s → not predicted") for line in lines)
+    jsonschema = pytest.importorskip("jsonschema", reason="needs jsonschema")
+    jsonschema.validate(json.loads(text), plan_schema())
+
+
+def test_methods_that_optimise_the_delay_need_a_prediction():
+    with pytest.raises(OutsideFitError, match=r"rounds.target_accuracy: fit .*; or share a fixed ratio"):
+        make_plan(scenario("rounds.target_accuracy=0.5", "clustering.rule=daca"))
+
+
+def test_a_limit_on_leakage_holds_without_a_prediction():
+    far = ("rounds.target_accuracy=0.5", "allocation.method=fixed", "clustering.rule=daca")
+    free, limited = make_plan(scenario(*far)), make_plan(scenario(*far, "allocation.max_asr=0.02"))
+    assert free.average_sharing_ratio > 0.02 >= limited.average_sharing_ratio > 0.01
+
+
+def test_no_rule_without_heads_carries_clusters_over(plan):
+    for rule in ("none", "central"):
+        assert len(make_plan(scenario(f"clustering.rule={rule}"), previous=plan, with_curve=False).heads) == 0
+
+
+def test_plans_of_before_give_the_costs_of_a_round(plan):
+    content = json.loads(plan_to_json(plan))
+    for name in ("sharing_s", "download_s", "compute_s", "upload_s", "round_j", "server_samples", "not_predicted"):
+        del content[name]
+    older = plan_from_json(json.dumps(content))
+    for name in ("sharing_s", "download_s", "compute_s", "upload_s", "round_j"):
+        assert getattr(older, name) == pytest.approx(getattr(plan, name), rel=1e-12)
+    assert older.delay.total_s == pytest.approx(plan.delay.total_s, rel=1e-12)
+    assert (older.server_samples, older.not_predicted) == (0, None)
+    with pytest.raises(FedcastError, match="sharing_s, download_s, compute_s, upload_s and round_j are missing"):
+        plan_from_json(json.dumps({**content, "delay": None}))
 
 
 WIDE = "user,cat,dog\n0,5,1\n1,0,7\n2,3,3\n"

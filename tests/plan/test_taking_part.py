@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fedcast.cost import task_cost
 from fedcast.data import Population
 from fedcast.errors import FedcastError
 from fedcast.plan import clustering_of, make_plan
-from fedcast.plan.world import make_world, task_cost
+from fedcast.plan.world import make_world, sharing_cost_of
 from fedcast.scenario import changed, load_scenario
 
 COUNTS = np.array([[40, 40, 40], [90, 0, 0], [0, 80, 0], [0, 0, 70], [0, 0, 0]])
@@ -111,20 +112,20 @@ def test_heads_that_send_nothing_are_none():
     assert (plan.shared[plan.heads] > 0).all()
     assert (plan.shared > 0).sum() == len(plan.heads)
     clustering = clustering_of(world, plan)
-    cost = task_cost(world, clustering, plan.trained)
+    cost = task_cost(sharing_cost_of(world, clustering), world.fleet, clustering.after.sizes, plan.trained)
     assert (clustering.received > 0).sum() == (plan.head_of >= 0).sum()
     assert plan.delay.sharing_s + plan.rounds * cost.round.round_s == pytest.approx(plan.delay.total_s)
-    assert cost.sharing_s == plan.delay.sharing_s
+    assert cost.sharing.sharing_s == plan.delay.sharing_s
 
 
 def test_a_world_of_another_scenario_is_refused():
     world = make_world(load_scenario(overrides=["data.num_users=30"]))
     other = changed(world.scenario, {"seed": 1, "clustering.rule": "gain"})
-    with pytest.raises(FedcastError, match=r"world: made of another scenario \(seed, clustering differ\)"):
+    with pytest.raises(FedcastError, match=r"world: made from another scenario \(seed, clustering differ\)"):
         make_plan(other, world=world)
 
 
 def test_a_population_of_another_size_is_refused():
     scenario = load_scenario(overrides=["data.dataset=synthetic", "data.num_users=4"])
-    with pytest.raises(FedcastError, match=r"data.num_users: 4, but the population has 5 users"):
+    with pytest.raises(FedcastError, match=r"invalid value 4 for data.num_users: the population has 5 users"):
         make_world(scenario, population=Population(COUNTS, ("a", "b", "c")))

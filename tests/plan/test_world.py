@@ -4,13 +4,18 @@ import numpy as np
 import pytest
 
 from fedcast.clustering import cluster
+from fedcast.cost import task_cost
 from fedcast.errors import FedcastError
-from fedcast.plan.world import make_world, multicasts, task_cost
+from fedcast.plan import make_world, sharing_cost_of
 from fedcast.scenario import load_scenario
 
 
 def world(*overrides):
     return make_world(load_scenario(overrides=["data.num_users=40", *overrides]))
+
+
+def cost_of(here, clustering):
+    return task_cost(sharing_cost_of(here, clustering), here.fleet, clustering.after.sizes)
 
 
 def test_the_default_scenario_over_a_hundred_seeds():
@@ -35,7 +40,7 @@ def test_the_default_scenario_over_a_hundred_seeds():
 def test_cost_of_sharing_by_hand():
     here = world("clustering.rule=daca", "clustering.sharing_ratio=0.5")
     clustering = cluster(here.problem())
-    cost = task_cost(here, clustering)
+    cost = cost_of(here, clustering)
     delays = []
     for head in clustering.heads:
         rates = []
@@ -43,9 +48,9 @@ def test_cost_of_sharing_by_hand():
             row = here.graph.links_of(int(member))
             rates.append(here.graph.rate_bps[row][here.graph.neighbours[row] == head][0])
         delays.append(256 * clustering.shared[head] / min(rates))
-    assert cost.sharing_s == pytest.approx(max(delays), rel=1e-6)
-    assert cost.sharing_j == pytest.approx(0.01 * sum(delays), rel=1e-6)
-    assert cost.sharing_bytes == pytest.approx(32 * clustering.shared.sum())
+    assert cost.sharing.sharing_s == pytest.approx(max(delays), rel=1e-6)
+    assert cost.sharing.energy_j.sum() == pytest.approx(0.01 * sum(delays), rel=1e-6)
+    assert cost.sharing.sent_bytes == pytest.approx(32 * clustering.shared.sum())
     assert cost.round.round_s > 0
     assert cost.round_bytes == pytest.approx(41 * 1898 * 4)
 
@@ -53,10 +58,10 @@ def test_cost_of_sharing_by_hand():
 def test_central_sharing_takes_the_downlink():
     here = world("clustering.rule=central")
     clustering = cluster(here.problem())
-    cost = task_cost(here, clustering)
+    cost = cost_of(here, clustering)
     expected = clustering.broadcast.volume * 256 * here.fleet.links.down_s_per_bit.max()
-    assert cost.sharing_s == pytest.approx(expected)
-    assert cost.sharing_j == 0
+    assert cost.sharing.sharing_s == pytest.approx(expected)
+    assert cost.sharing.energy_j.sum() == 0
 
 
 def test_every_base_station_sends_what_the_server_shares():
@@ -64,12 +69,13 @@ def test_every_base_station_sends_what_the_server_shares():
     clustering = cluster(here.problem())
     stations = len(here.layout.base_stations_m)
     assert stations > 1
-    assert task_cost(here, clustering).sharing_bytes == pytest.approx(clustering.broadcast.volume * 32 * stations)
+    sent = sharing_cost_of(here, clustering).sent_bytes
+    assert sent == pytest.approx(clustering.broadcast.volume * 32 * stations)
 
 
 def test_no_sharing_costs_nothing():
     here = world("clustering.rule=none")
-    assert multicasts(here, cluster(here.problem())).sharing_s == 0
+    assert sharing_cost_of(here, cluster(here.problem())).sharing_s == 0
 
 
 def test_consent_limits_volumes(tmp_path):
@@ -114,7 +120,7 @@ def test_heads_that_send_at_once_slow_each_other_down():
     )
     slowest = {int(head): rates[clustering.head_of[members] == head].min() for head in clustering.heads}
     delays = [loud.bits_per_sample * clustering.shared[head] / slowest[int(head)] for head in clustering.heads]
-    assert multicasts(loud, clustering).sharing_s == pytest.approx(max(delays), rel=1e-6)
+    assert sharing_cost_of(loud, clustering).sharing_s == pytest.approx(max(delays), rel=1e-6)
     assert make_plan(loud.scenario, world=loud, with_curve=False).delay.sharing_s != pytest.approx(
         make_plan(quiet.scenario, world=quiet, with_curve=False).delay.sharing_s, rel=1e-3
     )
@@ -137,20 +143,20 @@ def test_a_list_of_closeness_alone_leaves_rates_to_the_radio(tmp_path):
     first, second, _ = listed[-1].split(",")
     assert own.graph.num_links == graph.num_links - 1, f"{first} and {second} are not listed"
     clustering = cluster(own.problem())
-    assert multicasts(own, clustering).sharing_s == multicasts(drawn, clustering).sharing_s
+    assert sharing_cost_of(own, clustering).sharing_s == sharing_cost_of(drawn, clustering).sharing_s
     table.write_text("\n".join(["user_a,user_b,closeness,rate_bps", *(f"{line},1e9" for line in listed)]))
     measured = world(*loud, f"trust.links_file={table}")
     assert (measured.graph.rate_bps == 1e9).all()
-    assert multicasts(measured, clustering).sharing_s < multicasts(drawn, clustering).sharing_s
+    assert sharing_cost_of(measured, clustering).sharing_s < sharing_cost_of(drawn, clustering).sharing_s
 
 
 def test_clusters_across_the_graph_have_no_delay():
     here = world("clustering.rule=random", "clustering.respect_graph=false")
     with pytest.raises(
-        FedcastError, match=r"user \d+ is led by user \d+, but no link joins them, so the delay of shar"
+        FedcastError, match=r"user \d+ has head user \d+, but there is no link between them, so that the delay of shar"
     ):
-        multicasts(here, cluster(here.problem()))
+        sharing_cost_of(here, cluster(here.problem()))
     people = replace(here.population, names=[f"dev-{user}" for user in range(40)])
     named = replace(here, population=people)
-    with pytest.raises(FedcastError, match=r"user dev-\d+ is led by user dev-\d+, but"):
-        multicasts(named, cluster(named.problem()))
+    with pytest.raises(FedcastError, match=r"user dev-\d+ has head user dev-\d+, but"):
+        sharing_cost_of(named, cluster(named.problem()))

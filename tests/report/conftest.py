@@ -14,7 +14,7 @@ from fedcast.plan import SharingPlan
 from fedcast.report import write_report
 from fedcast.runs.facts import Facts
 from fedcast.runs.store import StoredRun, load_run
-from fedcast.runs.sweep import grid, sweep
+from fedcast.runs.sweeps import grid, sweep
 from fedcast.training import History, Record
 
 FEW = ["data.num_users=24", "training.model=mlp", "training.rounds=8", "training.local_epochs=3"]

@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 from fedcast import changed, load_scenario
+from fedcast.cost import Delay
 from fedcast.errors import FedcastError
 from fedcast.runs.comparison import Strategy, compare, comparison_table, interval, paired_test, score
 from fedcast.runs.facts import Facts
@@ -36,7 +37,7 @@ def test_a_score_counts_up_to_the_target():
     found = score(stored("daca", 0, [0.1, 0.4, 0.6, 0.55, 0.9], sharing_s=2.0))
     assert found.reached
     assert (found.rounds, found.total_s) == (2, 14.0)
-    assert (found.sharing_s, found.download_s, found.compute_s, found.upload_s) == (2.0, 2.0, 4.0, 6.0)
+    assert found.delay == Delay(sharing_s=2.0, download_s=2.0, compute_s=4.0, upload_s=6.0)
     assert (found.accuracy, found.worst_accuracy) == (0.9, 0.45)
     assert (found.energy_j, found.sent_bytes) == (10.0, 14.0)
 

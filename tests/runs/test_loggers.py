@@ -176,7 +176,7 @@ class TestTargets:
         ]
 
     def test_an_unknown_tracker_is_refused(self, tmp_path):
-        with pytest.raises(FedcastError, match="--log wandb: there is no such tracker; use tensorboard or mlflow"):
+        with pytest.raises(FedcastError, match="invalid value 'wandb' for --log: expected tensorboard or mlflow"):
             log_targets(["wandb"], tmp_path)
 
     @pytest.mark.parametrize(("kind", "module"), [("tensorboard", "tensorboard"), ("mlflow", "alembic")])

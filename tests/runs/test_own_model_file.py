@@ -7,7 +7,7 @@ from torch import nn
 from fedcast.errors import FedcastError, ScenarioError
 from fedcast.runs.packing import pack
 from fedcast.runs.store import load_run, run_folder, run_key, run_scenario
-from fedcast.runs.sweep import grid, sweep
+from fedcast.runs.sweeps import grid, sweep
 from fedcast.scenario import load_scenario
 from fedcast.training import with_weights
 

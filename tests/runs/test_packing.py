@@ -88,7 +88,7 @@ def test_histories_of_other_runs_and_unfinished_ones_are_refused(tmp_path: Path)
     scenario = scenarios()[0]
     pack([scenario], tmp_path / "store", tmp_path / "pack")
     train_on_bare_machine(tmp_path / "pack", tmp_path / "trained")
-    with pytest.raises(FedcastError, match="no run of that name was prepared"):
+    with pytest.raises(FedcastError, match="no run of that name in"):
         unpack(tmp_path / "trained", tmp_path / "other")
     path = next(path for path in (tmp_path / "trained").glob("*.json") if path.name != "machine.json")
     content = json.loads(path.read_text())

@@ -157,10 +157,19 @@ def test_what_the_server_sends_is_counted(small):
     assert (facts.sent_samples, facts.received_samples, facts.distinct_samples) == (volume, 20 * volume, volume)
 
 
+def test_a_folder_of_an_older_version_without_a_plan_is_read(copied):
+    (copied / "plan.json").unlink()
+    done = json.loads((copied / "done.json").read_text())
+    del done["files"]["plan.json"]
+    (copied / "done.json").write_text(json.dumps(done))
+    assert load_run(copied).plan is None
+
+
 def test_a_fixed_ratio_trains_where_the_fit_does_not_reach(small):
     far = {"rounds.fit": "paper-0.95", "rounds.target_accuracy": 0.95, "data.single_class_share": 1.0}
     prepared = prepare_run(changed(small, {**far, "clustering.rule": "daca"}))
-    assert prepared.plan is None
+    assert prepared.plan.rounds is None
+    assert "rounds.fit 'paper-0.95': the average EMD is" in prepared.plan.not_predicted
     assert len(prepared.shared.ledger) > 0
     with pytest.raises(FedcastError, match="rounds.fit"):
         prepare_run(changed(small, {**far, "clustering.rule": "daca", "allocation.method": "jfvo"}))

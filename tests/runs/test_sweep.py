@@ -14,7 +14,7 @@ import pytest
 from fedcast import changed
 from fedcast.errors import FedcastError
 from fedcast.runs.store import is_done, load_run, run_folder
-from fedcast.runs.sweep import grid, sweep
+from fedcast.runs.sweeps import grid, sweep
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +115,7 @@ import signal
 import sys
 from pathlib import Path
 from fedcast import load_scenario
-from fedcast.runs.sweep import grid, sweep
+from fedcast.runs.sweeps import grid, sweep
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)
     scenario = load_scenario(sys.argv[1])

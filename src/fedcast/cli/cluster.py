@@ -51,7 +51,7 @@ def cluster(
 ) -> None:
     """Compare clustering rules: who would share with whom, and what it brings."""
     from fedcast.cli.output import check_json, screen, write_json
-    from fedcast.cli.remarks import say_doubts
+    from fedcast.cli.remarks import print_doubts
     from fedcast.clustering import compare
     from fedcast.plan.world import make_world
     from fedcast.report import check_figure_path, cluster_figure, cluster_map, save_figure
@@ -64,7 +64,7 @@ def cluster(
     check_json(json, [path, counts, *named_files(scenario)])
     names = _names(rules, explain, scenario)
     world = make_world(scenario, data_dir, population)
-    say_doubts(world)
+    print_doubts(world)
     limit_s = scenario.clustering.time_limit_s if exact else None
     rows = compare(world.problem(), names, exact_limit_s=limit_s)
     shown_rule = explain or (scenario.clustering.rule if scenario.clustering.rule in names else names[0])

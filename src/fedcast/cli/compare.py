@@ -17,22 +17,26 @@ def compare(
     overrides: Overrides = None,
     data_dir: DataDir = None,
     rules: Annotated[str, typer.Option(help="Clustering rules; none is FedAvg.")] = "none,scc,cec,daca,gain,blend",
-    allocations: Annotated[str, typer.Option(help="Allocation methods; else the scenario's.")] = "",
-    algorithms: Annotated[str, typer.Option(help="Algorithms; else the scenario's.")] = "",
-    seeds: Annotated[int, typer.Option(min=1, help="Runs of each, with seeds from the scenario's on.")] = 5,
+    methods: Annotated[str, typer.Option(help="Allocation methods. Default: the scenario's.")] = "",
+    allocations: Annotated[str, typer.Option(hidden=True, help="Old name of --methods.")] = "",
+    algorithms: Annotated[str, typer.Option(help="Algorithms. Default: the scenario's.")] = "",
+    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds, starting with the scenario's.")] = 5,
     workers: Workers = None,
-    ray: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Do the runs on this Ray cluster.")] = None,
+    ray: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Run on this Ray cluster.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for runs, table and report.")] = Path("out/compare"),
     log: Log = None,
 ) -> None:
-    """Rules × allocations × algorithms × seeds: means, 95 % intervals, paired tests. Finished runs are reused."""
-    from fedcast.runs.sweep import grid
+    """Compare rules × methods × algorithms over seeds, with 95 % confidence intervals and paired tests."""
+    from fedcast.runs import grid
 
+    if allocations:
+        typer.echo("fedcast: --allocations is deprecated; use --methods", err=True)
+        methods = methods or allocations
     scenario = read_scenario(path, preset, overrides, usual="digits")
     scenarios = grid(
         scenario,
         words("--rules", rules),
-        words("--allocations", allocations) if allocations else (),
+        words("--methods", methods) if methods else (),
         words("--algorithms", algorithms) if algorithms else (),
         range(scenario.seed, scenario.seed + seeds),
     )

@@ -1,4 +1,4 @@
-"""What `fedcast run` and `fedcast compare` have in common: progress of many runs, and the table at the end."""
+"""Shared by `fedcast run` and `fedcast compare`: progress of many runs, and the table of results."""
 
 from __future__ import annotations
 
@@ -11,28 +11,27 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from fedcast.runs.comparison import Interval, Row
-    from fedcast.runs.store import StoredRun
+    from fedcast.runs import Interval, Row, StoredRun
     from fedcast.scenario import Scenario
 
-Workers = Annotated[int | None, typer.Option(min=1, help="Runs at the same time; else one for each core.")]
+Workers = Annotated[int | None, typer.Option(min=1, help="Number of runs at the same time. Default: one per core.")]
 Log = Annotated[
     list[str] | None,
     typer.Option(metavar="TRACKER[=PLACE]", help="Also log to tensorboard or mlflow. Repeatable."),
 ]
 
-_COLUMNS = 4  # strategies side by side on a screen
+_COLUMNS = 4  # strategies per printed table
 
 
 def words(option: str, text: str) -> list[str]:
-    """The words of an option that takes several, separated by commas."""
-    found = [word.strip() for word in text.split(",") if word.strip()]
+    """Return the names in the value of an option, separated by commas, without repetitions."""
+    found = [name.strip() for name in text.split(",") if name.strip()]
     if not found:
         raise typer.BadParameter(f"{option}: expected names separated by commas")
     return list(dict.fromkeys(found))
 
 
-def do_runs(
+def run_all(
     scenarios: Sequence[Scenario],
     store: Path,
     console: Console,
@@ -41,15 +40,14 @@ def do_runs(
     workers: int | None = None,
     ray_address: str | None = None,
 ) -> list[StoredRun]:
-    """All runs, those that are done as they are, with a bar for each that is under way."""
+    """Run all scenarios without a finished run, with a progress bar for each, and return all runs."""
     import os
 
-    from fedcast.runs.store import is_done, load_run, run_folder
-    from fedcast.runs.sweep import sweep
+    from fedcast.runs import is_done, load_run, run_folder, sweep
 
     done = sum(is_done(run_folder(store, scenario)) for scenario in scenarios)
     if done:
-        console.print(f"{done} of {len(scenarios)} runs are done already and are used as they are")
+        console.print(f"{done} of {len(scenarios)} runs are finished and are reused")
     with _Bars(scenarios, done, console) as show:
         folders = sweep(
             scenarios,
@@ -71,21 +69,20 @@ def compare_and_report(
     log: Sequence[str],
     ray_address: str | None = None,
 ) -> None:
-    """Do the runs, show them side by side, and write table, report and logs."""
+    """Run all scenarios, print a comparison, and write table, report and logs."""
     from rich.console import Console
 
     from fedcast.cli.output import screen
     from fedcast.io import save_table
     from fedcast.report import write_report
-    from fedcast.runs.comparison import compare, comparison_table
-    from fedcast.runs.trackers import log_runs, log_targets
+    from fedcast.runs import compare, comparison_table, log_runs, log_targets
 
     trackers = log_targets(log, out)
-    runs = do_runs(
+    runs = run_all(
         scenarios, out / "runs", Console(stderr=True), data_dir=data_dir, workers=workers, ray_address=ray_address
     )
     console, rows = screen(), compare(runs)
-    # Kept before it is shown: the reader of the screen may go away.
+    # Files first: printing fails if the output is a pipe that was closed.
     for kind, place in trackers:
         log_runs(runs, kind, place)
     save_table(comparison_table(rows), out / "comparison.csv")
@@ -95,7 +92,7 @@ def compare_and_report(
 
 
 class _Bars:
-    """One bar over all runs, and one for each run under way."""
+    """A progress bar for all runs, and one for each run in progress."""
 
     def __init__(self, scenarios: Sequence[Scenario], done: int, console: Console) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -114,21 +111,21 @@ class _Bars:
     def __exit__(self, *_: object) -> None:
         self.progress.stop()
 
-    def show(self, place: int, number: int, accuracy: float) -> None:
-        """After a round of a run."""
-        scenario = self.scenarios[place]
+    def show(self, position: int, number: int, accuracy: float) -> None:
+        """Update the bars after a round of a run."""
+        scenario = self.scenarios[position]
         rounds = scenario.training.rounds
-        if place not in self.tasks:
+        if position not in self.tasks:
             name = f"{scenario.clustering.rule}, seed {scenario.seed}"
-            self.tasks[place] = self.progress.add_task(name, total=rounds, state="")
-        self.progress.update(self.tasks[place], completed=number, state=f"accuracy {accuracy:.3f}")
+            self.tasks[position] = self.progress.add_task(name, total=rounds, state="")
+        self.progress.update(self.tasks[position], completed=number, state=f"accuracy {accuracy:.3f}")
         if number == rounds:
-            self.progress.remove_task(self.tasks[place])
+            self.progress.remove_task(self.tasks[position])
             self.progress.advance(self.all)
 
 
 def show_comparison(console: Console, rows: Sequence[Row], target: float) -> None:
-    """Measures down, strategies across; several tables where there are many strategies."""
+    """Print measures as rows and strategies as columns; many strategies take several tables."""
     from rich.table import Table
 
     for start in range(0, len(rows), _COLUMNS):
@@ -165,20 +162,20 @@ def _lines(rows: Sequence[Row], target: float) -> list[tuple[str, list[str]]]:
     ]
     if any(test.p_value is not None for row in rows for test in row.tests.values()):
         for name, title in (("accuracy", "accuracy"), ("total_s", "delay")):
-            lines.append((f"p of {title}, paired", [_p_value(row, name) for row in rows]))
+            lines.append((f"p-value of {title}, paired", [_p_value(row, name) for row in rows]))
     if any(len(row.seeds) > 1 for row in rows):
-        lines.insert(0, ("seeds that met the target", [f"{row.reached} of {len(row.seeds)}" for row in rows]))
+        lines.insert(0, ("seeds that reached the target", [f"{row.reached} of {len(row.seeds)}" for row in rows]))
     return lines
 
 
 def _until(row: Row, name: str, unit: str = "") -> str:
-    """Up to the target, or more than the whole training where it was not met."""
+    """Return a value up to the target; a seed that did not reach it is marked with >."""
     mark = "" if row.reached == len(row.seeds) else "> "
     return mark + _interval(row.measures[name], unit)
 
 
 def _interval(interval: Interval, unit: str = "") -> str:
-    """As the report writes it."""
+    """Format an interval as in the report."""
     from fedcast.formatting import mean_and_interval
 
     return " ".join(part for part in mean_and_interval(interval.mean, interval.half_width, unit) if part)

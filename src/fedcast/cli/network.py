@@ -42,7 +42,7 @@ def network(
 ) -> None:
     """Show who can share with whom, what a round costs, and who cannot take part."""
     from fedcast.cli.output import screen
-    from fedcast.cli.remarks import say_doubts
+    from fedcast.cli.remarks import print_doubts
     from fedcast.cost import feasibility
     from fedcast.plan.world import make_world
     from fedcast.report import check_figure_path, network_figure, network_map, save_figure
@@ -52,7 +52,7 @@ def network(
     own_links = as_overrides({"trust.links_file": links})
     scenario, population = read_people(path, preset, [*own_links, *(overrides or [])], counts)
     world = make_world(scenario, data_dir, population)
-    say_doubts(world)
+    print_doubts(world)
     report = feasibility(world.fleet, world.skew.sizes)
     console = screen()
     console.print(_summary(world))

@@ -12,16 +12,17 @@ from fedcast.cli.options import Counts, DataDir, Links, Overrides, Preset, as_ov
 
 if TYPE_CHECKING:
     from fedcast.plan import PlanDiff, SharingPlan
+    from fedcast.typing import Floats, Ints
 
 Words = Annotated[
     list[str] | None,
     typer.Argument(metavar="[SCENARIO.toml | diff A.json B.json]", help="Scenario to plan, or two plans to compare."),
 ]
-Positions = Annotated[Path | None, typer.Option(help="Own positions: user,x_m,y_m.")]
-Devices = Annotated[Path | None, typer.Option(help="Own devices, one row per user.")]
-Previous = Annotated[Path | None, typer.Option(help="An older plan to start from; says what changed.")]
-Json = Annotated[Path | None, typer.Option(help="Write the plan, or the difference, as JSON; - for the screen.")]
-PerUser = Annotated[Path | None, typer.Option(help="Write the plan as one row per user: .csv or .parquet.")]
+Positions = Annotated[Path | None, typer.Option(help="Table of positions: user,x_m,y_m.")]
+Devices = Annotated[Path | None, typer.Option(help="Table of devices, one row per user.")]
+Previous = Annotated[Path | None, typer.Option(help="Previous plan to start from; also prints what changed.")]
+Json = Annotated[Path | None, typer.Option(help="Write the plan, or the difference, as JSON; - for standard output.")]
+PerUser = Annotated[Path | None, typer.Option(help="Write one row per user: .csv or .parquet.")]
 
 
 def plan(
@@ -37,12 +38,11 @@ def plan(
     json: Json = None,
     table: PerUser = None,
 ) -> None:
-    """Plan: who shares how much with whom, how fast devices compute, and what it will cost."""
+    """Plan who shares how much with whom and how fast devices compute, and print what it costs."""
     from fedcast.cli.output import check_json, check_table, screen
     from fedcast.cli.plan_shown import show_assumptions, show_changes, show_plan
-    from fedcast.cli.remarks import say_doubts
-    from fedcast.plan import diff_plans, load_plan, make_plan
-    from fedcast.plan.world import make_world
+    from fedcast.cli.remarks import print_doubts
+    from fedcast.plan import diff_plans, load_plan, make_plan, make_world
     from fedcast.scenario import named_files
 
     words = words or []
@@ -59,9 +59,9 @@ def plan(
     check_table(table, inputs)
     before = load_plan(previous) if previous is not None else None
     world = make_world(scenario, data_dir, population)
-    say_doubts(world)
+    print_doubts(world)
     made = make_plan(scenario, world=world, previous=before)
-    # Kept before it is shown: the reader of the screen may go away.
+    # Files first: printing fails if the output is a pipe that was closed.
     written = _write(made, json, table)
     console = screen(json)
     show_plan(console, made, world)
@@ -74,7 +74,7 @@ def plan(
 
 
 def _write(made: SharingPlan, json: Path | None, table: Path | None) -> list[str]:
-    """Write what was asked for; returns names."""
+    """Write the requested files, and return their names."""
     from fedcast.cli.output import write_json
     from fedcast.io import save_table
     from fedcast.plan import plan_to_json
@@ -87,7 +87,7 @@ def _write(made: SharingPlan, json: Path | None, table: Path | None) -> list[str
 
 
 def _rows(made: SharingPlan) -> dict[str, Any]:
-    """One row per user."""
+    """Return the table with one row per user."""
     import numpy as np
 
     users, led = np.arange(made.num_users), made.head_of >= 0
@@ -97,11 +97,16 @@ def _rows(made: SharingPlan) -> dict[str, Any]:
         "role": np.select([np.isin(users, made.heads), led], ["head", "member"], "alone"),
         "head": [called[head] if head >= 0 else None for head in made.head_of],
         "shared_samples": made.shared,
-        "received_samples": np.where(led, made.shared[made.head_of], 0),
+        "received_samples": _whole(made.received),
         "frequency_hz": made.frequency_hz,
         "energy_j": made.energy_j,
         "trained": made.trained,
     }
+
+
+def _whole(samples: Floats) -> Ints:
+    """Return samples as whole numbers: what the server sends is a mean over users before it is rounded down."""
+    return samples.astype(int)
 
 
 def _compare(paths: list[str], json: Path | None, others: list[Path | None]) -> None:
@@ -120,7 +125,7 @@ def _compare(paths: list[str], json: Path | None, others: list[Path | None]) -> 
 
 
 def _diff_to_json(difference: PlanDiff) -> str:
-    """Every user of every kind of change; the screen names a few."""
+    """Return all users of every kind of change as JSON; the printed text lists only a few."""
     import json
 
     parts = [item.name for item in fields(difference) if item.name not in ("old", "new", "names")]

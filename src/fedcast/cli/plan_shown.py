@@ -1,4 +1,4 @@
-"""A plan on the screen."""
+"""Print a plan."""
 
 from __future__ import annotations
 
@@ -12,31 +12,28 @@ from fedcast.formatting import pluralize, user_label
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from fedcast.plan import PlanDiff, SharingPlan
-    from fedcast.plan.world import World
+    from fedcast.plan import PlanDiff, SharingPlan, World
 
 _LISTED = 10
 
 
 def show_plan(console: Console, made: SharingPlan, world: World) -> None:
-    """What is shared, what comes of it, the largest clusters, and delay against leakage."""
-    heads, led = made.heads, made.head_of[made.head_of >= 0]
-    sizes = np.bincount(led, minlength=made.num_users)
+    """Print what is shared, what it costs, the largest clusters, and the delay against leakage."""
+    heads = made.heads
+    sizes = np.bincount(made.head_of[made.head_of >= 0], minlength=made.num_users)
     console.print(
-        f"{made.scenario.clustering.rule}: {pluralize(len(heads), 'head')} share{'s' if len(heads) == 1 else ''} with "
-        f"{len(led):,} of {pluralize(made.num_users, 'user')}, "
-        f"{pluralize(int(made.shared[heads].sum()), 'sample')} in all, average sharing ratio "
-        f"{made.average_sharing_ratio:.3f}",
+        f"{made.scenario.clustering.rule}: {_who_shares(made)}, average sharing ratio {made.average_sharing_ratio:.3f}",
         style="bold",
     )
     for line in (*_figures(made), *_left_out(made, world, sizes > 0)):
         console.print(line)
-    console.print("\nlargest clusters", style="bold")
+    if not made.server_samples:
+        console.print("\nlargest clusters", style="bold")
     for head in heads[np.argsort(-sizes[heads], kind="stable")][:_LISTED]:
         sent, members = pluralize(int(made.shared[head]), "sample"), pluralize(int(sizes[head]), "member")
         console.print(f"  {user_label(head, made.names)} sends {sent} to {members}")
-    if not len(heads):
-        console.print("  none: sharing does not pay, or nobody may share")
+    if not len(heads) and not made.server_samples:
+        console.print("  none: sharing does not shorten the task, or no user may share")
     points = list(dict.fromkeys(made.leakage))
     if len(points) > 1:
         console.print("\ndelay against leakage", style="bold")
@@ -45,7 +42,7 @@ def show_plan(console: Console, made: SharingPlan, world: World) -> None:
 
 
 def show_assumptions(console: Console, world: World) -> None:
-    """What the tables said of users, classes and devices, and what they left open."""
+    """Print what the tables contain about users, classes and devices, and what is assumed."""
     from fedcast.cli.remarks import assumptions
 
     population = world.population
@@ -60,7 +57,7 @@ def show_assumptions(console: Console, world: World) -> None:
     if world.scenario.devices.devices_file is not None:
         console.print(f"  devices: {_columns(world.scenario.devices.devices_file)}")
     if lines := assumptions(world):
-        console.print("assumed, since nothing says it", style="bold")
+        console.print("assumed, since no table or parameter gives it", style="bold")
         for line in lines:
             console.print(f"  {line}")
 
@@ -69,34 +66,58 @@ def _columns(path: str) -> str:
     from fedcast.cost import device_columns
 
     found = device_columns(path)
-    ignored = f"; not known and ignored: {', '.join(found.ignored)}" if found.ignored else ""
-    return f"{', '.join(found.read) or 'no column that is known'}{ignored}"
+    ignored = f"; unknown and ignored: {', '.join(found.ignored)}" if found.ignored else ""
+    return f"{', '.join(found.read) or 'no known column'}{ignored}"
 
 
 def show_changes(console: Console, difference: PlanDiff) -> None:
-    """From the plan before to this one."""
+    """Print the difference from the previous plan."""
     console.print("\nwhat changed", style="bold")
     for line in difference.lines():
         console.print(f"  {line}")
 
 
+def _who_shares(made: SharingPlan) -> str:
+    users, heads = pluralize(made.num_users, "user"), made.heads
+    if made.server_samples:
+        return f"the server sends {pluralize(int(made.server_samples), 'sample')} to each of {users}"
+    return (
+        f"{pluralize(len(heads), 'head')} share{'s' if len(heads) == 1 else ''} with "
+        f"{np.count_nonzero(made.head_of >= 0):,} of {users}, "
+        f"{pluralize(int(made.shared[heads].sum()), 'sample')} in all"
+    )
+
+
 def _figures(made: SharingPlan) -> list[str]:
-    delay = made.delay
     return [
         f"average EMD {made.emd_before:.4f} → {made.emd_after:.4f}, JS {made.js_before:.4f} → {made.js_after:.4f}, "
-        f"shift of the mixture {made.shift:.4f}",
+        f"shift of the label distribution {made.shift:.4f}",
+        *_prediction(made),
+        f"energy {made.energy_j.sum():,.3g} J per round, {made.sharing_j:,.3g} J for sharing; "
+        f"{made.round_bytes / 1e6:,.3g} MB per round, {made.sharing_bytes / 1e6:,.3g} MB for sharing",
+    ]
+
+
+def _prediction(made: SharingPlan) -> list[str]:
+    """Return rounds and delay of the task, or the reason why they are not predicted with the delay of a round."""
+    delay = made.delay
+    if delay is None:
+        return [
+            f"rounds and delay of the task not predicted: {made.not_predicted}",
+            f"sharing {made.sharing_s:,.3g} s, a round {made.round_s:,.4g} s: download {made.download_s:,.3g}, compute "
+            f"{made.compute_s:,.3g}, upload {made.upload_s:,.3g}",
+        ]
+    return [
         f"expected rounds {made.rounds_without:,.0f} → {made.rounds:,.0f} to "
         f"{made.scenario.rounds.target_accuracy:.4g} accuracy ({_fit(made)})",
-        f"task {made.delay_without_s:,.4g} s → {delay.total_s:,.4g} s, {made.speed_up:.2f} times sooner: sharing "
+        f"task {made.delay_without_s:,.4g} s → {delay.total_s:,.4g} s, {made.speed_up:.2f} times faster: sharing "
         f"{delay.sharing_s:,.3g}, download {delay.download_s:,.3g}, compute {delay.compute_s:,.3g}, "
         f"upload {delay.upload_s:,.3g}",
-        f"energy {made.energy_j.sum():,.3g} J a round, {made.sharing_j:,.3g} J for sharing; "
-        f"{made.round_bytes / 1e6:,.3g} MB a round, {made.sharing_bytes / 1e6:,.3g} MB for sharing",
     ]
 
 
 def _left_out(made: SharingPlan, world: World, sends: NDArray[np.bool_]) -> list[str]:
-    """Who does not train, and why; who cannot upload may share all the same."""
+    """Return how many users do not train, and why; users that cannot upload may still share."""
     empty = ~made.trained & (world.population.sizes == 0)
     unable = ~made.trained & ~empty
     lines = []
@@ -111,7 +132,7 @@ def _left_out(made: SharingPlan, world: World, sends: NDArray[np.bool_]) -> list
 
 
 def _fit(made: SharingPlan) -> str:
-    """Which fit and form rounds come from, and of which data where these are others."""
+    """Return the fit and form of rounds, and its dataset if that is another than the scenario's."""
     from fedcast.rounds import load_fit
 
     source, planned = load_fit(made.fit).dataset, made.scenario.data.dataset

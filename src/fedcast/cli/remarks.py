@@ -1,4 +1,4 @@
-"""What a person should know about a world made of their tables: what was assumed, and what looks like a wrong unit."""
+"""Remarks on tables that you give: what is assumed, and which values seem to be in another unit."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from fedcast.plan.world import World
+    from fedcast.plan import World
 
-# Below these a value is hardly in the unit that its name says.
+# A value below these is probably not in the unit of its name.
 _DOUBTFUL = {"max_frequency_hz": (1e6, "Hz"), "up_rate_bps": (1e3, "bit/s"), "down_rate_bps": (1e3, "bit/s")}
 
 
 def assumptions(world: World) -> list[str]:
-    """What a plan from tables rests on that none of them says, each with the way to say it."""
+    """Return what a plan from tables assumes, each with the option or parameter that sets it."""
     from fedcast.scenario.sections import USUAL_MODEL, WEIGHTS_OF_MODEL
 
     scenario = world.scenario
     own, training = scenario.devices, scenario.training
     rows = (
         (
-            scenario.geometry.positions_file is None and _places_matter(world),
-            f"places of users and base stations, drawn with seed {scenario.seed}",
-            "--positions, or rates or SNR of your own in --links and --devices",
+            scenario.geometry.positions_file is None and _positions_matter(world),
+            f"positions of users and base stations, drawn with seed {scenario.seed}",
+            "--positions, or rates or SNR in --links and --devices",
         ),
         (scenario.trust.links_file is None, f"links and closeness, drawn with seed {scenario.seed}", "--links"),
         (
             own.devices_file is None,
-            f"all devices alike, {own.max_frequency_hz / 1e9:.3g} GHz and {own.energy_budget_j:.3g} J a round",
+            f"the same device for all: {own.max_frequency_hz / 1e9:.3g} GHz and {own.energy_budget_j:.3g} J per round",
             "--devices",
         ),
         (
@@ -38,15 +38,15 @@ def assumptions(world: World) -> list[str]:
         ),
         (
             scenario.data.bits_per_sample is None,
-            f"{world.bits_per_sample:,.0f} bits for a shared sample",
+            f"{world.bits_per_sample:,.0f} bits per shared sample",
             "data.bits_per_sample",
         ),
     )
     return [f"{what} ({way})" for assumed, what, way in rows if assumed]
 
 
-def _places_matter(world: World) -> bool:
-    """Whether any rate, between users or to a base station, comes from where they stand."""
+def _positions_matter(world: World) -> bool:
+    """Return whether any rate, between users or to a base station, depends on positions."""
     from fedcast.network import has_rates
 
     links, devices = world.scenario.trust.links_file, world.fleet.devices
@@ -58,8 +58,8 @@ def _places_matter(world: World) -> bool:
     return not measured and world.scenario.cellular.snr_db is None
 
 
-def say_doubts(world: World) -> None:
-    """Remark on values that look as if they were in another unit, and on thresholds that leave hardly a link."""
+def print_doubts(world: World) -> None:
+    """Print remarks on values that seem to be in another unit, and on thresholds that remove most links."""
     for line in (*_slow_devices(world), *_dropped_links(world)):
         typer.echo(f"fedcast: {line}", err=True)
 
@@ -71,14 +71,14 @@ def _slow_devices(world: World) -> list[str]:
         if values is not None and (slow := int((values < least).sum())):
             lines.append(
                 f"{name}: {slow:,} of {len(values):,} devices have less than {least:,.0f} {unit} (the slowest "
-                f"{values.min():.3g}); was it given in G{unit} or M{unit}?"
+                f"{values.min():.3g}); is it in G{unit} or M{unit}?"
             )
     return lines
 
 
 def _dropped_links(world: World) -> list[str]:
-    """Links of a file that few users keep, threshold by threshold; the file is read again only then."""
-    from fedcast.plan.world import network_of
+    """Return which threshold removes the links of a file, if most users have none."""
+    from fedcast.plan import network_of
     from fedcast.scenario import changed
 
     scenario, graph = world.scenario, world.graph

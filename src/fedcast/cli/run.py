@@ -16,14 +16,14 @@ def run(
     preset: Preset = None,
     overrides: Overrides = None,
     data_dir: DataDir = None,
-    rules: Annotated[str, typer.Option(help="Clustering rules to try; none is FedAvg.")] = "none,daca,blend",
-    seeds: Annotated[int, typer.Option(min=1, help="Runs of each rule, with seeds from the scenario's on.")] = 1,
+    rules: Annotated[str, typer.Option(help="Clustering rules; none is FedAvg.")] = "none,daca,blend",
+    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds, starting with the scenario's.")] = 1,
     workers: Workers = None,
     out: Annotated[Path, typer.Option(help="Folder for runs, table and report.")] = Path("out/run"),
     log: Log = None,
 ) -> None:
-    """The main job: plan, share, train without and with sharing, compare, and write an HTML report."""
-    from fedcast.runs.sweep import grid
+    """Plan, share, train without and with sharing, compare, and write an HTML report."""
+    from fedcast.runs import grid
 
     scenario = read_scenario(path, preset, overrides, usual="digits")
     scenarios = grid(scenario, words("--rules", rules), seeds=range(scenario.seed, scenario.seed + seeds))

@@ -24,20 +24,20 @@ def train(
     preset: Preset = None,
     overrides: Overrides = None,
     data_dir: DataDir = None,
-    out: Annotated[Path, typer.Option(help="Folder for runs; each gets a folder of its own in it.")] = Path("out/runs"),
-    resume: Annotated[bool, typer.Option(help="Go on from the run's checkpoint, if there is one.")] = True,
+    out: Annotated[Path, typer.Option(help="Folder for run folders.")] = Path("out/runs"),
+    resume: Annotated[bool, typer.Option(help="Resume from the run's checkpoint, if there is one.")] = True,
 ) -> None:
-    """Train once: plan, share, then federated learning. Ctrl-C stops after a checkpoint."""
+    """Plan, share and train one run. Ctrl-C writes a checkpoint and stops."""
     from rich.console import Console
 
-    from fedcast.runs.store import is_done, load_run, reset_run, run_folder, run_scenario
+    from fedcast.runs import is_done, load_run, reset_run, run_folder, run_scenario
 
     scenario = read_scenario(path, preset, overrides, usual="digits")
     if not resume:
         reset_run(run_folder(out, scenario))
     done = is_done(run_folder(out, scenario))
-    with _Bar(Console(stderr=True), scenario.training.rounds) as show, _interrupts() as asked:
-        folder = run_scenario(scenario, out, data_dir=data_dir, progress=show, should_stop=asked)
+    with _Bar(Console(stderr=True), scenario.training.rounds) as show, _CatchInterrupts() as stop_requested:
+        folder = run_scenario(scenario, out, data_dir=data_dir, progress=show, should_stop=stop_requested)
     if folder is None:
         raise typer.Exit(INTERRUPTED)
     run = load_run(folder)
@@ -49,13 +49,13 @@ def train(
         f"{run.rule}: accuracy {last.accuracy:.4f} after round {last.round} (worst tenth of users "
         f"{last.worst_accuracy:.4f}{noisy}), simulated {last.seconds:,.1f} s and {last.energy_j:,.3g} J; "
         f"target {target} {answer}\n{run.facts.distinct_samples:,} samples were shared with "
-        f"{run.facts.members:,} users; everything is in {folder}"
-        + (", done before; --no-resume trains anew" if done else "")
+        f"{run.facts.members:,} users; results are in {folder}"
+        + (", finished before; --no-resume trains again" if done else "")
     )
 
 
 class _Bar:
-    """A progress bar with accuracy, simulated time and time to go."""
+    """A progress bar with accuracy, simulated time and remaining time."""
 
     def __init__(self, console: Console, rounds: int) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -74,28 +74,28 @@ class _Bar:
         self.progress.stop()
 
     def show(self, record: Record) -> None:
-        """After a round."""
+        """Update the bar after a round."""
         state = f"accuracy {record.accuracy:.3f}, {record.seconds:,.0f} simulated s"
         self.progress.update(self.task, completed=record.round, state=state)
 
 
-class _interrupts:  # noqa: N801 — reads as a statement: with _interrupts() as asked
-    """The first Ctrl-C asks training to stop after its round and a checkpoint; the second one ends at once."""
+class _CatchInterrupts:
+    """Make the first Ctrl-C stop training after its round with a checkpoint; the second one ends at once."""
 
     def __enter__(self) -> Callable[[], bool]:
         import signal
 
-        self.asked = False
+        self.requested = False
         self.before = signal.getsignal(signal.SIGINT)
 
-        def ask(*_: object) -> None:
-            if self.asked:
+        def request(*_: object) -> None:
+            if self.requested:
                 raise KeyboardInterrupt
-            self.asked = True
-            print("stopping after this round; Ctrl-C again ends at once", file=sys.stderr)
+            self.requested = True
+            print("stopping after this round; press Ctrl-C again to end at once", file=sys.stderr)
 
-        signal.signal(signal.SIGINT, ask)
-        return lambda: self.asked
+        signal.signal(signal.SIGINT, request)
+        return lambda: self.requested
 
     def __exit__(self, *_: object) -> None:
         import signal

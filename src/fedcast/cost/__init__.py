@@ -1,9 +1,9 @@
-r"""What sharing and training cost: seconds, joules, bytes, and who cannot take part at all.
+r"""Cost of sharing and training in seconds, joules and bytes, and which users can take part.
 
 .. math:: \text{task} = \tau^s + T \tau, \qquad \tau = \max_k \tau^d_k + \max_k (\tau^{cop}_k + \tau^u_k)
 
-Sharing happens once; a round is a broadcast, local computing and an upload. With many cells every cell has its own
-broadcast and its own uploads, and a round ends when the last cell ends.
+Sharing happens once. A round is a broadcast of the model, local computing and an upload. With several cells every cell
+has its own broadcast and uploads, and a round ends when the last cell ends.
 """
 
 from __future__ import annotations
@@ -12,16 +12,21 @@ from fedcast.cost.computing import best_frequency_hz, compute_energy_j, compute_
 from fedcast.cost.devices import DeviceTable, device_columns, device_table
 from fedcast.cost.feasibility import Feasibility, feasibility
 from fedcast.cost.fleet import Fleet, fleet_of, model_bits, model_name
-from fedcast.cost.multicast import SharingCost, sharing_cost
-from fedcast.cost.round import RoundCost, round_cost, task_s
+from fedcast.cost.multicast import SharingCost, broadcast_cost, sharing_cost
+from fedcast.cost.round import RoundCost, round_cost
+from fedcast.cost.task import Delay, Metrics, TaskCost, metrics_of, task_cost, task_s
 
 __all__ = [
+    "Delay",
     "DeviceTable",
     "Feasibility",
     "Fleet",
+    "Metrics",
     "RoundCost",
     "SharingCost",
+    "TaskCost",
     "best_frequency_hz",
+    "broadcast_cost",
     "compute_energy_j",
     "compute_s",
     "device_columns",
@@ -29,9 +34,11 @@ __all__ = [
     "fastest_compute_s",
     "feasibility",
     "fleet_of",
+    "metrics_of",
     "model_bits",
     "model_name",
     "round_cost",
     "sharing_cost",
+    "task_cost",
     "task_s",
 ]

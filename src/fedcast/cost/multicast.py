@@ -1,4 +1,4 @@
-"""What it takes to share: heads multicast to their members, once, at the rate of the worst of them."""
+"""Cost of sharing, which happens once: multicasts of heads to their members, or a broadcast of the server."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedcast.errors import FedcastError
-from fedcast.network import BITS_PER_BYTE
+from fedcast.network import BITS_PER_BYTE, CellularLinks
 from fedcast.typing import Floats, Ints
 
 
 @dataclass(frozen=True)
 class SharingCost:
-    """What it takes to share, once.
+    """Cost of sharing.
 
     Attributes:
-        heads: int64[M], the heads that send.
-        rate_bps: float64[M], rate of each multicast: that of its worst member.
+        heads: int64[M], the heads that send; -1: the server.
+        rate_bps: float64[M], rate of each multicast, that of its slowest member.
         delay_s: float64[M], duration of each multicast.
-        energy_j: float64[M], energy that each head spends on it.
-        sent_bytes: bytes on the air, a multicast counted once.
+        energy_j: float64[M], energy that each head spends on it; 0 for the server.
+        sent_bytes: bytes on the air; a multicast is counted once.
     """
 
     heads: Ints
@@ -32,19 +32,19 @@ class SharingCost:
 
     @property
     def sharing_s(self) -> float:
-        """Sharing delay: all heads send at once, the slowest ends it."""
+        """Return the delay of sharing: all heads send at the same time, and the slowest ends it."""
         return float(self.delay_s.max(initial=0.0))
 
 
 def sharing_cost(
     head_of: ArrayLike, shared: ArrayLike, rate_bps: ArrayLike, bits_per_sample: float, power_w: float
 ) -> SharingCost:
-    r"""Delay, energy and bytes of sharing.
+    r"""Return delay, energy and bytes of the multicasts of all heads.
 
     .. math:: v_m = \min_{c \in C_m} v_{m,c}, \qquad \tau^s = \max_m \frac{a\, n^s_m}{v_m}, \qquad
         \gamma^s_m = P \frac{a\, n^s_m}{v_m}
 
-    A head without members, or that shares nothing, costs nothing. The paper leaves the energy out.
+    A head without members or with nothing to send costs nothing. The paper does not count the energy.
 
     Args:
         head_of: int[K], the head of each user, or -1.
@@ -62,11 +62,35 @@ def sharing_cost(
     rate = np.asarray(rate_bps, dtype=np.float64)
     members = np.flatnonzero(head >= 0)
     members = members[volume[head[members]] > 0]
-    if (mute := members[~(rate[members] > 0)]).size:
-        raise FedcastError(f"user {mute[0]} has no link to its head {head[mute[0]]}: its rate is {rate[mute[0]]} bit/s")
+    if (unlinked := members[~(rate[members] > 0)]).size:
+        user = unlinked[0]
+        raise FedcastError(f"user {user} has no link to its head {head[user]}: its rate is {rate[user]} bit/s")
     heads, cluster = np.unique(head[members], return_inverse=True)
     worst = np.full(len(heads), np.inf)
     np.minimum.at(worst, cluster, rate[members])
     bits = bits_per_sample * volume[heads]
     delay = bits / worst
     return SharingCost(heads, worst, delay, power_w * delay, float(bits.sum()) / BITS_PER_BYTE)
+
+
+def broadcast_cost(volume: float, bits_per_sample: float, links: CellularLinks, num_stations: int) -> SharingCost:
+    """Return delay and bytes of a broadcast by the server, at the downlink rate of the slowest user.
+
+    Every base station sends it; its energy is not a user's and is not counted.
+
+    Args:
+        volume: samples that are sent.
+        bits_per_sample: bits of one sample.
+        links: of all users to their base stations.
+        num_stations: base stations.
+
+    Example:
+        >>> links = CellularLinks(np.zeros(2, int), np.array([1e-6, 2e-6]), np.ones(2), None)
+        >>> cost = broadcast_cost(10, bits_per_sample=1e5, links=links, num_stations=3)
+        >>> cost.sharing_s, cost.sent_bytes
+        (2.0, 375000.0)
+    """
+    bits = bits_per_sample * volume
+    slowest = float(links.down_s_per_bit.max())
+    delay = np.array([bits * slowest])
+    return SharingCost(np.array([-1]), np.array([1 / slowest]), delay, np.zeros(1), bits / BITS_PER_BYTE * num_stations)

@@ -1,4 +1,4 @@
-"""Delay, energy and bytes of a round, and the delay of a whole task."""
+"""Delay, energy and bytes of one round."""
 
 from __future__ import annotations
 
@@ -10,21 +10,20 @@ from numpy.typing import ArrayLike
 from fedcast.cost.computing import best_frequency_hz, compute_energy_j, compute_s
 from fedcast.cost.fleet import Fleet
 from fedcast.cost.uplink import largest_of_cell, schedule
-from fedcast.errors import FedcastError
 from fedcast.network import BITS_PER_BYTE
 from fedcast.typing import Floats
 
 
 @dataclass(frozen=True)
 class RoundCost:
-    """One round, user by user: float64[K] each, and bytes in all.
+    """Cost of one round, user by user (float64[K] each), and bytes of all users.
 
     Attributes:
-        broadcast_s: until the last user of the user's cell has the model.
+        broadcast_s: until the last user of the user's cell has received the model.
         compute_s: local computing.
         upload_s: the user's own transmission.
-        span_s: from the user's end of computing to the end of the round, if it is this user that delays it: its upload,
-            with ``waves`` its wave and those after it.
+        span_s: from the end of computing to the end of the round, if the round waits for this user: its upload; with
+            ``waves`` its wave and those after it.
         frequency_hz: CPU frequency.
         compute_energy_j: energy of computing.
         upload_energy_j: energy of the upload.
@@ -44,36 +43,36 @@ class RoundCost:
 
     @property
     def critical_user(self) -> int:
-        """The user that the round waits for."""
+        """Return the user that the round waits for."""
         return int((self.broadcast_s + self.compute_s + self.span_s).argmax())
 
     @property
     def phases_s(self) -> tuple[float, float, float]:
-        """Download, computing and upload as the critical user sees them; they add up to the round."""
+        """Return download, computing and upload of the critical user; their sum is the delay of the round."""
         user = self.critical_user
         return float(self.broadcast_s[user]), float(self.compute_s[user]), float(self.span_s[user])
 
     @property
     def round_s(self) -> float:
-        """Delay of the round: that of its slowest cell."""
+        """Return the delay of the round, that of its slowest cell."""
         return sum(self.phases_s)
 
     @property
     def energy_j(self) -> Floats:
-        """Energy of each user, float64[K]."""
+        """Return the energy of each user, float64[K]."""
         return self.compute_energy_j + self.upload_energy_j
 
 
 def round_cost(fleet: Fleet, samples: ArrayLike, frequency_hz: ArrayLike | None = None) -> RoundCost:
-    r"""Delay and energy of a round under the scenario's `uplink`.
+    r"""Return delay and energy of a round under the scenario's `uplink`.
 
-    ``parallel`` (the paper): everybody has a subcarrier, :math:`\max_k \tau^d_k + \max_k(\tau^{cop}_k + \tau^u_k)`.
+    ``parallel`` (the paper): every user has a subcarrier, :math:`\max_k \tau^d_k + \max_k(\tau^{cop}_k + \tau^u_k)`.
     ``waves``: R users of a cell at a time, see `fedcast.cost.uplink.waves_span_s`. ``fractional``: a cell's band is
-    split such that its users finish together, but nobody sends for longer than its energy lasts; frequencies are chosen
-    as if the band were split equally, so that every budget holds and the split can only shorten the round.
+    split such that its users finish together, but no user sends for longer than its energy lasts; frequencies are
+    chosen as for an equal split of the band, so that every budget is met and the split can only shorten the round.
 
     Args:
-        fleet: devices, links, task; `Fleet.of` leaves users out.
+        fleet: devices, links, task; `Fleet.of` selects users.
         samples: float[K], samples of each user, after sharing.
         frequency_hz: float[K]; None: the best for each user. The round of a user at 0 Hz never ends (infinity).
 
@@ -111,15 +110,3 @@ def round_cost(fleet: Fleet, samples: ArrayLike, frequency_hz: ArrayLike | None 
         model_bytes * len(work),
         model_bytes * len(np.unique(links.cell_of)),
     )
-
-
-def task_s(sharing_s: float, round_s: float, rounds: float) -> float:
-    r"""Delay of a whole task, :math:`\tau^s + T \tau`.
-
-    Example:
-        >>> task_s(sharing_s=1.0, round_s=3.0, rounds=10)
-        31.0
-    """
-    if not rounds > 0:
-        raise FedcastError(f"rounds must be above 0, got {rounds}")
-    return sharing_s + rounds * round_s

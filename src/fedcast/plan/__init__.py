@@ -1,25 +1,30 @@
-"""Plans: made from a scenario, kept as JSON, compared with each other."""
+"""Plans: make one from a scenario, save it as JSON, compare two."""
 
 from fedcast.plan.diff import PlanDiff, diff_plans
 from fedcast.plan.document import load_plan, plan_from_json, plan_schema, plan_to_json, save_plan
-from fedcast.plan.make import clustering_of, make_plan
-from fedcast.plan.sharing_plan import Delay, LeakagePoint, SharingPlan
-from fedcast.plan.world import World, link_rates_bps, make_world
+from fedcast.plan.make import NOTHING_TO_ALLOCATE, Planned, clustering_of, make_plan, plan_world
+from fedcast.plan.sharing_plan import LeakagePoint, SharingPlan
+from fedcast.plan.world import World, check_world, link_rates_bps, make_world, network_of, sharing_cost_of
 
 __all__ = [
-    "Delay",
+    "NOTHING_TO_ALLOCATE",
     "LeakagePoint",
     "PlanDiff",
+    "Planned",
     "SharingPlan",
     "World",
+    "check_world",
     "clustering_of",
     "diff_plans",
     "link_rates_bps",
     "load_plan",
     "make_plan",
     "make_world",
+    "network_of",
     "plan_from_json",
     "plan_schema",
     "plan_to_json",
+    "plan_world",
     "save_plan",
+    "sharing_cost_of",
 ]

@@ -1,4 +1,4 @@
-"""What changed from one plan to another, user by user and as a whole."""
+"""The difference between two plans, for each user and in total."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _LISTED = 8
 
 @dataclass(frozen=True, eq=False)
 class PlanDiff:
-    """The difference of two plans; users are told apart by their names, or without names by their ids.
+    """The difference of two plans; users are matched by name, or by id if they have no names.
 
     Attributes:
         old: the plan before.
         new: the plan after.
-        names: of all users, those of the new plan in its order, then those that left; None: ids alone.
+        names: of all users, those of the new plan in its order, then those that left; None: users have no names.
         joined: users that only the new plan has.
         left: users that only the old plan has.
         new_heads: users that became heads.
-        former_heads: users that stopped being heads.
-        moved: users whose head is another one, or none any more, or the first.
-        volumes: heads of both plans that share another number of samples.
+        former_heads: users that are no longer heads.
+        moved: users with another head, including those that gained or lost one.
+        volumes: heads of both plans that share a different number of samples.
     """
 
     old: SharingPlan
@@ -42,29 +42,29 @@ class PlanDiff:
 
     @property
     def same(self) -> bool:
-        """Whether every user does the same as before."""
+        """Return whether nothing changed for any user."""
         parts = (self.joined, self.left, self.new_heads, self.former_heads, self.moved, self.volumes)
-        return not any(len(part) for part in parts)
+        return not any(len(part) for part in parts) and self.old.server_samples == self.new.server_samples
 
     def lines(self) -> list[str]:
-        """The difference for a person."""
+        """Return the difference as lines of text."""
         changes = (
             ("user joined", "users joined", self.joined),
             ("user left", "users left", self.left),
             ("user became a head", "users became heads", self.new_heads),
-            ("user is no head any more", "users are no heads any more", self.former_heads),
+            ("user is no longer a head", "users are no longer heads", self.former_heads),
             ("user has another head", "users have another head", self.moved),
-            ("user shares another volume", "users share another volume", self.volumes),
+            ("user shares a different volume", "users share a different volume", self.volumes),
         )
         lines = [
             f"{pluralize(len(users), one, many)}: {self._few(users)}" for one, many, users in changes if len(users)
         ]
-        if not lines:
-            lines = ["every user does the same as before"]
+        if self.same:
+            lines = ["nothing changed for any user"]
         return lines + [_change(*row) for row in self._figures()]
 
     def users(self, part: Ints) -> list[int] | list[str]:
-        """Ids, or names where users have any, of a part such as `joined`."""
+        """Return the ids, or the names if users have any, of a part such as `joined`."""
         users: list[int] | list[str] = part.tolist() if self.names is None else self.names[part].tolist()
         return users
 
@@ -72,15 +72,18 @@ class PlanDiff:
         shown = ", ".join(str(user) for user in self.users(users[:_LISTED]))
         return shown + (f" … and {len(users) - _LISTED:,} more" if len(users) > _LISTED else "")
 
-    def _figures(self) -> list[tuple[str, float, float, str]]:
+    def _figures(self) -> list[tuple[str, float | None, float | None, str]]:
         old, new = self.old, self.new
-        return [
-            ("delay of the task", old.delay.total_s, new.delay.total_s, "s"),
+        figures: list[tuple[str, float | None, float | None, str]] = [
+            ("delay of the task", old.delay_s, new.delay_s, "s"),
             ("expected rounds", old.rounds, new.rounds, ""),
             ("average EMD after sharing", old.emd_after, new.emd_after, ""),
             ("average sharing ratio", old.average_sharing_ratio, new.average_sharing_ratio, ""),
             ("energy of a round", float(old.energy_j.sum()), float(new.energy_j.sum()), "J"),
         ]
+        if old.server_samples or new.server_samples:
+            figures.append(("samples from the server", old.server_samples, new.server_samples, ""))
+        return figures
 
 
 def diff_plans(old: SharingPlan, new: SharingPlan) -> PlanDiff:
@@ -91,7 +94,7 @@ def diff_plans(old: SharingPlan, new: SharingPlan) -> PlanDiff:
         >>> from fedcast.scenario import Scenario
         >>> plan = make_plan(Scenario(), with_curve=False)
         >>> diff_plans(plan, plan).lines()[0]
-        'every user does the same as before'
+        'nothing changed for any user'
     """
     one = numbering(old, new.num_users, new.names)
     head_of, shared = renumbered(old, one)
@@ -111,6 +114,9 @@ def diff_plans(old: SharingPlan, new: SharingPlan) -> PlanDiff:
     )
 
 
-def _change(name: str, before: float, after: float, unit: str) -> str:
+def _change(name: str, before: float | None, after: float | None, unit: str) -> str:
+    if before is None or after is None:
+        shown = ("not predicted" if value is None else f"{value:,.4g} {unit}".rstrip() for value in (before, after))
+        return f"{name}: {' → '.join(shown)}"
     percent = f" ({100 * (after / before - 1):+z.1f} %)" if before else ""
     return f"{name}: {before:,.4g} → {after:,.4g} {unit}".rstrip() + percent

@@ -1,4 +1,4 @@
-"""Plans as JSON, with a version and a schema, so that other programs can carry them out."""
+"""Plans as JSON with a version and a schema, so that other programs can read and write them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from fedcast.errors import FedcastError
 from fedcast.io import atomic_write
-from fedcast.plan.sharing_plan import Delay, LeakagePoint, SharingPlan
+from fedcast.plan.sharing_plan import LeakagePoint, SharingPlan
 from fedcast.rounds import FormName, MeasureName
 from fedcast.scenario import Scenario
 
@@ -43,6 +43,7 @@ class PlanDocument(_Part):
     names: list[str] | None = Field(None, description="name of each user; null: users have ids alone")
     head_of: list[int] = Field(description="head of each user; -1: none")
     shared: list[int] = Field(description="samples that each head sends to each of its members")
+    server_samples: float = Field(0.0, ge=0, description="samples that the server sends to each user")
     frequency_hz: list[float] = Field(description="CPU frequency; 0: the user does not train")
     energy_j: list[float] = Field(description="energy of each user per round")
     composition: Literal["own", "balanced"]
@@ -50,14 +51,22 @@ class PlanDocument(_Part):
     emd_after: float = Field(description="the same after sharing, in the scenario's weighting")
     js_before: float = Field(description="mean JS divergence of the users that train, before sharing, nats")
     js_after: float = Field(description="the same after sharing")
-    shift: float = Field(description="L1 distance of what the users that train hold after sharing from all data")
-    rounds: float
-    rounds_without: float
-    delay: _Delay
-    delay_without_s: float
-    sharing_j: float
-    sharing_bytes: float
-    round_bytes: float
+    shift: float = Field(description="L1 distance of the data of the users that train, after sharing, from all data")
+    rounds: float | None = Field(description="expected rounds to the target accuracy; null: not predicted")
+    rounds_without: float | None = Field(description="the same without sharing")
+    delay: _Delay | None = Field(description="delay of the whole task; null: not predicted")
+    delay_without_s: float | None = Field(description="delay of the whole task without sharing")
+    not_predicted: str | None = Field(None, description="why rounds and delay are not predicted; null: they are")
+    sharing_s: float | None = Field(None, ge=0, description="delay of sharing; null in older plans: that of delay")
+    download_s: float | None = Field(None, ge=0, description="of one round; null in older plans: delay over rounds")
+    compute_s: float | None = Field(None, ge=0, description="likewise")
+    upload_s: float | None = Field(None, ge=0, description="likewise")
+    sharing_j: float = Field(description="energy of all heads for sharing")
+    round_j: float | None = Field(
+        None, description="energy of all users per round; null in older plans: sum of energy_j"
+    )
+    sharing_bytes: float = Field(description="bytes on the air for sharing")
+    round_bytes: float = Field(description="bytes of one round, both ways")
     average_sharing_ratio: float = Field(ge=0, le=1)
     leakage: list[_LeakagePoint]
     passes: int
@@ -66,41 +75,44 @@ class PlanDocument(_Part):
     measure: MeasureName = Field("emd", description="average skew that the fit is a function of")
 
     @model_validator(mode="after")
-    def _one_entry_per_user(self) -> PlanDocument:
+    def _check_users(self) -> PlanDocument:
         users = len(self.head_of)
         named = Counter(self.names or [])
         if strange := [name for name, times in named.items() if times > 1 or not name.strip()]:
-            raise ValueError(f"names: {strange[0]!r} is blank, or two users have it")
+            raise ValueError(f"names: {strange[0]!r} is blank or the name of two users")
         for name in ("shared", "frequency_hz", "energy_j", *(["names"] if self.names is not None else [])):
             if len(getattr(self, name)) != users:
                 raise ValueError(f"{name} has {len(getattr(self, name))} entries, head_of has {users}")
         for user, head in enumerate(self.head_of):
             if not -1 <= head < users or head == user or (head >= 0 and self.head_of[head] >= 0):
-                raise ValueError(f"head_of: user {user} has head {head}, which is no user that leads")
+                raise ValueError(f"head_of: user {user} has head {head}, which is not the id of a head")
         return self
 
 
 _ARRAYS = ("head_of", "shared", "frequency_hz", "energy_j")
+_PHASES = ("download_s", "compute_s", "upload_s")
+# Plans made before rounds and delay could be unknown do not have these; they follow from the delay.
+_YOUNGER = ("sharing_s", *_PHASES, "round_j")
 _SCALARS = tuple(
     name
     for name in PlanDocument.model_fields
-    if name not in (*_ARRAYS, "version", "scenario", "names", "delay", "leakage")
+    if name not in (*_ARRAYS, *_YOUNGER, "version", "scenario", "names", "delay", "leakage")
 )
 
 
 def plan_to_json(plan: SharingPlan) -> str:
-    """A plan as JSON text."""
+    """Return a plan as JSON text."""
     content: dict[str, Any] = {"version": VERSION, "scenario": plan.scenario.model_dump(mode="json")}
     content["names"] = None if plan.names is None else plan.names.tolist()
     content |= {name: getattr(plan, name).tolist() for name in _ARRAYS}
-    content |= {name: getattr(plan, name) for name in _SCALARS}
-    content["delay"] = vars(plan.delay)
+    content |= {name: getattr(plan, name) for name in (*_SCALARS, *_YOUNGER)}
+    content["delay"] = plan.delay and vars(plan.delay)
     content["leakage"] = [vars(point) for point in plan.leakage]
     return json.dumps(content, allow_nan=False) + "\n"
 
 
 def plan_from_json(text: str, where: str = "plan") -> SharingPlan:
-    """A plan from JSON text; what is wrong with it is said with the field's path."""
+    """Return a plan from JSON text; errors name the path of the invalid field."""
     try:
         content = json.loads(text)
     except json.JSONDecodeError as error:
@@ -120,16 +132,28 @@ def plan_from_json(text: str, where: str = "plan") -> SharingPlan:
         shared=np.array(document.shared, dtype=np.int64),
         frequency_hz=np.array(document.frequency_hz),
         energy_j=np.array(document.energy_j),
-        delay=Delay(**document.delay.model_dump()),
         leakage=tuple(LeakagePoint(**point.model_dump()) for point in document.leakage),
         form=document.form or document.scenario.rounds.form,
         names=None if document.names is None else np.array(document.names, dtype=np.str_),
         **{name: getattr(document, name) for name in _SCALARS if name != "form"},
+        **_costs(document, where),
     )
 
 
+def _costs(document: PlanDocument, where: str) -> dict[str, Any]:
+    """Return the delays of sharing and of a round, and its energy."""
+    costs = {name: getattr(document, name) for name in _YOUNGER}
+    if None not in costs.values():
+        return costs
+    delay, rounds = document.delay, document.rounds
+    if delay is None or rounds is None:
+        raise FedcastError(f"{where}: sharing_s, download_s, compute_s, upload_s and round_j are missing")
+    phases = {name: getattr(delay, name) / rounds for name in _PHASES}
+    return {"sharing_s": delay.sharing_s, **phases, "round_j": float(np.sum(document.energy_j))}
+
+
 def save_plan(plan: SharingPlan, path: str | Path) -> Path:
-    """Write a plan; written aside and then renamed."""
+    """Write a plan atomically."""
     path = Path(path)
     with atomic_write(path) as aside:
         aside.write_text(plan_to_json(plan), encoding="utf-8")
@@ -137,7 +161,7 @@ def save_plan(plan: SharingPlan, path: str | Path) -> Path:
 
 
 def load_plan(path: str | Path) -> SharingPlan:
-    """Read a plan."""
+    """Read a plan written by `save_plan` or `fedcast plan --json`."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -148,5 +172,5 @@ def load_plan(path: str | Path) -> SharingPlan:
 
 
 def plan_schema() -> dict[str, Any]:
-    """The JSON schema of a plan."""
+    """Return the JSON schema of a plan."""
     return PlanDocument.model_json_schema()

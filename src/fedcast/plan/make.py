@@ -1,34 +1,53 @@
-"""The sharing plan: who shares how much with whom, how fast devices compute, and what it will cost.
+"""Make a sharing plan: who shares how much with whom, how fast devices compute, and what it costs.
 
-Clustering needs volumes before allocation knows them. It starts at `clustering.sharing_ratio`, and both are repeated
-with the volumes solved for, until the clusters stay as they are or `clustering.max_passes` is reached; the best plan is
-kept. Users that share nothing are offered again before clusters count as settled.
+Clustering needs volumes before allocation has chosen them. It starts with `clustering.sharing_ratio`; clustering and
+allocation are then repeated with the volumes found, until the clusters stay the same or `clustering.max_passes` is
+reached, and the best plan is kept. Users that share nothing are offered again before the repetition ends.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fedcast.allocation import AllocationResult, allocate, method_options, part_of
 from fedcast.clustering import Clustering, Problem, cluster
 from fedcast.clustering.problem import ROUNDING
-from fedcast.data import average_emd, average_js, distribution_shift
-from fedcast.errors import FedcastError
+from fedcast.cost import TaskCost, feasibility, metrics_of, task_cost
+from fedcast.errors import FedcastError, OutsideFitError
 from fedcast.plan.matching import numbering, renumbered
-from fedcast.plan.sharing_plan import Delay, LeakagePoint, SharingPlan
-from fedcast.plan.world import World, check_world, link_rates_bps, make_world, multicasts
-from fedcast.rounds import load_rounds
+from fedcast.plan.sharing_plan import LeakagePoint, SharingPlan
+from fedcast.plan.world import World, check_world, link_rates_bps, make_world, sharing_cost_of
+from fedcast.rounds import RoundsModel, load_fit, load_rounds
 from fedcast.scenario import Scenario
 from fedcast.typing import Floats, Ints
 
+# Rules without heads: there are no volumes to allocate, whatever the method.
+NOTHING_TO_ALLOCATE = ("none", "central")
 _CURVE_SHARES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
-# A point of the curve needs few stochastic steps: the closing steps on all samples find the same volumes to 0.1 %.
+# A point of the curve needs few stochastic steps: the final steps on all samples find the same volumes to 0.1 %.
 _CURVE_STEPS = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Planned:
+    """A plan with the values that it was made from, which sharing and training start from.
+
+    Attributes:
+        world: that was planned.
+        clustering: with the volumes of the plan.
+        cost: of sharing and of a round of the users that train.
+        plan: the plan itself.
+    """
+
+    world: World
+    clustering: Clustering
+    cost: TaskCost
+    plan: SharingPlan
 
 
 def make_plan(
@@ -39,16 +58,19 @@ def make_plan(
     previous: SharingPlan | None = None,
     with_curve: bool = True,
 ) -> SharingPlan:
-    """Plan a scenario, or a world already made for it.
+    """Plan a scenario, or a world made from it.
+
+    Every rule gives a plan. If the fit of rounds does not cover the scenario, rounds and delay of the task are not
+    predicted (None); methods that optimise the delay need them, and raise an error.
 
     Args:
         scenario: all parameters.
         data_dir: where dataset files are looked for first.
-        world: made of the same scenario, if it does not come from its dataset, or is at hand.
-        previous: a plan of the same users before some joined, left or moved: its volumes are the start, and its
-            clusters, as far as their links still hold, compete with new ones. Users are told apart by their names, or
-            without names by their ids.
-        with_curve: also find delay against leakage.
+        world: made from the same scenario; None: make it.
+        previous: a plan of the same users before some joined, left or moved: planning starts with its volumes, and its
+            clusters, as far as their links still exist, compete with new ones. Users are matched by name, or by id if
+            they have no names. Rules without heads do not use it.
+        with_curve: also find the delay against leakage.
 
     Example:
         >>> plan = make_plan(Scenario(), with_curve=False)
@@ -56,29 +78,73 @@ def make_plan(
         (100, True)
     """
     world = make_world(scenario, data_dir) if world is None else check_world(world, scenario)
-    planner = _Planner(world)
-    if scenario.clustering.rule == "central":
-        raise FedcastError(
-            "clustering.rule = central: the server's broadcast has no volumes of heads to allocate; "
-            "plan another rule, or train with `fedcast train --set clustering.rule=central`"
-        )
-    start, carried = _ratios(planner.problem), None
-    if previous is not None:
-        former = renumbered(previous, numbering(previous, world.population.num_users, world.population.names))
-        start = _carried_ratios(planner.problem, *former)
-        carried = _carried_clustering(planner.problem, former[0], previous.composition)
-    best, passes = planner.settle(start, carried)
-    without = planner.allocate(_without_sharing(planner.problem))
-    curve = planner.leakage_curve(best, without) if with_curve else ()
-    return _plan(planner, best, without, curve, passes)
+    return plan_world(world, previous=previous, with_curve=with_curve).plan
+
+
+def plan_world(world: World, *, previous: SharingPlan | None = None, with_curve: bool = True) -> Planned:
+    """Plan a world; see `make_plan`."""
+    scenario = world.scenario
+    try:
+        return _predicted(world, previous, with_curve)
+    except OutsideFitError as error:
+        # A fixed ratio needs no prediction to choose volumes, and rules without heads choose none.
+        if scenario.allocation.method == "fixed" or scenario.clustering.rule in NOTHING_TO_ALLOCATE:
+            return _not_predicted(world, str(error))
+        raise OutsideFitError(f"{error}; or share a fixed ratio: allocation.method = fixed") from None
 
 
 def clustering_of(world: World, plan: SharingPlan) -> Clustering:
-    """The clusters of a plan, with its volumes, in the world that it was made for."""
+    """Return the clusters of a loaded plan, with its volumes, in the world that it was made for."""
     settings = plan.scenario.clustering.model_copy(update={"composition": plan.composition})
     problem = replace(world.problem(settings), volumes=plan.shared.astype(np.float64))
+    if plan.server_samples:
+        return cluster(replace(problem, server_volume=plan.server_samples))
     ignores_graph = settings.rule == "random" and not settings.respect_graph
     return Clustering(problem, plan.head_of, ignores_graph=ignores_graph)
+
+
+def _predicted(world: World, previous: SharingPlan | None, with_curve: bool) -> Planned:
+    """Plan with predicted rounds and delay of the task."""
+    planner = _Planner(world)
+    start, carried = _ratios(planner.problem), None
+    if previous is not None and world.scenario.clustering.rule not in NOTHING_TO_ALLOCATE:
+        former = renumbered(previous, numbering(previous, world.population.num_users, world.population.names))
+        start = _carried_ratios(planner.problem, *former)
+        carried = _carried_clustering(planner.problem, former[0], previous.composition)
+    best, passes = planner.best_of_passes(start, carried)
+    without = planner.allocate(_without_sharing(planner.problem))
+    curve = planner.leakage_curve(best, without) if with_curve and best.clustering.broadcast is None else ()
+    clustering = _without_idle_heads(best.clustering)
+    cost = TaskCost(sharing_cost_of(world, clustering), best.round)
+    return _planned(world, clustering, cost, best.trained, planner.rounds, (best, without), curve, passes=passes)
+
+
+def _not_predicted(world: World, reason: str) -> Planned:
+    """Plan the fixed ratio or the rule without heads where the fit of rounds does not cover the scenario."""
+    scenario = world.scenario
+    clustering = cluster(world.problem())
+    if clustering.broadcast is None:
+        ratio = min(scenario.allocation.fixed_ratio, scenario.allocation.max_sharing_ratio)
+        clustering = cluster(world.problem(scenario.clustering.model_copy(update={"sharing_ratio": ratio})))
+        clustering = _within_leakage(clustering, scenario.allocation.max_asr)
+    sizes = clustering.after.sizes
+    trained = sizes > 0
+    cost = task_cost(sharing_cost_of(world, clustering), world.fleet, sizes, trained)
+    if not np.isfinite(cost.round.round_s):
+        report = feasibility(world.fleet, sizes)
+        few = "; ".join(report.explain(int(user)) for user in report.infeasible_users[:3])
+        raise FedcastError(f"{len(report.infeasible_users)} users cannot take part within their energy budget: {few}")
+    rounds = load_fit(scenario.rounds.fit).model(scenario.rounds.form, scenario.rounds.round_scale)
+    return _planned(world, clustering, cost, trained, rounds, not_predicted=reason)
+
+
+def _within_leakage(clustering: Clustering, max_asr: float | None) -> Clustering:
+    """Return the clustering with all volumes scaled down to a limit on the average sharing ratio."""
+    ratio = clustering.average_sharing_ratio
+    if max_asr is None or ratio <= max_asr:
+        return clustering
+    volumes = np.floor(clustering.problem.volumes * (max_asr / ratio) + ROUNDING)
+    return _without_idle_heads(clustering.with_volumes(volumes))
 
 
 class _Planner:
@@ -90,7 +156,7 @@ class _Planner:
         self.problem = world.problem()
 
     def allocate(self, clustering: Clustering, max_asr: float | None = None) -> AllocationResult:
-        """Volumes and frequencies for given clusters, under the scenario's limits or, for the curve, a tighter one."""
+        """Return volumes and frequencies for given clusters; `max_asr` replaces the scenario's limit for the curve."""
         scenario = self.world.scenario
         settings, options = scenario.allocation, None
         if max_asr is not None:
@@ -108,8 +174,8 @@ class _Planner:
             options=options,
         )
 
-    def settle(self, ratios: Floats, carried: Clustering | None) -> tuple[AllocationResult, int]:
-        """Repeat clustering and allocation until clusters stay, whatever is offered next, and keep the best."""
+    def best_of_passes(self, ratios: Floats, carried: Clustering | None) -> tuple[AllocationResult, int]:
+        """Repeat clustering and allocation until no offer gives new clusters; return the best and the passes."""
         found = [] if carried is None else [self.allocate(carried)]
         seen: set[bytes] = set()
         offers = [ratios]
@@ -122,7 +188,7 @@ class _Planner:
         return min(found, key=lambda result: result.objective_s), len(seen)
 
     def _unseen(self, offers: Sequence[Floats], seen: set[bytes]) -> Clustering | None:
-        """Clusters of the first offer, ratios of all users, that gives any not seen before; None: they stay."""
+        """Return clusters of the first offer (ratios of all users) that gives clusters not seen before."""
         for ratios in offers:
             volumes = np.floor(ratios * self.problem.skew.sizes + ROUNDING)
             clustering = cluster(replace(self.problem, volumes=volumes))
@@ -133,11 +199,11 @@ class _Planner:
         return None
 
     def _solved_ratios(self, result: AllocationResult) -> list[Floats]:
-        """What to cluster with next: heads at their solved ratios, the others at the heads' mean.
+        """Return the offers for the next pass: heads at their solved ratios, the others at the heads' mean.
 
-        A head solved to 0 cannot lead the next clusters, and lowers the mean. That is tried first, since it mostly was
-        a bad head. If it leads to nothing new, all but the heads that share are offered again: at the mean of these,
-        then at the ratio that planning started with.
+        A head solved to 0 cannot be a head in the next pass, and lowers the mean. That is tried first, since it was
+        mostly a bad head. If it gives nothing new, all users but the heads that share are offered again: at the mean
+        of these heads, then at the ratio that planning started with.
         """
         heads = result.clustering.heads
         solved = result.shared[heads] / self.problem.skew.sizes[heads]
@@ -150,13 +216,13 @@ class _Planner:
         return offers
 
     def _offer(self, others: ArrayLike, heads: Ints, solved: Floats) -> Floats:
-        """Ratios of all users: some heads as solved, the others as given, as far as they consent."""
+        """Return ratios of all users: some heads as solved, the others as given, as far as they consent."""
         ratios: Floats = np.minimum(others, self.world.fleet.devices.consent)
         ratios[heads] = solved
         return ratios
 
     def leakage_curve(self, best: AllocationResult, without: AllocationResult) -> tuple[LeakagePoint, ...]:
-        """Delay when the average sharing ratio is limited to parts of what the plan uses, clusters as they are."""
+        """Return the delay under limits on the average sharing ratio, in parts of the plan's, for its clusters."""
         points = []
         for share in _CURVE_SHARES:
             limit = share * best.average_sharing_ratio
@@ -175,7 +241,7 @@ def _ratios(problem: Problem) -> Floats:
 
 
 def _carried_ratios(problem: Problem, head_of: Ints, shared: Ints) -> Floats:
-    """Start where the old plan ended: its heads' ratios for users that were heads, as far as they are allowed."""
+    """Return start ratios: those of the previous plan for its heads, as far as they are allowed."""
     ratios, sizes = _ratios(problem), problem.skew.sizes
     heads = np.unique(head_of[head_of >= 0])
     known = heads[heads < problem.num_users]
@@ -186,7 +252,7 @@ def _carried_ratios(problem: Problem, head_of: Ints, shared: Ints) -> Floats:
 
 
 def _carried_clustering(problem: Problem, head_of: Ints, composition: str) -> Clustering:
-    """The old clusters in the new world: users that are gone and links that no longer hold are dropped."""
+    """Return the previous clusters without users that left and links that no longer exist."""
     settings = problem.settings.model_copy(update={"composition": composition})
     problem = replace(problem, settings=settings)
     head_of = head_of[: problem.num_users].copy()
@@ -202,48 +268,47 @@ def _without_sharing(problem: Problem) -> Clustering:
 
 
 def _without_idle_heads(clustering: Clustering) -> Clustering:
-    """A head whose volume was solved to 0 sends nothing: its members have none."""
+    """Return the clustering without heads whose volume was solved to 0: they send nothing."""
     return replace(clustering, head_of=np.where(clustering.received > 0, clustering.head_of, -1), proof=None)
 
 
-def _plan(
-    planner: _Planner,
-    best: AllocationResult,
-    without: AllocationResult,
-    curve: Sequence[LeakagePoint],
-    passes: int,
-) -> SharingPlan:
-    world, cost, clustering = planner.world, best.round, _without_idle_heads(best.clustering)
-    sharing = multicasts(world, clustering)
-    down, compute, up = cost.phases_s
+def _planned(
+    world: World,
+    clustering: Clustering,
+    cost: TaskCost,
+    trained: NDArray[np.bool_],
+    rounds: RoundsModel,
+    predicted: tuple[AllocationResult, AllocationResult] | None = None,
+    curve: Sequence[LeakagePoint] = (),
+    *,
+    passes: int = 1,
+    not_predicted: str | None = None,
+) -> Planned:
+    """Put a plan together; `predicted` is the allocation with sharing and the one without."""
+    before, after = part_of(world.skew, trained), part_of(clustering.after, trained)
     weighting = world.scenario.clustering.weighting
-    before, after = part_of(world.skew, best.trained), part_of(clustering.after, best.trained)
-    energy = np.zeros(world.skew.num_users)
-    energy[best.trained] = cost.energy_j
-    return SharingPlan(
+    metrics = metrics_of(before, after, weighting, clustering.average_sharing_ratio, cost)
+    frequency, energy = np.zeros((2, world.skew.num_users))
+    frequency[trained], energy[trained] = cost.round.frequency_hz, cost.round.energy_j
+    best, without = predicted or (None, None)
+    plan = SharingPlan(
+        **vars(metrics),
         scenario=world.scenario,
         head_of=clustering.head_of,
         shared=clustering.shared.astype(np.int64),
-        frequency_hz=best.frequency_hz,
+        server_samples=0.0 if clustering.broadcast is None else clustering.broadcast.volume,
+        frequency_hz=frequency,
         energy_j=energy,
         composition=clustering.problem.settings.composition,
-        emd_before=average_emd(before),
-        emd_after=average_emd(before, after, weighting),
-        js_before=average_js(before),
-        js_after=average_js(before, after, weighting),
-        shift=distribution_shift(after),
-        rounds=best.rounds,
-        rounds_without=without.rounds,
-        delay=Delay(sharing.sharing_s, best.rounds * down, best.rounds * compute, best.rounds * up),
-        delay_without_s=without.objective_s,
-        sharing_j=float(sharing.energy_j.sum()),
-        sharing_bytes=sharing.sent_bytes,
-        round_bytes=cost.uploaded_bytes + cost.broadcast_bytes,
-        average_sharing_ratio=best.average_sharing_ratio,
+        rounds=None if best is None else best.rounds,
+        rounds_without=None if without is None else without.rounds,
+        delay_without_s=None if without is None else without.objective_s,
+        not_predicted=not_predicted,
         leakage=tuple(curve),
         passes=passes,
         fit=world.scenario.rounds.fit,
-        form=planner.rounds.form,
-        measure=planner.rounds.measure,
+        form=rounds.form,
+        measure=rounds.measure,
         names=world.population.names,
     )
+    return Planned(world, clustering, cost, plan)

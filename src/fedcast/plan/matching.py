@@ -1,4 +1,4 @@
-"""The users of two plans told apart: by their names, or without names by their ids."""
+"""Match the users of two plans, by name or, if they have no names, by id."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from fedcast.typing import Ints, Names
 
 @dataclass(frozen=True, eq=False)
 class Numbering:
-    """Users of a time before and of now in one numbering: those of now as they are, then those that left.
+    """A common numbering of previous and present users: present ones keep their ids, those that left come after.
 
     Attributes:
-        places: int64[K'], the number of each user of the time before.
-        size: numbers there are.
+        places: int64[K'], the number of each previous user.
+        size: number of users in total.
         names: of all of them, if users have names.
     """
 
@@ -27,7 +27,7 @@ class Numbering:
 
 
 def numbering(before: SharingPlan, num_users: int, names: Names | None) -> Numbering:
-    """Number the users of a plan as the users of now are numbered.
+    """Number the users of a previous plan like the present users.
 
     Example:
         >>> from fedcast.plan import make_plan
@@ -37,10 +37,10 @@ def numbering(before: SharingPlan, num_users: int, names: Names | None) -> Numbe
         100
     """
     if (before.names is None) != (names is None):
-        named, numbered = ("now", "before") if before.names is None else ("before", "now")
+        named, numbered = ("present", "previous") if before.names is None else ("previous", "present")
         raise FedcastError(
-            f"users have names {named} and ids {numbered}, so that nobody knows who is who; use tables with the same "
-            "names, or the same ids, for both plans"
+            f"the users of the {named} plan have names, those of the {numbered} plan only ids, so that they cannot be "
+            "matched; use tables with the same names, or without names, for both plans"
         )
     if before.names is None or names is None:
         return Numbering(np.arange(before.num_users), max(before.num_users, num_users), None)
@@ -51,7 +51,7 @@ def numbering(before: SharingPlan, num_users: int, names: Names | None) -> Numbe
 
 
 def renumbered(before: SharingPlan, new: Numbering) -> tuple[Ints, Ints]:
-    """Head of each user and samples that each head sends, int64[size] each, of a plan in another numbering."""
+    """Return head of each user and samples that each head sends, int64[size] each, in another numbering."""
     head_of, shared = np.full(new.size, -1), np.zeros(new.size, dtype=np.int64)
     head_of[new.places] = np.where(before.head_of >= 0, new.places[before.head_of], -1)
     shared[new.places] = before.shared

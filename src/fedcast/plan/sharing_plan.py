@@ -1,4 +1,4 @@
-"""What a plan says: what every user is to do, and what comes of it."""
+"""A sharing plan: what every user does, and what it costs."""
 
 from __future__ import annotations
 
@@ -7,92 +7,58 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcast.cost import Delay, Metrics
 from fedcast.rounds import FormName, MeasureName
 from fedcast.scenario import Scenario
 from fedcast.typing import Floats, Ints, Names
 
 
 @dataclass(frozen=True)
-class Delay:
-    """How the time of the whole task is spent, in seconds; rounds as the critical user sees them.
-
-    Attributes:
-        sharing_s: once.
-        download_s: over all rounds.
-        compute_s: over all rounds.
-        upload_s: over all rounds.
-    """
-
-    sharing_s: float
-    download_s: float
-    compute_s: float
-    upload_s: float
-
-    @property
-    def total_s(self) -> float:
-        """All of it."""
-        return self.sharing_s + self.download_s + self.compute_s + self.upload_s
-
-
-@dataclass(frozen=True)
 class LeakagePoint:
-    """What a limit on the average sharing ratio costs in time."""
+    """Delay of the task under a limit on the average sharing ratio."""
 
     average_sharing_ratio: float
     delay_s: float
 
 
-@dataclass(frozen=True, eq=False)
-class SharingPlan:
-    """What every user is to do, and what comes of it.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SharingPlan(Metrics):
+    """What every user does, and the metrics of that.
+
+    Where the fit of rounds does not cover the scenario, nothing is predicted: `rounds`, `rounds_without`, `delay`,
+    `delay_without_s` and `speed_up` are None. What sharing and a round cost is known all the same.
 
     Attributes:
-        scenario: that it was made for.
+        scenario: that was planned.
         head_of: int64[K], the head of each user; -1: none.
         shared: int64[K], samples that each head sends to each of its members, at least one.
+        server_samples: samples that the server sends to each user (rule ``central``).
         frequency_hz: float64[K], CPU frequency of each user; 0: it does not train.
         energy_j: float64[K], energy of each user per round.
-        composition: what heads send: own (a random part) or balanced (as equal over classes as they can).
-        emd_before: average EMD before sharing, here and below of those who train.
-        emd_after: the same after sharing, in the scenario's weighting.
-        js_before: mean JS divergence before, nats.
-        js_after: the same after.
-        shift: how far their overall mixture is from that of all data.
+        composition: what heads send: own (drawn at random) or balanced (as equal over classes as possible).
         rounds: expected rounds to the target accuracy.
         rounds_without: the same without sharing.
-        delay: of the whole task.
-        delay_without_s: of the whole task without sharing.
-        sharing_j: energy that heads spend on sharing.
-        sharing_bytes: bytes on the air while sharing.
-        round_bytes: bytes of one round, both ways.
-        average_sharing_ratio: the leakage.
+        delay_without_s: delay of the whole task without sharing.
+        not_predicted: why rounds and delay of the task are not predicted; None: they are.
         leakage: delay against leakage.
         passes: how often clustering and allocation were repeated.
-        fit: name of the rounds fit.
-        form: shape of rounds against skew that was used of it.
-        measure: the skew that it is a function of: emd, js or kl.
+        fit: name of the fit of rounds.
+        form: form of that fit.
+        measure: the skew that the fit is a function of: emd, js or kl.
         names: str[K], of the users, where a table gives them names.
     """
 
     scenario: Scenario
     head_of: Ints
     shared: Ints
+    server_samples: float = 0.0
     frequency_hz: Floats
     energy_j: Floats
     composition: str
-    emd_before: float
-    emd_after: float
-    js_before: float
-    js_after: float
-    shift: float
-    rounds: float
-    rounds_without: float
-    delay: Delay
-    delay_without_s: float
-    sharing_j: float
-    sharing_bytes: float
-    round_bytes: float
-    average_sharing_ratio: float
+    rounds: float | None
+    rounds_without: float | None
+    delay_without_s: float | None
+    not_predicted: str | None = None
     leakage: tuple[LeakagePoint, ...]
     passes: int
     fit: str
@@ -102,20 +68,37 @@ class SharingPlan:
 
     @property
     def num_users(self) -> int:
-        """Users K."""
+        """Return the number of users K."""
         return len(self.head_of)
 
     @property
     def heads(self) -> Ints:
-        """Users that share, ascending."""
+        """Return the users that share, ascending."""
         return np.unique(self.head_of[self.head_of >= 0])
 
     @property
     def trained(self) -> NDArray[np.bool_]:
-        """Who trains, bool[K]."""
+        """Return who trains, bool[K]."""
         return self.frequency_hz > 0
 
     @property
-    def speed_up(self) -> float:
-        """How many times sooner the task ends than without sharing."""
-        return self.delay_without_s / self.delay.total_s
+    def received(self) -> Floats:
+        """Return the samples that each user receives, float64[K]."""
+        return np.where(self.head_of >= 0, self.shared[self.head_of], self.server_samples)
+
+    @property
+    def delay(self) -> Delay | None:
+        """Return the predicted delay of the whole task."""
+        return None if self.rounds is None else self.delay_of(self.rounds)
+
+    @property
+    def delay_s(self) -> float | None:
+        """Return the predicted delay of the whole task, s."""
+        return None if self.delay is None else self.delay.total_s
+
+    @property
+    def speed_up(self) -> float | None:
+        """Return the delay without sharing over the delay with it."""
+        if self.delay_s is None or self.delay_without_s is None:
+            return None
+        return self.delay_without_s / self.delay_s

@@ -1,4 +1,4 @@
-"""A world: everything a plan starts from, made of one scenario. Who holds what, who reaches and trusts whom."""
+"""The world of a scenario, from which planning starts: data, positions, links and devices of the users."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedcast.clustering import Clustering, Problem, make_problem
-from fedcast.cost import Fleet, RoundCost, SharingCost, fleet_of, round_cost, sharing_cost
+from fedcast.cost import Fleet, SharingCost, broadcast_cost, fleet_of, sharing_cost
 from fedcast.data import Population, Skew, describe, make_population, skew_of
 from fedcast.errors import FedcastError
 from fedcast.formatting import user_label
@@ -23,16 +22,16 @@ _SYNTHETIC_BITS_PER_SAMPLE = 6272.0  # as an MNIST image
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """What planning starts from.
+    """Everything that planning starts from.
 
     Attributes:
         scenario: all parameters.
         population: who holds which samples.
-        skew: what the planner sees of it.
-        layout: where users and base stations stand.
+        skew: sizes and distributions of the users' data, as the planner sees them.
+        layout: positions of users and base stations.
         graph: who may share with whom.
-        fleet: what devices and their links to base stations can do.
-        bits_per_sample: bits that one shared sample takes.
+        fleet: devices and their links to base stations.
+        bits_per_sample: bits of one shared sample.
     """
 
     scenario: Scenario
@@ -44,7 +43,7 @@ class World:
     bits_per_sample: float
 
     def problem(self, settings: ClusteringSettings | None = None) -> Problem:
-        """The clustering problem, in whole samples; nobody shares more than it consents to."""
+        """Return the clustering problem, in whole samples; no user shares more than it consents to."""
         scenario = self.scenario
         return make_problem(
             self.skew,
@@ -58,12 +57,12 @@ class World:
 
 
 def make_world(scenario: Scenario, data_dir: str | Path | None = None, population: Population | None = None) -> World:
-    """Load and spread the data, place users, link those who may share, and equip them.
+    """Load and partition the data, place the users, and find their links and devices.
 
     Args:
         scenario: all parameters.
         data_dir: where dataset files are looked for first.
-        population: of `data.num_users` users: who holds what, if it does not come from the scenario's dataset.
+        population: data of `data.num_users` users, if they do not come from the scenario's dataset.
 
     Example:
         >>> world = make_world(Scenario())
@@ -75,7 +74,7 @@ def make_world(scenario: Scenario, data_dir: str | Path | None = None, populatio
         population = make_population(data, scenario.seed, data_dir)
     elif population.num_users != data.num_users:
         raise FedcastError(
-            f"data.num_users: {data.num_users}, but the population has {population.num_users} users; "
+            f"invalid value {data.num_users} for data.num_users: the population has {population.num_users} users; "
             f"set data.num_users = {population.num_users}"
         )
     layout = place_users(population.num_users, scenario.geometry, scenario.seed, population.names)
@@ -92,78 +91,33 @@ def make_world(scenario: Scenario, data_dir: str | Path | None = None, populatio
 
 
 def check_world(world: World, scenario: Scenario) -> World:
-    """The world, if it was made of this scenario; refused otherwise."""
+    """Return the world; raise an error if it was made from another scenario."""
     differ = [name for name, value in scenario if value != getattr(world.scenario, name)]
     if differ:
         raise FedcastError(
-            f"world: made of another scenario ({', '.join(differ)} differ); use world.scenario, or make one of this "
-            "scenario with make_world"
+            f"world: made from another scenario ({', '.join(differ)} differ); use world.scenario, or call make_world "
+            "with this scenario"
         )
     return world
 
 
 def network_of(scenario: Scenario, layout: Layout) -> Graph:
-    """The links of a person's own file, as far as it gives them, or those that radio and trust of the scenario give."""
+    """Return the links of the scenario's file, as far as it gives them, and otherwise of its radio and trust models."""
     return build_graph(layout, scenario.sidelink, scenario.trust, scenario.geometry, scenario.seed)
 
 
-@dataclass(frozen=True)
-class TaskCost:
-    """What a clustering costs: sharing once, then every round.
-
-    Attributes:
-        sharing_s: delay before the first round.
-        sharing_j: energy of all heads that send.
-        sharing_bytes: bytes on the air while sharing.
-        round: one round of the users that train, in the order of their ids.
-    """
-
-    sharing_s: float
-    sharing_j: float
-    sharing_bytes: float
-    round: RoundCost
-
-    @property
-    def round_j(self) -> float:
-        """Energy of all users in a round."""
-        return float(self.round.energy_j.sum())
-
-    @property
-    def round_bytes(self) -> float:
-        """Bytes sent in a round, both ways."""
-        return self.round.uploaded_bytes + self.round.broadcast_bytes
-
-
-def task_cost(world: World, clustering: Clustering, trained: NDArray[np.bool_] | None = None) -> TaskCost:
-    """Delay, energy and bytes of a clustering in its world.
-
-    What the server broadcasts goes over the downlink at the worst user's rate; its energy is not a user's.
-
-    Args:
-        world: the world.
-        clustering: of its users.
-        trained: bool[K], who trains; None: all.
-    """
-    everyone = np.ones(world.skew.num_users, dtype=bool)
-    users = everyone if trained is None else trained
-    cost = round_cost(world.fleet.of(users), clustering.after.sizes[users])
+def sharing_cost_of(world: World, clustering: Clustering) -> SharingCost:
+    """Return the cost of the multicasts of a clustering, or of its broadcast."""
     if clustering.broadcast is not None:
-        bits = world.bits_per_sample * clustering.broadcast.volume
-        delay = float(bits * world.fleet.links.down_s_per_bit.max())
-        return TaskCost(delay, 0.0, bits / 8 * len(world.layout.base_stations_m), cost)
-    sharing = multicasts(world, clustering)
-    return TaskCost(sharing.sharing_s, float(sharing.energy_j.sum()), sharing.sent_bytes, cost)
-
-
-def multicasts(world: World, clustering: Clustering) -> SharingCost:
-    """Each head's multicast."""
+        stations = len(world.layout.base_stations_m)
+        return broadcast_cost(clustering.broadcast.volume, world.bits_per_sample, world.fleet.links, stations)
     rates = link_rates_bps(world, clustering)
     unlinked = clustering.members[np.isnan(rates[clustering.members])]
     if len(unlinked):
         user, names = int(unlinked[0]), world.population.names
         raise FedcastError(
-            f"{user_label(user, names)} is led by {user_label(clustering.head_of[user], names)}, but no link joins "
-            "them, so the delay of sharing is not known; set clustering.respect_graph = true, or lower "
+            f"{user_label(user, names)} has head {user_label(clustering.head_of[user], names)}, but there is no link "
+            "between them, so that the delay of sharing is unknown; set clustering.respect_graph = true, or lower "
             "sidelink.min_rate_bps and trust.min_closeness"
         )
     return sharing_cost(
@@ -176,9 +130,9 @@ def multicasts(world: World, clustering: Clustering) -> SharingCost:
 
 
 def link_rates_bps(world: World, clustering: Clustering) -> Floats:
-    """Rate of the link from each member's head, float64[K]; NaN for others.
+    """Return the rate of the link from each member's head, float64[K]; NaN for others.
 
-    Where heads that send at once interfere with each other, rates are known only after clustering.
+    With interference between heads that send at the same time, rates depend on the clustering.
     """
     rates = clustering.of_links(world.graph.rate_bps)
     scenario, members = world.scenario, clustering.members

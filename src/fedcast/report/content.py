@@ -180,7 +180,7 @@ def leakage_curves(content: Content) -> list[LeakageCurve]:
                 content.series_of(run),
                 [point.average_sharing_ratio for point in points],
                 [point.delay_s for point in points],
-                (result.average_sharing_ratio, result.total_s) if result.reached else None,
+                (run.facts.average_sharing_ratio, result.total_s) if result.reached else None,
             )
         )
     return found

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fedcast.runs.packing import pack, unpack
     from fedcast.runs.prepare import PreparedRun, TrainedRun, prepare_run, train_prepared, train_scenario
     from fedcast.runs.store import StoredRun, is_done, load_run, load_runs, reset_run, run_folder, run_scenario
-    from fedcast.runs.sweep import combinations, grid, sweep
+    from fedcast.runs.sweeps import combinations, grid, sweep
     from fedcast.runs.trackers import log_run, log_runs, log_targets
 
 _NAMES_IN = {
@@ -39,7 +39,7 @@ _NAMES_IN = {
     "packing": ("pack", "unpack"),
     "prepare": ("PreparedRun", "TrainedRun", "prepare_run", "train_prepared", "train_scenario"),
     "store": ("StoredRun", "is_done", "load_run", "load_runs", "reset_run", "run_folder", "run_scenario"),
-    "sweep": ("combinations", "grid", "sweep"),
+    "sweeps": ("combinations", "grid", "sweep"),
     "trackers": ("log_run", "log_runs", "log_targets"),
 }  # fmt: skip
 _MODULE_OF = {name: module for module, names in _NAMES_IN.items() for name in names}

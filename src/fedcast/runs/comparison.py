@@ -1,4 +1,4 @@
-"""Runs side by side: what each came to, means and 95 % intervals over seeds, and paired tests against FedAvg."""
+"""Comparison of runs: scores, means and 95 % confidence intervals over seeds, paired tests against FedAvg."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ import numpy as np
 
 from fedcast.allocation import METHODS
 from fedcast.clustering.rules import RULES
+from fedcast.cost import Delay, Metrics
 from fedcast.errors import FedcastError
+from fedcast.plan import NOTHING_TO_ALLOCATE
 from fedcast.runs.store import NOT_DECIDING, StoredRun
 from fedcast.scenario import Scenario
 
 LEVEL = 0.95
-# Rules under which no volumes are allocated, whatever the method.
-NOTHING_ALLOCATED = ("none", "central")
-# What is averaged over seeds, in the order of tables.
+# What is averaged over seeds, in the order of the columns of tables.
 MEASURES = (
     "emd_before", "emd_after", "rounds", "accuracy", "worst_accuracy", "total_s", "sharing_s", "download_s",
     "compute_s", "upload_s", "energy_j", "sent_bytes", "average_sharing_ratio",
 )  # fmt: skip
-# Of these, what means nothing unless the target was met.
+# Of these, what is undefined unless the target was reached.
 _TO_TARGET = ("rounds", "total_s")
-# Folders of one scenario that an error names.
+# Folders of one scenario that an error lists.
 _FOLDERS_NAMED = 12
 
 
 @dataclass(frozen=True)
 class Strategy:
-    """What is compared: a clustering rule, an allocation method and an algorithm."""
+    """A clustering rule, an allocation method and an algorithm."""
 
     rule: str
     method: str
@@ -40,7 +40,7 @@ class Strategy:
 
     @property
     def place(self) -> tuple[Any, ...]:
-        """For sorting: FedAvg, what shares nothing, then rules and methods as in their tables."""
+        """Return the sort key: FedAvg first, then other algorithms without sharing, then rules and methods in order."""
         return (
             self.rule != "none", *_place_in(RULES, self.rule), *_place_in(METHODS, self.method),
             self.algorithm != "fedavg", self.algorithm,
@@ -48,70 +48,65 @@ class Strategy:
 
     @property
     def is_baseline(self) -> bool:
-        """Plain FedAvg, which shares nothing."""
+        """Return whether this is plain FedAvg without sharing."""
         return self.rule == "none" and self.algorithm == "fedavg"
 
     @property
     def name(self) -> str:
-        """A name for people; nothing is allocated where nothing is shared."""
+        """Return the name for tables; it has no method where there is nothing to allocate."""
         if self.is_baseline:
             return "FedAvg"
         words = [self.rule] if self.rule != "none" else []
-        words += [self.method] if self.method != "jfvo" and self.rule not in NOTHING_ALLOCATED else []
+        words += [self.method] if self.method != "jfvo" and self.rule not in NOTHING_TO_ALLOCATE else []
         return " ".join([*words, *([self.algorithm] if self.algorithm != "fedavg" else [])])
 
 
 @dataclass(frozen=True)
 class Score:
-    """One run in numbers.
+    """The result of one run up to its target accuracy, or up to its last round if it did not reach it.
 
     Attributes:
-        strategy: what was run.
+        strategy: that was run.
         seed: of the run.
         target: accuracy to be reached.
         reached: whether it was.
-        emd_before: average EMD before sharing.
-        emd_after: the same after sharing.
-        rounds: first round that met the target; all rounds if none did.
-        accuracy: at the end of training.
-        worst_accuracy: of the worst tenth of users at the end, each on its own mix of classes.
+        rounds: first round that reached the target; all rounds if none did.
+        accuracy: after the last round.
+        worst_accuracy: mean over the worst tenth of users after the last round, each on its own label distribution.
         total_s: simulated time of sharing and of those rounds.
-        sharing_s: part of it.
-        download_s: part of it, as the slowest user of a round sees it.
-        compute_s: part of it.
-        upload_s: part of it.
         energy_j: of all users over that time.
         sent_bytes: by all users and the server over that time.
-        average_sharing_ratio: the leakage.
+        delay: how that time is split, as the critical user of a round sees it.
+        facts: what was known before training.
     """
 
     strategy: Strategy
     seed: int
     target: float
     reached: bool
-    emd_before: float
-    emd_after: float
     rounds: int
     accuracy: float
     worst_accuracy: float
     total_s: float
-    sharing_s: float
-    download_s: float
-    compute_s: float
-    upload_s: float
     energy_j: float
     sent_bytes: float
-    average_sharing_ratio: float
+    delay: Delay
+    facts: Metrics
+
+    def measure(self, name: str) -> float:
+        """Return one of `MEASURES`."""
+        holder = next(holder for holder in (self, self.delay, self.facts) if hasattr(holder, name))
+        return float(getattr(holder, name))
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean over seeds and its 95 % interval by Student's t; one seed has no interval.
+    """A mean over seeds and its 95 % confidence interval by Student's t; one seed has no interval.
 
     Attributes:
         mean: over seeds.
         half_width: the interval is mean ± half_width; None for a single seed.
-        count: of seeds.
+        count: number of seeds.
     """
 
     mean: float
@@ -121,11 +116,11 @@ class Interval:
 
 @dataclass(frozen=True)
 class PairedTest:
-    """A strategy against FedAvg on the same seeds, two-sided paired t test.
+    """A two-sided paired t test of a strategy against FedAvg on the same seeds.
 
     Attributes:
         difference: mean of strategy minus FedAvg, with its interval.
-        p_value: None where it does not exist: one seed, or the same difference in all of them.
+        p_value: None where it does not exist: for one seed, or if all differences are equal.
     """
 
     difference: Interval
@@ -137,13 +132,13 @@ class Row:
     """A strategy over its seeds.
 
     Attributes:
-        strategy: what was compared.
+        strategy: that was run.
         seeds: ascending.
-        reached: how many seeds met the target.
+        reached: how many seeds reached the target.
         measures: by name, see `MEASURES`.
-        speed_up: FedAvg's time to the target over its own, geometric mean over seeds where both met it; None: none did.
+        speed_up: FedAvg's time to the target over its own, geometric mean over seeds where both reached it; None: none.
         tests: paired tests of accuracy, rounds and total_s; empty without FedAvg on the same seeds. Rounds and time are
-            tested over seeds where both met the target.
+            tested over seeds where both reached the target.
     """
 
     strategy: Strategy
@@ -155,54 +150,49 @@ class Row:
 
 
 def score(run: StoredRun) -> Score:
-    """What a run came to, up to its target or its last round."""
+    """Return the result of a run up to its target or its last round."""
     scenario, facts, history = run.scenario, run.facts, run.history
     target = scenario.rounds.target_accuracy
     met = history.rounds_to(target)
     last = history.records[-1]
     end = history.records[met] if met is not None else last
-    # In rounds of all users: shorter ones, of a part of them, are taken to be split in the same way.
+    # Time as a number of rounds of all users: rounds with fewer users are shorter, and assumed to be split likewise.
     rounds = (end.seconds - facts.sharing_s) / facts.round_s
     return Score(
         strategy=_strategy(scenario),
         seed=scenario.seed,
         target=target,
         reached=met is not None,
-        emd_before=facts.emd_before,
-        emd_after=facts.emd_after,
         rounds=end.round,
         accuracy=last.accuracy,
         worst_accuracy=last.worst_accuracy,
         total_s=end.seconds,
-        sharing_s=facts.sharing_s,
-        download_s=rounds * facts.download_s,
-        compute_s=rounds * facts.compute_s,
-        upload_s=rounds * facts.upload_s,
         energy_j=end.energy_j,
         sent_bytes=end.bytes_sent,
-        average_sharing_ratio=facts.average_sharing_ratio,
+        delay=facts.delay_of(rounds),
+        facts=facts,
     )
 
 
 def _strategy(scenario: Scenario) -> Strategy:
-    """What a scenario tries; where nothing is allocated, all methods are one."""
+    """Return the strategy of a scenario; where there is nothing to allocate, all methods are the same one."""
     rule, method = scenario.clustering.rule, scenario.allocation.method
-    return Strategy(rule, "jfvo" if rule in NOTHING_ALLOCATED else method, scenario.training.algorithm)
+    return Strategy(rule, "jfvo" if rule in NOTHING_TO_ALLOCATE else method, scenario.training.algorithm)
 
 
 def _place_in(table: Iterable[str], name: str) -> tuple[int, str]:
-    """Where a name stands in a table; what is not in it comes after all, by name."""
+    """Return the place of a name in a table; unknown names come last, by name."""
     names = list(table)
     return names.index(name) if name in names else len(names), name
 
 
 def compare(runs: Iterable[StoredRun]) -> list[Row]:
-    """One row per strategy, FedAvg first; always in the same order, whatever that of the runs.
+    """Return one row per strategy, FedAvg first; the order does not depend on that of the runs.
 
-    Runs must differ in strategy and seed alone; anything else would be compared without being seen.
+    Runs may differ only in strategy and seed; any other difference is an error.
     """
     runs = list(runs)
-    _refuse_other_differences(runs)
+    _check_comparable(runs)
     scores = [score(run) for run in runs]
     strategies = sorted({one.strategy for one in scores}, key=lambda strategy: strategy.place)
     by_strategy = {strategy: _by_seed(scores, strategy) for strategy in strategies}
@@ -211,7 +201,7 @@ def compare(runs: Iterable[StoredRun]) -> list[Row]:
 
 
 def interval(values: Sequence[float]) -> Interval:
-    """Mean and 95 % interval.
+    """Return the mean and its 95 % confidence interval.
 
     Example:
         >>> found = interval([1.0, 2.0, 3.0])
@@ -230,7 +220,7 @@ def interval(values: Sequence[float]) -> Interval:
 
 
 def paired_test(values: Sequence[float], others: Sequence[float]) -> PairedTest:
-    """Two-sided paired t test of values against others, seed by seed.
+    """Return the two-sided paired t test of values against others, seed by seed.
 
     Example:
         >>> round(paired_test([3.0, 4.0, 6.0], [1.0, 3.0, 3.0]).p_value, 4)
@@ -246,9 +236,9 @@ def paired_test(values: Sequence[float], others: Sequence[float]) -> PairedTest:
 
 
 def comparison_table(rows: Sequence[Row]) -> dict[str, list[Any]]:
-    """Rows as columns, for files: every mean with the half width of its interval, and the tests.
+    """Return rows as columns of a table: every mean with the half width of its interval, and p-values.
 
-    Rounds and time to the target do not exist where a seed did not meet it; other sums run up to the last round there.
+    Rounds and time to the target are None where a seed did not reach it; other sums are then over all rounds.
     """
     table: dict[str, list[Any]] = {
         "strategy": [row.strategy.name for row in rows],
@@ -288,18 +278,18 @@ def _row(strategy: Strategy, own: dict[int, Score], baseline: dict[int, Score]) 
         strategy,
         tuple(own),
         sum(one.reached for one in own.values()),
-        {name: interval([float(getattr(one, name)) for one in own.values()]) for name in MEASURES},
+        {name: interval([one.measure(name) for one in own.values()]) for name in MEASURES},
         _speed_up(met),
         tests,
     )
 
 
 def _test(name: str, pairs: Sequence[tuple[Score, Score]]) -> PairedTest:
-    return paired_test([getattr(one, name) for one, _ in pairs], [getattr(other, name) for _, other in pairs])
+    return paired_test([one.measure(name) for one, _ in pairs], [other.measure(name) for _, other in pairs])
 
 
 def _speed_up(met: Sequence[tuple[Score, Score]]) -> Interval | None:
-    """Geometric mean; its interval is that of the logarithms, so the half width is a share of the mean."""
+    """Return the geometric mean; its interval is computed from that of the logarithms."""
     both = [(one.total_s, other.total_s) for one, other in met if one.total_s > 0 and other.total_s > 0]
     if not both:
         return None
@@ -311,22 +301,22 @@ def _speed_up(met: Sequence[tuple[Score, Score]]) -> Interval | None:
 _MAY_DIFFER = {("clustering", "rule"), ("allocation", "method"), ("training", "algorithm"), *NOT_DECIDING}
 
 
-def _refuse_other_differences(runs: Sequence[StoredRun]) -> None:
+def _check_comparable(runs: Sequence[StoredRun]) -> None:
     if not runs:
-        raise FedcastError("there are no runs to compare")
+        raise FedcastError("no runs to compare")
     first, *rest = (_settings(run) for run in runs)
     for run, settings in zip(runs[1:], rest, strict=True):
         for key, value in settings.items():
             if value != first[key]:
                 raise FedcastError(
                     f"{run.folder}: {key} = {value}, but {runs[0].folder} has {first[key]}; "
-                    f"runs that are compared may differ in rule, method, algorithm and seed alone. "
-                    f"Name the folders that go together:\n" + "\n".join(_folders_that_go_together(runs))
+                    f"runs that are compared may differ only in rule, method, algorithm and seed. "
+                    f"Give the folders of one group:\n" + "\n".join(_comparable_folders(runs))
                 )
 
 
-def _folders_that_go_together(runs: Sequence[StoredRun]) -> list[str]:
-    """One line per scenario, ready to be passed on; long ones are cut."""
+def _comparable_folders(runs: Sequence[StoredRun]) -> list[str]:
+    """Return the folders of each group of comparable runs, one line each; long lines are cut."""
     groups: dict[str, list[str]] = {}
     for run in runs:
         groups.setdefault(json.dumps(_settings(run)), []).append(str(run.folder))

@@ -1,6 +1,6 @@
-"""Runs of a store trained on another machine: packed with all that training needs, histories put back.
+"""Train runs on another machine: pack what training needs, and read the histories back.
 
-The other machine needs PyTorch and NumPy alone, see `fedcast.training.packed`.
+The other machine needs only PyTorch and NumPy, see `fedcast.training.packed`.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from fedcast.training import PackedRun, load_history, training_settings, write_d
 
 
 def pack(scenarios: Sequence[Scenario], store: Path, folder: Path, *, data_dir: Path | None = None) -> list[str]:
-    """Prepare every run that is not done, and write what training needs; returns their names, in order.
+    """Prepare every run that is not finished, write what training needs, and return the names of the runs.
 
     Args:
         scenarios: of the runs.
-        store: folder of run folders, where all but training is done.
+        store: folder of run folders, where everything before training is written.
         folder: of the pack; datasets that it already holds are kept, its list of runs is replaced.
         data_dir: where dataset files are looked for first.
     """
@@ -38,7 +38,9 @@ def pack(scenarios: Sequence[Scenario], store: Path, folder: Path, *, data_dir: 
         run_folder, prepared = prepare_folder(scenario, store, data_dir=data_dir)
         if prepared is None or run_folder.name in runs:
             continue
-        dataset = load(scenario.data.dataset, scenario.data.file, scenario.data.text_stride)
+        dataset = prepared.world.population.dataset
+        if dataset is None or _changes_samples(scenario):
+            dataset = load(scenario.data.dataset, scenario.data.file, scenario.data.text_stride)
         name = dataset_name(dataset)
         write_dataset(folder, name, dataset)
         runs[run_folder.name] = packed_run(run_folder.name, name, prepared)
@@ -47,11 +49,11 @@ def pack(scenarios: Sequence[Scenario], store: Path, folder: Path, *, data_dir: 
 
 
 def packed_run(name: str, dataset: str, prepared: PreparedRun) -> PackedRun:
-    """A prepared run as plain values."""
+    """Return a prepared run as plain values."""
     world, scenario = prepared.world, prepared.world.scenario
     if scenario.training.model_file is not None:
         raise FedcastError(f"training.model_file = {scenario.training.model_file}: a pack holds data, not code")
-    changes_samples = find_partition(scenario.data.partition).transform is not None
+    changes_samples = _changes_samples(scenario)
     return PackedRun(
         name=name,
         dataset=dataset,
@@ -69,11 +71,11 @@ def packed_run(name: str, dataset: str, prepared: PreparedRun) -> PackedRun:
 
 
 def unpack(folder: Path, store: Path) -> list[str]:
-    """Put histories that were trained elsewhere into their run folders; returns the names of runs now finished.
+    """Store histories from another machine in their run folders, and return the names of the runs now finished.
 
     Args:
         folder: where `fedcast.training.packed` wrote histories.
-        store: that the pack was made from.
+        store: from which the pack was made.
     """
     machine = _machine(folder)
     finished = []
@@ -82,9 +84,7 @@ def unpack(folder: Path, store: Path) -> list[str]:
             continue
         run = store / path.stem
         if not (run / "scenario.toml").exists():
-            raise FedcastError(
-                f"{path}: no run of that name was prepared in {store}; name the store it was packed from"
-            )
+            raise FedcastError(f"{path}: no run of that name in {store}; give the store that it was packed from")
         with locked(run):
             if is_done(run):
                 continue
@@ -94,7 +94,7 @@ def unpack(folder: Path, store: Path) -> list[str]:
 
 
 def dataset_name(dataset: Dataset) -> str:
-    """A name that stands for the content, so that no pack mixes two versions of a dataset.
+    """Return a name with a hash of the content, so that a pack does not mix two versions of a dataset.
 
     Example:
         >>> dataset_name(load_dataset(Data())).partition("-")[0]
@@ -108,6 +108,11 @@ def dataset_name(dataset: Dataset) -> str:
     return f"{dataset.name}-{digest.hexdigest()[:8]}"
 
 
+def _changes_samples(scenario: Scenario) -> bool:
+    """Return whether the partition changes samples: the pack then holds the dataset before the change."""
+    return find_partition(scenario.data.partition).transform is not None
+
+
 def _data(dataset: str, file: str | None, stride: int) -> Data:
     return Data(dataset=dataset, file=file, text_stride=stride)
 
@@ -115,7 +120,7 @@ def _data(dataset: str, file: str | None, stride: int) -> Data:
 def _machine(folder: Path) -> str:
     path = folder / "machine.json"
     if not path.exists():
-        raise FedcastError(f"{folder}: no machine.json in it; expected what fedcast.training.packed wrote")
+        raise FedcastError(f"{folder}: no machine.json in this folder; expected one written by fedcast.training.packed")
     return path.read_text(encoding="utf-8")
 
 
@@ -123,7 +128,7 @@ def _finish(run: Path, path: Path, machine: str) -> None:
     history, scenario = load_history(path), load_scenario(run / "scenario.toml")
     if history.records[-1].round != scenario.training.rounds:
         raise FedcastError(
-            f"{path}: ends after round {history.records[-1].round} of {scenario.training.rounds}; train it to its end"
+            f"{path}: ends after round {history.records[-1].round} of {scenario.training.rounds}; finish it first"
         )
     with atomic_write(run / "machine.json") as aside:
         aside.write_text(machine, encoding="utf-8")

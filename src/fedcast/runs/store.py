@@ -290,8 +290,7 @@ def _stored_scenario(folder: Path) -> Scenario:
 
 
 def _save_prepared(folder: Path, prepared: PreparedRun) -> None:
-    if prepared.plan is not None:
-        save_plan(prepared.plan, folder / "plan.json")
+    save_plan(prepared.plan, folder / "plan.json")
     _write_json(folder / "facts.json", asdict(facts_of(prepared)))
     _write_json(folder / "tables.json", tables_of(prepared))
     prepared.shared.ledger.save(folder / "ledger.csv")

@@ -1,8 +1,8 @@
-"""Finished runs for experiment trackers: TensorBoard event files and MLflow runs.
+"""Export of finished runs to experiment trackers: TensorBoard event files and MLflow runs.
 
-Both get the same: every quantity of the history against rounds and against the simulated clock, the scenario as
-parameters, what was known before training, and the score. A run is known by the name of its folder, which depends on
-all that decides it: logged again, it is replaced or left as it is, never doubled.
+Both get the same content: every quantity of the history against rounds and against the simulated clock, the scenario as
+parameters, what was known before training, and the score. A run is identified by the name of its folder: logged again,
+it is replaced or left as it is, never duplicated.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 Kind = Literal["tensorboard", "mlflow"]
 
-# One name for all: a run that is logged again replaces its file, where TensorBoard's own names would add another.
+# A constant name, so that a run that is logged again replaces its file; TensorBoard's own names would add another.
 _EVENTS_FILE = "events.out.tfevents.fedcast"
 _EXPERIMENT = "fedcast"
 _MODULES: dict[Kind, tuple[str, ...]] = {"tensorboard": ("tensorboard",), "mlflow": ("mlflow", "sqlalchemy", "alembic")}
-_MOST_METRICS, _MOST_PARAMETERS = 1000, 100  # that MLflow takes at once
+_MOST_METRICS, _MOST_PARAMETERS = 1000, 100  # MLflow's limits per request
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ class Point:
 
     Attributes:
         name: of the curve.
-        step: where it stands: a round, or a millisecond of the simulated clock; trackers know whole steps only.
+        step: a round, or a millisecond of the simulated clock; trackers accept only whole steps.
         seconds: of the simulated clock.
-        value: what was measured.
+        value: of the quantity.
     """
 
     name: str
@@ -66,8 +66,8 @@ def log_runs(runs: Iterable[StoredRun], kind: Kind, place: str | Path) -> None:
     Args:
         runs: read by `load_run`.
         kind: of tracker; each needs the extra of its name.
-        place: a folder. TensorBoard: `tensorboard --logdir FOLDER` shows it. MLflow: it gets a database mlflow.db; the
-            address of a tracking server or database (with ``://``) does as well.
+        place: a folder. TensorBoard: `tensorboard --logdir FOLDER` shows it. MLflow: a database mlflow.db is written
+            to it; the address of a tracking server or database (with ``://``) is allowed too.
     """
     check_tracker(kind)
     if kind == "tensorboard":
@@ -77,13 +77,13 @@ def log_runs(runs: Iterable[StoredRun], kind: Kind, place: str | Path) -> None:
 
 
 def log_targets(words: Sequence[str], out: Path) -> list[tuple[Kind, str]]:
-    """Trackers and places from words such as ``tensorboard`` or ``mlflow=http://server:5000``.
+    """Parse trackers and places such as ``tensorboard`` or ``mlflow=http://server:5000``.
 
-    Unknown trackers and missing packages are refused here, before any work is done for them.
+    Unknown trackers and missing packages are errors here, before any work is done.
 
     Args:
         words: each a tracker, or tracker=place.
-        out: where a tracker without a place gets a folder of its name.
+        out: folder in which a tracker without a place gets a folder of its name.
 
     Example:
         >>> log_targets(["tensorboard", "mlflow=sqlite:///runs.db"], Path("out"))
@@ -97,10 +97,10 @@ def log_targets(words: Sequence[str], out: Path) -> list[tuple[Kind, str]]:
 
 
 def check_tracker(name: str) -> Kind:
-    """The tracker of that name; refused if it is unknown or its packages are not installed."""
+    """Return the tracker of that name; raise an error if it is unknown or its packages are not installed."""
     kind = next((kind for kind in _MODULES if kind == name), None)
     if kind is None:
-        raise FedcastError(f"--log {name}: there is no such tracker; use {' or '.join(_MODULES)}")
+        raise FedcastError(f"invalid value {name!r} for --log: expected {' or '.join(_MODULES)}")
     missing = [module for module in _MODULES[kind] if find_spec(module) is None]
     if missing:
         raise FedcastError(f'--log {name}: needs {", ".join(missing)}; pip install "fedcast[{name}]"')
@@ -108,7 +108,7 @@ def check_tracker(name: str) -> Kind:
 
 
 def points(run: StoredRun) -> Iterator[Point]:
-    """Every value of the history twice: against rounds, and against milliseconds of the simulated clock."""
+    """Yield every value of the history twice: against rounds, and against milliseconds of the simulated clock."""
     for name, values in run.history.columns().items():
         if name == "round":
             continue
@@ -119,14 +119,14 @@ def points(run: StoredRun) -> Iterator[Point]:
 
 
 def results(run: StoredRun) -> dict[str, float]:
-    """Single numbers of a run: what was known before training, and what it came to."""
+    """Return the single numbers of a run: what was known before training, and its score."""
     scored, names = score(run), (*MEASURES, "reached")
     facts = {f"facts/{name}": float(value) for name, value in asdict(run.facts).items()}
-    return facts | {f"score/{name}": float(getattr(scored, name)) for name in names}
+    return facts | {f"score/{name}": scored.measure(name) for name in names}
 
 
 def parameters(run: StoredRun) -> dict[str, str | float]:
-    """The scenario, flat: ``{"seed": 0, "data.dataset": "digits", …}``; numbers stay numbers, the rest is text."""
+    """Return the scenario as a flat dictionary: ``{"seed": 0, "data.dataset": "digits", …}`` of numbers and text."""
     content = run.scenario.model_dump(mode="json")
     flat: dict[str, Any] = {"seed": content.pop("seed")}
     for section, values in content.items():
@@ -151,7 +151,7 @@ def _log_to_tensorboard(runs: Iterable[StoredRun], folder: Path) -> None:
 
 
 def _events(run: StoredRun) -> Iterator[Event]:
-    """TensorBoard's own time is the simulated clock, so that its relative axis shows that and nothing else."""
+    """Yield TensorBoard events; their wall time is the simulated clock, so that the relative axis shows it."""
     from tensorboard.compat.proto.event_pb2 import Event
     from torch.utils.tensorboard.summary import hparams, scalar, text
 
@@ -183,10 +183,10 @@ def _log_to_mlflow(runs: Iterable[StoredRun], place: str) -> None:
 
 @contextmanager
 def _mlflow_client(place: str) -> Iterator[tuple[MlflowClient, str]]:
-    """A client and the number of the experiment; a database in a folder is held alone."""
+    """Yield a client and the id of the experiment; a database in a folder is locked."""
     from mlflow.tracking import MlflowClient
 
-    with _without_chatter("mlflow", "alembic"):
+    with _quiet("mlflow", "alembic"):
         if "://" in place:
             client = MlflowClient(tracking_uri=place)
             yield client, _experiment(client, None)
@@ -226,7 +226,7 @@ def _send(client: MlflowClient, run_id: str, run: StoredRun) -> None:
 
 
 def _tags(run: StoredRun) -> dict[str, str]:
-    """How a run is found again; the digest tells whether it still is what was logged."""
+    """Return the tags that identify a run; the digest tells whether it has changed since it was logged."""
     strategy = score(run).strategy
     digest = hashlib.sha256(repr([sorted(results(run).items()), run.history.records]).encode()).hexdigest()
     versions = {f"version.{package}": version for package, version in run.versions.items()}
@@ -236,8 +236,8 @@ def _tags(run: StoredRun) -> dict[str, str]:
 
 
 @contextmanager
-def _without_chatter(*loggers: str) -> Iterator[None]:
-    """Packages announce what they do and warn of each other; a person who logs a run can do nothing about it."""
+def _quiet(*loggers: str) -> Iterator[None]:
+    """Suppress log messages and warnings of packages that you can do nothing about."""
     levels = {name: logging.getLogger(name).level for name in loggers}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -103,6 +103,8 @@ def _expected(run: StoredRun) -> str:
     if run.plan is None:
         return "nothing was planned"
     plan = run.plan
+    if plan.rounds is None or plan.delay is None:
+        return "not predicted"
     expected = f"{pluralize(round(plan.rounds), 'round')}, {quantity(plan.delay.total_s, 's')}"
     return f"{expected} (fit {plan.fit}, form {plan.form})"
 

@@ -10,7 +10,7 @@ from pydantic.fields import FieldInfo
 from fedcast.formatting import quantity
 from fedcast.report.content import Content
 from fedcast.report.html import Markup, scrolled, table, tag
-from fedcast.runs.sweep import combinations
+from fedcast.runs import combinations
 from fedcast.scenario import Scenario, to_toml
 from fedcast.scenario.describe import unit_of
 

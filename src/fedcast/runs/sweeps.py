@@ -14,8 +14,8 @@ from fedcast.clustering.rules import find_rule
 from fedcast.data import make_population
 from fedcast.data.validate import data_faults
 from fedcast.errors import FedcastError, ScenarioError
+from fedcast.plan import NOTHING_TO_ALLOCATE
 from fedcast.rounds import load_fit
-from fedcast.runs.comparison import NOTHING_ALLOCATED
 from fedcast.runs.jobs import SweepProgress, run_job
 from fedcast.runs.store import check_store, is_done, run_folder
 from fedcast.scenario import Scenario, changed
@@ -62,7 +62,7 @@ def combinations(
     seeds = seeds or [scenario.seed]
     made = []
     for rule, method, algorithm, seed in itertools.product(rules, methods, algorithms, seeds):
-        if method == methods[0] or rule not in NOTHING_ALLOCATED:
+        if method == methods[0] or rule not in NOTHING_TO_ALLOCATE:
             values = {"clustering.rule": rule, "allocation.method": method, "training.algorithm": algorithm}
             made.append(changed(scenario, {**values, "seed": seed}))
     return list({run_folder(Path(), one): one for one in made}.values())
