@@ -1,10 +1,15 @@
+from dataclasses import dataclass
+
 import pytest
 import torch
 from torch import nn
 
+from fedcast import registry, training
+from fedcast.cost import model_bits
 from fedcast.errors import FedcastError
+from fedcast.scenario import Scenario, Training
 from fedcast.scenario.sections import WEIGHTS_OF_MODEL
-from fedcast.training import MODELS, build_model, check_model
+from fedcast.training import MODELS, Model, build_model, check_model
 from fedcast.training.lstm import LSTM
 
 SHAPES = {"mlp": (1, 8, 8), "small_cnn": (1, 8, 8), "cnn": (1, 28, 28), "vgg16": (3, 32, 32), "lstm": (80,)}
@@ -13,7 +18,8 @@ SHAPES = {"mlp": (1, 8, 8), "small_cnn": (1, 8, 8), "cnn": (1, 28, 28), "vgg16":
 @pytest.mark.parametrize("name", MODELS)
 def test_weights_are_those_that_plans_count_on(name):
     model = build_model(name, SHAPES[name], 80 if name == "lstm" else 10)
-    assert sum(weight.numel() for weight in model.parameters()) == WEIGHTS_OF_MODEL[name]
+    found = sum(weight.numel() for weight in model.parameters())
+    assert found == WEIGHTS_OF_MODEL[name] == registry.find("model", name).value.weights
 
 
 def test_lstm_equals_that_of_pytorch():
@@ -75,3 +81,21 @@ def test_other_state_is_refused():
 def test_models_that_do_not_fit(name, shape, message):
     with pytest.raises(FedcastError, match=message):
         build_model(name, shape, 10)
+
+
+@dataclass(frozen=True)
+class Width:
+    width: int = registry.option(3, "hidden units", ge=1)
+
+
+def _wide(shape, num_classes, options):
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, options.width), nn.Linear(options.width, num_classes))
+
+
+def test_a_registered_model_has_options_and_declares_its_weights(monkeypatch):
+    monkeypatch.setattr(registry, "_registered", {})
+    registry.register("model", "wide", Model(_wide, "two linear layers", Width, weights=235))
+    assert [weight.numel() for weight in build_model("wide", (1, 8, 8), 10).parameters()] == [192, 3, 30, 10]
+    assert len(build_model("wide", (1, 8, 8), 10, options=Width(5))[1].bias) == 5
+    assert "wide" in training.MODELS
+    assert model_bits(Scenario(training=Training(model="wide"))) == 235 * 32

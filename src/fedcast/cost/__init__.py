@@ -11,7 +11,7 @@ from __future__ import annotations
 from fedcast.cost.computing import best_frequency_hz, compute_energy_j, compute_s, fastest_compute_s
 from fedcast.cost.devices import DeviceTable, device_columns, device_table
 from fedcast.cost.feasibility import Feasibility, feasibility
-from fedcast.cost.fleet import Fleet, fleet_of, model_bits, model_name
+from fedcast.cost.fleet import Fleet, fleet_of, known_weights, model_bits, model_name
 from fedcast.cost.multicast import SharingCost, broadcast_cost, sharing_cost
 from fedcast.cost.round import RoundCost, round_cost
 from fedcast.cost.task import Delay, Metrics, TaskCost, metrics_of, task_cost, task_s
@@ -34,6 +34,7 @@ __all__ = [
     "fastest_compute_s",
     "feasibility",
     "fleet_of",
+    "known_weights",
     "metrics_of",
     "model_bits",
     "model_name",

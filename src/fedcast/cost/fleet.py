@@ -12,7 +12,7 @@ from fedcast.cost.devices import DeviceTable, device_table
 from fedcast.cost.uplink import initial_upload_s
 from fedcast.errors import ScenarioError
 from fedcast.network import CellularLinks, Layout, cellular_links
-from fedcast.scenario.sections import MODEL_OF_DATASET, USUAL_MODEL, WEIGHTS_OF_MODEL, Cellular, Scenario
+from fedcast.scenario.sections import MODEL_OF_DATASET, USUAL_MODEL, Cellular, Scenario
 from fedcast.typing import Floats
 
 
@@ -22,6 +22,15 @@ def model_name(scenario: Scenario) -> str:
     return MODEL_OF_DATASET.get(scenario.data.dataset, USUAL_MODEL) if name == "auto" else name
 
 
+def known_weights(scenario: Scenario) -> int | None:
+    """Return the number of weights of the scenario's model: as set, or as the model declares; None: unknown."""
+    training = scenario.training
+    if training.model_weights is not None or training.model_file is not None:
+        return training.model_weights
+    declared: int | None = registry.find("model", model_name(scenario)).value.weights
+    return declared
+
+
 def model_bits(scenario: Scenario) -> float:
     """Return the bits of one upload: weights x values that the algorithm uploads for each x bits per weight.
 
@@ -29,17 +38,12 @@ def model_bits(scenario: Scenario) -> float:
         >>> model_bits(Scenario())
         60736.0
     """
-    training, name = scenario.training, model_name(scenario)
-    known = WEIGHTS_OF_MODEL if training.model_file is None else {}
-    weights = training.model_weights or known.get(name)
-    if weights is None and training.model_file is not None:
-        raise ScenarioError(
-            "training.model_weights: unset; with a training.model_file it is the model's number of weights"
-        )
+    training = scenario.training
+    weights = known_weights(scenario)
     if weights is None:
+        where = f"training.model_file = {training.model_file}" if training.model_file else f"model {training.model}"
         raise ScenarioError(
-            f"training.model: {name!r} is not one of {', '.join(known)}; a model of your own is a function in "
-            f"training.model_file, and training.model_weights its number of weights"
+            f"training.model_weights: unset; set it to the number of weights of {where}, from which delays follow"
         )
     uploads = registry.find("algorithm", training.algorithm).value.uploads
     return float(uploads * weights * training.bits_per_weight)

@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 from torch import nn
 
 from fedcast.clustering import Clustering
-from fedcast.cost import TaskCost, model_name
+from fedcast.cost import TaskCost, known_weights, model_name
 from fedcast.data import Dataset, skew_of
 from fedcast.errors import FedcastError
 from fedcast.io import Column, read_table
 from fedcast.plan import Planned, SharingPlan, World, check_world, make_world, plan_world
 from fedcast.scenario import Scenario
-from fedcast.scenario.sections import WEIGHTS_OF_MODEL
 from fedcast.sharing import Ledger, Shared, find_sharing
 from fedcast.training import (
     Clock,
@@ -233,7 +232,7 @@ def _check_size(model: nn.Module, scenario: Scenario) -> None:
     """
     weights = sum(weight.numel() for weight in model.parameters())
     given = scenario.training.model_weights
-    if weights != (given or WEIGHTS_OF_MODEL.get(model_name(scenario))):
+    if weights != known_weights(scenario):
         raise FedcastError(
             f"training.model_weights: {given or 'unset'}, and the model has {weights:,} weights; "
             f"set it to {weights}, so that delays and bytes are those of this model"
