@@ -28,7 +28,7 @@ def test_model_bits(sections, bits):
 
 
 def test_an_unknown_model_is_refused_with_the_way_out():
-    with pytest.raises(ScenarioError, match=r"training.model: 'mine'.*training.model_weights"):
+    with pytest.raises(ScenarioError, match=r"invalid value 'mine' for training.model: .*training.model_weights"):
         cost.model_bits(Scenario.model_validate({"training": {"model": "mine"}}))
 
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from fedcast import registry
 from fedcast.cost.devices import DeviceTable, device_table
 from fedcast.cost.uplink import initial_upload_s
-from fedcast.errors import ScenarioError
+from fedcast.errors import FedcastError, ScenarioError
 from fedcast.network import CellularLinks, Layout, cellular_links
 from fedcast.scenario.sections import MODEL_OF_DATASET, USUAL_MODEL, Cellular, Scenario
 from fedcast.typing import Floats
@@ -27,7 +27,13 @@ def known_weights(scenario: Scenario) -> int | None:
     training = scenario.training
     if training.model_weights is not None or training.model_file is not None:
         return training.model_weights
-    declared: int | None = registry.find("model", model_name(scenario)).value.weights
+    try:
+        declared: int | None = registry.find("model", model_name(scenario)).value.weights
+    except FedcastError as error:
+        raise ScenarioError(
+            f"{error}; a model of your own can also be a function in training.model_file, with training.model_weights "
+            "its number of weights"
+        ) from None
     return declared
 
 
