@@ -74,6 +74,15 @@ def test_what_a_person_gets_wrong_is_one_line(fedcast, tmp_path, words, message)
     assert not (tmp_path / "out").exists()
 
 
+def test_the_old_name_of_methods_still_works(fedcast, tmp_path):
+    """An invalid method, so that nothing is run: both names reach the same check."""
+    for option, note in (("--methods", False), ("--allocations", True)):
+        code, _, err = fedcast("compare", *SMALL, option, "jfvo,none_such", "--out", tmp_path / "out")
+        assert code == 2
+        assert "none_such" in err
+        assert ("--allocations is deprecated; use --methods" in err) == note
+
+
 def test_a_place_that_cannot_be_written(fedcast, tmp_path):
     (tmp_path / "file").touch()
     code, _, err = fedcast("run", *SMALL, "--out", tmp_path / "file" / "inside")

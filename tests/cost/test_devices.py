@@ -57,8 +57,8 @@ def test_devices_of_a_file(tmp_path, kind):
         ("user,up_snr_db\n0,-4000\n1,10\n", r"line 2, column up_snr_db: '-4000' is below -100"),
         ("user,upload_bps\n0,1\n1,1\n", r"unknown column 'upload_bps'; did you mean 'up_rate_bps'\?"),
         ("user,snr_db\n0,1\n1,1\n", r"unknown column 'snr_db'; did you mean 'up_snr_db'\?"),
-        ("user,up_rate_bps,up_snr_db\n0,1,1\n1,1,1\n", r"columns up_rate_bps and up_snr_db both say"),
-        ("user,down_snr_db,down_rate_bps\n0,1,1\n1,1,1\n", r"columns down_rate_bps and down_snr_db both say"),
+        ("user,up_rate_bps,up_snr_db\n0,1,1\n1,1,1\n", r"columns up_rate_bps and up_snr_db both give"),
+        ("user,down_snr_db,down_rate_bps\n0,1,1\n1,1,1\n", r"columns down_rate_bps and down_snr_db both give"),
     ],
 )
 def test_bad_device_files_name_file_line_and_reason(tmp_path, text, reason):

@@ -71,7 +71,7 @@ def test_advice_is_rounded_up_so_that_it_does(tmp_path):
         return cost.feasibility(fleet_at([100, 100], scenario(training=task, devices=devices)), [1, 1])
 
     short = report(1.02)
-    assert short.explain(0) == "user 0: the upload takes 1.03 J of a budget of 1.02 J per round; 1.03 J would do"
+    assert short.explain(0) == "user 0: the upload takes 1.03 J of a budget of 1.02 J per round; 1.03 J would suffice"
     assert short.smallest_budget_j[0] == pytest.approx(1.020336)
     assert short.enough_j == 1.03
     assert report(1.03).feasible.all()
@@ -89,7 +89,7 @@ def test_rounding_up_is_never_below_and_never_a_whole_step_above(value):
 def test_a_report_names_user_upload_budget_and_way_out():
     found = cost.feasibility(fleet_at([100, 1000], scenario(devices={"energy_budget_j": 0.005})), [600, 600])
     assert found.infeasible_users.tolist() == [1]
-    assert "would do" not in found.explain(0)
+    assert "would suffice" not in found.explain(0)
     assert found.explain(1).startswith(
-        "user 1: the upload takes 0.0291 J of a budget of 0.005 J per round; 0.0341 J would do"
+        "user 1: the upload takes 0.0291 J of a budget of 0.005 J per round; 0.0341 J would suffice"
     )

@@ -179,5 +179,5 @@ def test_a_user_that_is_never_ready_keeps_only_its_own_cell_waiting(uplink):
 @pytest.mark.parametrize("uplink", ["parallel", "waves", "fractional"])
 def test_a_dead_link_is_refused_by_name(uplink):
     links = CellularLinks(np.zeros(2, dtype=np.int64), np.ones(2), np.array([1e-6, np.inf]), None)
-    with pytest.raises(FedcastError, match="user 1 never ends its upload"):
+    with pytest.raises(FedcastError, match="user 1 never finishes its upload"):
         schedule(BITS, [0.0, 0.0], links, Cellular(uplink=uplink))

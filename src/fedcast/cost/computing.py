@@ -1,4 +1,4 @@
-"""Local computing: time, energy, and the fastest frequency that a budget allows."""
+"""Time and energy of local computing, and the highest frequency within an energy budget."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fedcast.typing import Floats
 
 
 def compute_s(cycles: ArrayLike, frequency_hz: ArrayLike) -> Floats:
-    r"""Computing time :math:`\tau^{cop} = L E \tilde n / f`; infinite at 0 Hz, 0 where there is nothing to compute.
+    r"""Return the computing time :math:`\tau^{cop} = L E \tilde n / f`; infinite at 0 Hz, 0 without work.
 
     Example:
         >>> compute_s([1.5e8, 1.5e8, 0.0], [1.2e9, 0.0, 0.0]).tolist()
@@ -22,7 +22,7 @@ def compute_s(cycles: ArrayLike, frequency_hz: ArrayLike) -> Floats:
 
 
 def compute_energy_j(cycles: ArrayLike, frequency_hz: ArrayLike, energy_coefficient: float) -> Floats:
-    r"""Computing energy :math:`\gamma^{cop} = \varsigma L E \tilde n f^2`.
+    r"""Return the computing energy :math:`\gamma^{cop} = \varsigma L E \tilde n f^2`.
 
     Example:
         >>> compute_energy_j(1.5e8, 1.2e9, 1e-28).round(6).item()
@@ -35,7 +35,7 @@ def compute_energy_j(cycles: ArrayLike, frequency_hz: ArrayLike, energy_coeffici
 def best_frequency_hz(
     cycles: ArrayLike, energy_j: ArrayLike, max_frequency_hz: ArrayLike, energy_coefficient: float
 ) -> Floats:
-    r"""The fastest frequency that the energy allows, :math:`\min(f_{max}, \sqrt{\gamma / (\varsigma L E \tilde n)})`.
+    r"""Return the highest frequency within an energy, :math:`\min(f_{max}, \sqrt{\gamma / (\varsigma L E \tilde n)})`.
 
     Args:
         cycles: [...], cycles :math:`L E \tilde n` of a round.
@@ -61,12 +61,12 @@ def best_frequency_hz(
 def fastest_compute_s(
     cycles: ArrayLike, energy_j: ArrayLike, max_frequency_hz: ArrayLike, energy_coefficient: float
 ) -> Floats:
-    r"""Computing time at the best frequency, convex in the cycles.
+    r"""Return the computing time at the best frequency, a convex function of the cycles.
 
     .. math:: \tau^{cop} = \max\Big(\frac{L E \tilde n}{f_{max}},\;
         (L E \tilde n)^{3/2} \sqrt{\frac{\varsigma}{\gamma_{th} - \gamma^u}}\Big)
 
-    Args and shapes are those of `best_frequency_hz`; infinite where no energy is left and there is work.
+    Arguments and shapes are those of `best_frequency_hz`; infinite where there is work but no energy left.
 
     Example:
         >>> fastest_compute_s(1.5e8, [0.005, 0.05, 0.0], 1.2e9, 1e-28).round(3).tolist()

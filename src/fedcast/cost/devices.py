@@ -1,4 +1,4 @@
-"""What each user's device can do, as the scenario or a person's own table says."""
+"""The devices of the users, from the scenario or from a table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fedcast.typing import Floats, Names
 
 _FULL_CONSENT = 1.0
 
-# Wider than any device, and narrow enough that no product of such values overflows.
+# Wider than the range of any device, and narrow enough that no product of such values overflows.
 _LEAST, _MOST = 1e-15, 1e15
 _MOST_SNR_DB = 100.0
 
@@ -45,16 +45,16 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class DeviceTable:
-    """What each user's device can do, and what its owner allows.
+    """Properties of each user's device, and the consent of its owner.
 
     Attributes:
         max_frequency_hz: float64[K], highest CPU frequency.
         cycles_per_sample: float64[K], CPU cycles per sample and epoch.
         power_w: float64[K], transmit power of the upload.
         energy_budget_j: float64[K], energy per round.
-        consent: float64[K], the largest share of its samples that a user is willing to share, in [0, 1].
-        up_rate_bps: float64[K], measured upload rate on one subcarrier; None: from the SNR.
-        down_rate_bps: float64[K], measured download rate; None: from the SNR.
+        consent: float64[K], the largest share of its samples that a user agrees to share, in [0, 1].
+        up_rate_bps: float64[K], measured upload rate on one subcarrier; None: computed from the SNR.
+        down_rate_bps: float64[K], measured download rate; None: computed from the SNR.
         up_snr_db: float64[K], mean SNR of the upload on one subcarrier; None: from the radio model.
         down_snr_db: float64[K], mean SNR of the download; None: from the radio model.
         names: str[K], of the users, where a table gives them names.
@@ -72,18 +72,18 @@ class DeviceTable:
     names: Names | None = None
 
     def of(self, users: ArrayLike) -> DeviceTable:
-        """The devices of some users, by their ids or a mask."""
+        """Return the devices of some users, by their ids or a mask."""
         chosen = np.asarray(users)
         present = {name: column for name, column in vars(self).items() if column is not None}
         return DeviceTable(**{name: column[chosen] for name, column in present.items()})
 
 
 def device_table(num_users: int, devices: Devices, names: Names | None = None) -> DeviceTable:
-    """The devices of K users: all as the scenario says, or as `devices_file` says where it has a column.
+    """Return the devices of K users, from the columns of `devices_file` and otherwise from the scenario.
 
     The file is CSV or Parquet with one row for each user: column ``user`` and any attribute of
-    `DeviceTable`, of one direction a rate or an SNR. A column left out is the scenario's value; consent is then full,
-    and the links are those of the radio model.
+    `DeviceTable`; for each direction either a rate or an SNR. A missing column takes the scenario's value; consent is
+    then full, and the links are those of the radio model.
 
     Example:
         >>> device_table(2, Devices()).max_frequency_hz.tolist()
@@ -92,7 +92,7 @@ def device_table(num_users: int, devices: Devices, names: Names | None = None) -
     given: dict[str, Floats] = {}
     if devices.devices_file is not None:
         given = dict(read_user_table(devices.devices_file, COLUMNS, num_users, names).columns)
-        _refuse_rate_beside_snr(devices.devices_file, given)
+        _check_rate_or_snr(devices.devices_file, given)
     for name in ("max_frequency_hz", "cycles_per_sample", "power_w", "energy_budget_j"):
         given.setdefault(name, np.full(num_users, getattr(devices, name)))
     given.setdefault("consent", np.full(num_users, _FULL_CONSENT))
@@ -100,14 +100,14 @@ def device_table(num_users: int, devices: Devices, names: Names | None = None) -
 
 
 class ColumnsFound(NamedTuple):
-    """The columns of a file: those that are read, and those that fedcast does not know."""
+    """The columns of a file: those that are read, and unknown ones."""
 
     read: tuple[str, ...]
     ignored: tuple[str, ...]
 
 
 def device_columns(path: str | Path) -> ColumnsFound:
-    r"""Which columns of a devices table say something about devices, in the order of the file.
+    r"""Return the known and unknown columns of a devices table, in the order of the file.
 
     Example:
         >>> import tempfile
@@ -123,8 +123,8 @@ def device_columns(path: str | Path) -> ColumnsFound:
     )
 
 
-def _refuse_rate_beside_snr(path: str, given: Mapping[str, Floats]) -> None:
+def _check_rate_or_snr(path: str, given: Mapping[str, Floats]) -> None:
     for way in ("up", "down"):
         rate, snr = f"{way}_rate_bps", f"{way}_snr_db"
         if rate in given and snr in given:
-            raise DataError(f"{path}: columns {rate} and {snr} both say how fast a link is; remove one of them")
+            raise DataError(f"{path}: columns {rate} and {snr} both give the speed of a link; remove one of them")

@@ -1,4 +1,4 @@
-"""The devices, their links to base stations, and the task that a round puts on them."""
+"""The fleet: devices, their links to base stations, and the work of a round."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fedcast.typing import Floats
 
 
 def model_name(scenario: Scenario) -> str:
-    """The model that a scenario trains; auto is the usual one of its dataset."""
+    """Return the name of the model that a scenario trains; ``auto`` is the default of its dataset."""
     name = scenario.training.model
     return MODEL_OF_DATASET.get(scenario.data.dataset, USUAL_MODEL) if name == "auto" else name
 
@@ -57,7 +57,7 @@ def model_bits(scenario: Scenario) -> float:
 
 @dataclass(frozen=True)
 class Fleet:
-    """The devices, their links, and the task that every round puts on them; volumes of data come later.
+    """The devices, their links, and the work of a round apart from the volume of data.
 
     Attributes:
         devices: what each device can do.
@@ -76,32 +76,32 @@ class Fleet:
     cellular: Cellular
 
     def of(self, users: ArrayLike) -> Fleet:
-        """The fleet reduced to some users, by their ids or a mask: who takes part in a round."""
+        """Return the fleet of some users, by their ids or a mask."""
         devices, links = self.devices.of(users), self.links.of(users)
         return Fleet(devices, links, self.model_bits, self.local_epochs, self.energy_coefficient, self.cellular)
 
     def cycles(self, samples: ArrayLike) -> Floats:
-        """CPU cycles of a round, L E n, for users with so many samples, float64[K]."""
+        """Return the CPU cycles L E n of a round for users with n samples, float64[K]."""
         return self.devices.cycles_per_sample * self.local_epochs * np.asarray(samples, dtype=np.float64)
 
     @property
     def upload_s(self) -> Floats:
-        """Expected upload time on one subcarrier, or with ``fractional`` on an equal part of the band, float64[K]."""
+        """Return the upload time on one subcarrier, with ``fractional`` on an equal part of the band, float64[K]."""
         return initial_upload_s(self.model_bits, self.links, self.cellular)
 
     @property
     def upload_energy_j(self) -> Floats:
-        """Energy of that upload, transmit power x time, float64[K]."""
+        """Return the energy of that upload, transmit power x time, float64[K]."""
         return self.devices.power_w * self.upload_s
 
     @property
     def energy_left_j(self) -> Floats:
-        """Energy of a round that the upload leaves for computing, float64[K]; negative: none."""
+        """Return the energy of a round that the upload leaves for computing, float64[K]; negative: none."""
         return self.devices.energy_budget_j - self.upload_energy_j
 
 
 def fleet_of(scenario: Scenario, layout: Layout) -> Fleet:
-    """The fleet of a scenario, with users where the layout puts them.
+    """Return the fleet of a scenario for the positions of a layout.
 
     Example:
         >>> from fedcast.network import place_users

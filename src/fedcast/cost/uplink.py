@@ -1,8 +1,8 @@
-r"""More users than subcarriers: in waves, or with the band split so that everybody finishes together.
+r"""Schedules of uploads: one subcarrier per user, waves of users, or a band split so that all users finish together.
 
-Users become ready (have computed) at different times. A schedule says how long each user's own transmission takes,
-which costs it energy, and how long after a user was ready the upload phase can still last on its account; the phase of
-a cell ends at the largest ready time + span of its users.
+Users become ready (have computed) at different times. A schedule gives the duration of each user's own transmission,
+which costs it energy, and its span, from the time it is ready to the end of the upload phase if the phase waits for it.
+The phase of a cell ends at the largest ready time + span of its users.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from fedcast.typing import Floats, Ints
 
 _TABLE_SIZE = 8192
 _SMALLEST_SHARE = 1e-6
-# Shares read from the table are rounded up by more than its interpolation error, so that nobody finishes late.
+# Shares read from the table are rounded up by more than its interpolation error, so that no user finishes late.
 _SAFETY = 1 + 1e-5
 _BISECTIONS = 60
 
 
 class Schedule(NamedTuple):
-    """Who sends how long.
+    """How long each user sends, and on which bandwidth.
 
     Attributes:
-        upload_s: float64[K], time during which each user sends.
-        span_s: float64[K], from the moment a user is ready to the end of the phase, if it is this user that delays it.
+        upload_s: float64[K], duration of each user's transmission.
+        span_s: float64[K], from the time a user is ready to the end of the phase, if the phase waits for it.
         share: float64[K], bandwidth of each user in subcarriers.
     """
 
@@ -42,15 +42,15 @@ class Schedule(NamedTuple):
 def schedule(
     bits: float, ready_s: ArrayLike, links: CellularLinks, cellular: Cellular, *, max_upload_s: ArrayLike | None = None
 ) -> Schedule:
-    """Uploads of all cells under the scenario's `uplink`.
+    """Return the uploads of all cells under the scenario's `uplink`.
 
     Args:
-        bits: what each user sends.
+        bits: that each user sends.
         ready_s: float[K], when each user can start.
         links: of the users to their base stations.
         cellular: `uplink`, `subcarriers` and the band are read.
-        max_upload_s: float[K], with ``fractional``: nobody sends longer, to save energy; at least the time under an
-            equal split, so that there is a solution.
+        max_upload_s: float[K], with ``fractional``: the longest transmission of each user, to save energy; at least the
+            time under an equal split, so that a solution exists.
 
     Example:
         >>> links = CellularLinks(np.zeros(3, int), np.full(3, 1e-8), np.array([1e-6, 2e-6, 4e-6]), None)
@@ -64,7 +64,7 @@ def schedule(
     ready = np.asarray(ready_s, dtype=np.float64)
     share, upload = initial_share(links, cellular), initial_upload_s(bits, links, cellular)
     if not np.isfinite(upload).all():
-        raise FedcastError(f"user {np.flatnonzero(~np.isfinite(upload))[0]} never ends its upload: its rate is 0")
+        raise FedcastError(f"user {np.flatnonzero(~np.isfinite(upload))[0]} never finishes its upload: its rate is 0")
     match cellular.uplink:
         case "waves":
             return Schedule(upload, waves_span_s(upload, links.cell_of, cellular.subcarriers), share)
@@ -76,7 +76,7 @@ def schedule(
 
 
 def initial_share(links: CellularLinks, cellular: Cellular) -> Floats:
-    """Bandwidth of each user in subcarriers before anything is optimised: one, or with ``fractional`` an equal part.
+    """Return the bandwidth of each user in subcarriers before optimisation: 1, with ``fractional`` an equal part.
 
     Example:
         >>> links = CellularLinks(np.array([0, 0, 1]), np.ones(3), np.ones(3), None)
@@ -89,7 +89,7 @@ def initial_share(links: CellularLinks, cellular: Cellular) -> Floats:
 
 
 def initial_upload_s(bits: float, links: CellularLinks, cellular: Cellular) -> Floats:
-    """Upload time of each user with its `initial_share`, float64[K].
+    """Return the upload time of each user with its `initial_share`, float64[K].
 
     Example:
         >>> links = CellularLinks(np.zeros(2, int), np.ones(2), np.array([1e-6, 2e-6]), None)
@@ -102,10 +102,10 @@ def initial_upload_s(bits: float, links: CellularLinks, cellular: Cellular) -> F
 
 
 def up_s_per_bit(share: Floats, links: CellularLinks, cellular: Cellular) -> Floats:
-    r"""Expected seconds per bit with a bandwidth of `share` subcarriers, the power kept.
+    r"""Return the expected seconds per bit with a bandwidth of `share` subcarriers at the same power.
 
     The noise falls with the bandwidth: the SNR on a share b of a subcarrier is :math:`\rho / b`. A measured rate is
-    taken as proportional to the bandwidth instead, the safe side for shares below one.
+    assumed to be proportional to the bandwidth instead, a conservative assumption for shares below one.
 
     Example:
         >>> links = CellularLinks(np.zeros(1, int), np.ones(1), np.array([1e-6]), np.array([1.0]))
@@ -118,13 +118,13 @@ def up_s_per_bit(share: Floats, links: CellularLinks, cellular: Cellular) -> Flo
 
 
 def waves_span_s(upload_s: ArrayLike, cell_of: ArrayLike, subcarriers: int) -> Floats:
-    r"""Length of the rest of the upload phase from each user's wave on, when R users of a cell send at a time.
+    r"""Return the duration of the upload phase from each user's wave on, if R users of a cell send at a time.
 
     A cell's users are sorted by upload time and sent in waves of R, short uploads first; the slowest fill their waves
     (the first wave may be smaller), which makes the sum of the waves least. A wave lasts as long as its longest upload
     and starts when the one before has ended and all its users are ready, so that a cell's phase ends at
     :math:`\max_k (\tau^{cop}_k + \sum_{w \ge w(k)} \max_{j \in w} \tau^u_j)`. A cell of up to R users needs no waves:
-    everybody has a subcarrier and starts when ready.
+    every user has a subcarrier and starts when it is ready.
 
     Args:
         upload_s: float[K], upload time of each user on one subcarrier.
@@ -152,7 +152,7 @@ def waves_span_s(upload_s: ArrayLike, cell_of: ArrayLike, subcarriers: int) -> F
 
 
 def _fractional_share(bits: float, ready: Floats, longest: Floats, links: CellularLinks, cellular: Cellular) -> Floats:
-    """Split each cell's band such that its last user finishes earliest; cells that never finish stay as they are."""
+    """Split each cell's band such that its last user finishes earliest; cells that never finish are left unchanged."""
     share = initial_share(links, cellular)
     finish = largest_of_cell(ready + initial_upload_s(bits, links, cellular), links.cell_of)
     ends = np.isfinite(finish)[links.cell_of]
@@ -164,7 +164,7 @@ def _fractional_share(bits: float, ready: Floats, longest: Floats, links: Cellul
 def _common_finish_share(
     bits: float, ready: Floats, longest: Floats, finish_equal: Floats, links: CellularLinks, cellular: Cellular
 ) -> Floats:
-    """Bisection on the finish of each cell, between the last user's being ready and the finish of the equal split."""
+    """Bisect the finish of each cell, between the time its last user is ready and the finish of an equal split."""
     cells, band = links.cell_of, cellular.subcarriers
     share_of_rate = _share_of_rate(links, cellular)
 
@@ -179,13 +179,13 @@ def _common_finish_share(
         low, high = np.where(fits, low, middle), np.where(fits, middle, high)
     share = needed(high)
     used = np.bincount(cells, share, len(high))[cells]
-    # What rounding left over is handed out too; an equal split stays where nothing earlier was found.
+    # Bandwidth left by rounding is distributed too; an equal split remains where none finishes earlier.
     scaled = share * (band / np.where(used <= band, used, band))
     return np.where(used <= band, scaled, initial_share(links, cellular))
 
 
 def _share_of_rate(links: CellularLinks, cellular: Cellular) -> Callable[[Floats], Floats]:
-    """The bandwidth, in subcarriers, that each user needs for a rate; infinite if the whole band is too little.
+    """Return a function from rates to the bandwidth in subcarriers that users need; infinite beyond the whole band.
 
     With x the SNR on a bandwidth of rho/x subcarriers, the rate is B rho q(x), q(x) = efficiency(x)/x: one falling
     function for all users, tabulated once and inverted by interpolation in logarithms.
@@ -206,7 +206,7 @@ def _share_of_rate(links: CellularLinks, cellular: Cellular) -> Callable[[Floats
 
 
 def largest_of_cell(values: Floats, cells: Ints, num_cells: int = 0) -> Floats:
-    """The largest value (of those >= 0) among the users of each cell, float64[C].
+    """Return the largest of the values (>= 0) of the users of each cell, float64[C].
 
     Example:
         >>> largest_of_cell(np.array([1.0, 3.0, 2.0]), np.array([0, 0, 1])).tolist()

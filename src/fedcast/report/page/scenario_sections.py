@@ -105,7 +105,7 @@ def _as_grid(content: Content) -> list[str]:
     if {_key(scenario) for scenario in whole} != {_key(run.scenario) for run in content.runs}:
         return []
     words = ["fedcast compare scenario.toml", f"--rules {','.join(rules)}", f"--seeds {len(seeds)}"]
-    words += [f"--allocations {','.join(methods)}"] if len(methods) > 1 else []
+    words += [f"--methods {','.join(methods)}"] if len(methods) > 1 else []
     words += [f"--algorithms {','.join(algorithms)}"] if len(algorithms) > 1 else []
     return [" ".join(words)]
 
