@@ -5,10 +5,12 @@ The other machine needs only PyTorch and NumPy, see `fedcast.training.packed`.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -60,7 +62,7 @@ def packed_run(name: str, dataset: str, prepared: PreparedRun) -> PackedRun:
         model=model_name(scenario),
         seed=scenario.seed,
         training=training_settings(scenario.training),
-        data=scenario.data.model_dump(mode="json") if changes_samples else {},
+        data=_partition_values(scenario.data) if changes_samples else {},
         clock=prepared.clock,
         dropped=[list(pair) for pair in sorted(dropouts(scenario))],
         users=prepared.shared.assignment,
@@ -68,6 +70,13 @@ def packed_run(name: str, dataset: str, prepared: PreparedRun) -> PackedRun:
         own_sizes=world.population.sizes,
         distributions=skew_of(world.population.counts).distributions,
     )
+
+
+def _partition_values(data: Data) -> dict[str, Any]:
+    """Return name and options of the partition as plain values."""
+    if hasattr(data, "options"):
+        return {"partition": data.partition, "options": dataclasses.asdict(data.options("partition"))}
+    return {"partition": data.partition, "options": data.model_dump(mode="json")}
 
 
 def unpack(folder: Path, store: Path) -> list[str]:

@@ -35,7 +35,7 @@ class PackedRun:
         model: name in `MODELS`.
         seed: of the run.
         training: settings of the training.
-        data: the data section, which says how samples are changed user by user (noise, rotation); empty: they are not.
+        data: name and options of the partition, if it changes samples user by user (noise, rotation); otherwise empty.
         clock: what sharing and a round cost.
         dropped: pairs (round, user) that do not answer.
         users: samples of each user after sharing.

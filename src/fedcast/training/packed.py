@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from fedcast.data import Dataset, population_from
+from fedcast import registry
+from fedcast.data import Dataset
 from fedcast.errors import FedcastError
 from fedcast.io import atomic_write
 from fedcast.training.engines import choose_device
@@ -39,9 +40,9 @@ if TYPE_CHECKING:
 def train_packed(run: PackedRun, dataset: Dataset, out: Path, should_stop: Callable[[], bool] | None = None) -> str:
     """Train one run, from its checkpoint in `out` if there is one, write its history there and return a message."""
     if run.own is not None:
-        transformed = population_from(dataset, run.own, SimpleNamespace(**run.data), run.seed).dataset  # type: ignore[arg-type]
-        assert transformed is not None
-        dataset = transformed
+        partition = registry.find("partition", run.data["partition"]).value
+        make_options = getattr(partition, "options", SimpleNamespace)  # until partitions declare their options
+        dataset = partition.transform(dataset, run.own, make_options(**run.data["options"]), run.seed)
     federation = Federation(dataset, run.users, run.own_sizes, run.distributions)
     checkpoint = out / f"{run.name}.pt"
     outcome = train(
