@@ -157,10 +157,10 @@ class Centred(nn.Module):
 
 UNSTACKABLE = {
     "sparse": (lambda: text_model(sparse=True), text_federation, "sparse"),
-    "frequencies": (lambda: text_model(scale_grad_by_freq=True), text_federation, "each gets alone"),
-    "samples that mix": (Centred, federation, "each gets alone"),
-    "samples that mix under a head of zeros": (lambda: Centred(head=0.0), federation, "each gets alone"),
-    "samples that mix by a maximum": (lambda: Centred(lambda flat: flat.amax(0)), federation, "each gets alone"),
+    "frequencies": (lambda: text_model(scale_grad_by_freq=True), text_federation, "of single users"),
+    "samples that mix": (Centred, federation, "of single users"),
+    "samples that mix under a head of zeros": (lambda: Centred(head=0.0), federation, "of single users"),
+    "samples that mix by a maximum": (lambda: Centred(lambda flat: flat.amax(0)), federation, "of single users"),
     "old functions": (Old, federation, "setup_context"),
 }
 

@@ -1,4 +1,4 @@
-"""A dataset on the device once; batches are picked by index, nothing is copied per user."""
+"""A dataset held once on the device; batches are selected by index, and nothing is copied per user."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class DeviceData:
         scale: factor that brings inputs to [0, 1].
         starts: where each sequence starts in the text, or None.
         length: characters of a sequence.
-        dtype: of the numbers handed to a model.
+        dtype: dtype of the inputs of a model.
     """
 
     inputs: Tensor
@@ -47,7 +47,7 @@ class DeviceData:
         return len(self.labels)
 
     def pick(self, samples: Tensor) -> tuple[Tensor, Tensor]:
-        """Inputs and labels of the samples, in the shape of the index."""
+        """Return inputs and labels of the samples, in the shape of the index."""
         flat = samples.flatten()
         labels = self.labels.index_select(0, flat).view(samples.shape)
         if self.starts is not None:
@@ -65,7 +65,7 @@ def to_device(
     device: torch.device,
     dtype: torch.dtype,
 ) -> DeviceData:
-    """Put samples on a device."""
+    """Copy samples to a device."""
     on_device = torch.from_numpy(np.array(labels)).to(device)
     if isinstance(inputs, np.ndarray):
         stored = torch.from_numpy(np.array(inputs)).to(device)

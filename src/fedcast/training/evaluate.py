@@ -1,4 +1,4 @@
-"""The server's model on the test set: loss, accuracy, and accuracy on each user's own mix of classes."""
+"""Score the server's model on the test set: loss, accuracy, and accuracy under each user's label distribution."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _BATCH = 2000
 
 @dataclass(frozen=True)
 class Score:
-    """How good a model is on a test set.
+    """The scores of a model on a test set.
 
     Attributes:
         loss: mean cross-entropy.
-        accuracy: share that is right.
-        class_accuracy: float64[Y]; NaN nowhere: a class without test samples counts as the overall accuracy.
+        accuracy: share that is classified correctly.
+        class_accuracy: float64[Y]; the overall accuracy for a class without test samples, never NaN.
         tested: bool[Y], classes that the test set has.
     """
 
@@ -36,7 +36,7 @@ class Score:
 
 
 def score(model: nn.Module, weights: Tensors, test: DeviceData, num_classes: int) -> Score:
-    """Run the model with the given weights over the test set."""
+    """Return the scores of the model with the given weights on the test set."""
     names = [name for name, _ in model.named_parameters()]
     loss = torch.zeros((), dtype=torch.float64, device=test.labels.device)
     right = torch.zeros(num_classes, dtype=torch.int64, device=test.labels.device)
@@ -55,12 +55,12 @@ def score(model: nn.Module, weights: Tensors, test: DeviceData, num_classes: int
 
 
 def user_accuracies(class_accuracy: Floats, distributions: Floats, sizes: NDArray[np.int64]) -> tuple[float, float]:
-    """Mean over users of the accuracy on their own class mix, and the mean of the worst tenth; empty users left out.
+    """Return the mean of users' accuracies under their own label distributions, and the mean of the worst tenth.
 
     Args:
         class_accuracy: float64[Y].
-        distributions: float64[K, Y], class mixes before sharing.
-        sizes: samples of each user.
+        distributions: float64[K, Y], label distributions before sharing.
+        sizes: samples of each user; users without samples are left out.
 
     Example:
         >>> mean, worst = user_accuracies(np.array([1.0, 0.5]), np.eye(2), np.array([3, 3]))

@@ -1,4 +1,4 @@
-"""Who trains in a round: a sample of the users, less those who drop out and those without data."""
+"""Choose the users of a round: a sample of those with data, without those that drop out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fedcast.typing import Ints
 
 
 def asked_users(sizes: Ints, share: float) -> int:
-    """How many users are asked in a round: that share of those who hold data, at least one.
+    """Return how many users are chosen in a round: a share of those that hold data, at least one.
 
     Example:
         >>> asked_users(np.array([3, 0, 5, 2]), 0.5)
@@ -28,15 +28,15 @@ def participants(
     seed: int,
     round_number: int,
 ) -> Ints:
-    """Users of a round, ascending, int64[P].
+    """Return the users of a round, ascending, int64[P].
 
     Args:
         sizes: samples of each user; users without any never train.
-        share: part of the users that is asked, at least one user.
-        dropout_probability: chance of each asked user not to answer.
-        dropped: pairs (round, user) known not to answer.
-        seed: of the choice.
-        round_number: likewise.
+        share: share of the users that is chosen, at least one user.
+        dropout_probability: probability of each chosen user to drop out.
+        dropped: pairs (round, user) of users that drop out.
+        seed: seed of the choice.
+        round_number: round, counted from 1.
 
     Example:
         >>> participants(np.array([3, 0, 5]), 1.0, 0.0, {(2, 2)}, seed=0, round_number=2).tolist()

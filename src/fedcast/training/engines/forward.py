@@ -21,15 +21,15 @@ Layer = Callable[[nn.Module, Weights, Tensor, int], Tensor]
 
 
 def stacked_forward(model: nn.Module, device: torch.device, sample: Tensor | None = None) -> Forward:
-    """A function of weights [U, ...] (in the order of ``model.parameters()``) and inputs [U, B, ...] to [U, B, Y].
+    """Return a function of weights [U, ...] (in the order of ``model.parameters()``) and inputs [U, B, ...] to scores.
 
     Args:
         model: whose layers are run.
         device: where.
-        sample: [1, ...], to compare with what the model itself makes of it; None: not compared.
+        sample: [1, ...], on which the result is compared with the model's own; None: not compared.
 
     Raises:
-        CannotStackError: users side by side do not get what each gets alone.
+        CannotStackError: users stepped at once do not get the results of single users.
     """
     chain = _chain_forward(model, device)
     if chain is not None and (sample is None or _agrees(chain, model, sample)):
@@ -38,7 +38,7 @@ def stacked_forward(model: nn.Module, device: torch.device, sample: Tensor | Non
 
 
 def _chain_forward(model: nn.Module, device: torch.device) -> Forward | None:
-    """The layers one after another, or None if there is one that the tables do not know as it is."""
+    """Return the layers one after another; None if the tables do not support one of them."""
     layers = _chain(model)
     tables = _GPU_LAYERS if device.type == "cuda" else _CPU_LAYERS
     if layers is None or not all(type(layer) in tables and _plain(layer, device) for layer in layers):
@@ -72,7 +72,7 @@ def _chain(model: nn.Module) -> list[nn.Module] | None:
 
 
 def _plain(layer: nn.Module, device: torch.device) -> bool:
-    """Whether a layer has no option or hook that the tables leave out."""
+    """Return whether a layer has no option or hook that the tables do not support."""
     if layer._forward_hooks or layer._forward_pre_hooks:
         return False
     if isinstance(layer, nn.Conv2d):
@@ -84,7 +84,7 @@ def _plain(layer: nn.Module, device: torch.device) -> bool:
 
 
 def _agrees(chain: Forward, model: nn.Module, sample: Tensor) -> bool:
-    """Whether two users with the model's weights get what the model says."""
+    """Return whether two users with the model's weights get the model's scores."""
     weights = [weight.detach().expand(2, *weight.shape) for weight in model.parameters()]
     try:
         with torch.no_grad():

@@ -1,4 +1,4 @@
-"""How large a model is at work: bytes it holds and multiplications it takes for one sample."""
+"""The size of a model in training: bytes of weights and activations, and multiplications per sample."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from fedcast.training.device_data import DeviceData
 from fedcast.training.lstm import LSTM
 
 Seen = Callable[[nn.Module, Tensor], None]
-# Values that the steps of an LSTM keep for the way back, for each of its states: gates, cells and states.
+# Values that the steps of an LSTM keep for the backward pass, for each of its states: gates, cells and states.
 _KEPT_OF_A_STATE = 6
 
 
 def weight_bytes(model: nn.Module) -> int:
-    """Bytes of its weights."""
+    """Return the bytes of the model's weights."""
     return sum(weight.numel() * weight.element_size() for weight in model.parameters())
 
 
 def activation_bytes(model: nn.Module, data: DeviceData) -> int:
-    """Bytes of all layers' outputs for one sample; on a GPU, where memory is the limit, with what gradients need."""
+    """Return the bytes of all layers' outputs for one sample; on a GPU including what the backward pass keeps."""
     on_gpu = data.labels.device.type == "cuda"
     total = 0
 
@@ -38,7 +38,7 @@ def activation_bytes(model: nn.Module, data: DeviceData) -> int:
 
 
 def multiplications(model: nn.Module, data: DeviceData) -> int:
-    """Of a forward pass of one sample, by layers that hold weights: each weight once for every place it is used at."""
+    """Return the multiplications of a forward pass of one sample: each weight times the places where it is used."""
     total = 0
 
     def count(layer: nn.Module, output: Tensor) -> None:
@@ -56,7 +56,7 @@ def multiplications(model: nn.Module, data: DeviceData) -> int:
 
 
 def _watch(model: nn.Module, data: DeviceData, seen: Seen) -> None:
-    """Send one sample through and show what comes out of every layer."""
+    """Run the model on one sample and call `seen` with the output of every layer."""
 
     def show(layer: nn.Module, _: object, output: object) -> None:
         for tensor in _tensors(output):
@@ -72,7 +72,7 @@ def _watch(model: nn.Module, data: DeviceData, seen: Seen) -> None:
 
 
 def one_sample(model: nn.Module, data: DeviceData) -> Tensor:
-    """[1, ...], as the model takes it."""
+    """Return the first sample, [1, ...], in the model's dtype and on its device."""
     sample, _ = data.pick(torch.zeros(1, dtype=torch.int64, device=data.labels.device))
     weight = next(model.parameters())
     return sample.to(weight.device, weight.dtype if sample.is_floating_point() else None)

@@ -1,4 +1,4 @@
-"""Any model for many users at once by `torch.func.vmap`, where that gives what each user gets alone."""
+"""Run any model for many users at once by `torch.func.vmap`, if the results equal those of single users."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _UNSTACKABLE = (nn.RNNBase, nn.RNNCellBase)
 
 
 class CannotStackError(Exception):
-    """Users of a model cannot be stepped side by side; says why."""
+    """Users of a model cannot be stepped at once; the message says why."""
 
 
 def vmapped(model: nn.Module, sample: Tensor | None) -> Forward:
-    """The model as a function of weights [U, ...] and inputs [U, B, ...], tried on a sample [1, ...] if there is one.
+    """Return the model as a function of weights [U, ...] and inputs [U, B, ...], tested on a sample [1, ...] if given.
 
     Raises:
-        CannotStackError: users side by side do not get what each gets alone.
+        CannotStackError: users stepped at once do not get the results of single users.
     """
     for part in model.modules():
         if isinstance(part, _UNSTACKABLE):
             raise CannotStackError(
-                f"nn.{type(part).__name__} takes one user's weights, fedcast's own LSTM those of many"
+                f"nn.{type(part).__name__} takes one user's weights; fedcast.training.lstm.LSTM takes those of many"
             )
     one = _of_one(model)
     many = torch.func.vmap(one, randomness="different")
@@ -42,15 +42,13 @@ def vmapped(model: nn.Module, sample: Tensor | None) -> Forward:
         except Exception as error:  # PyTorch's limits are not all known, nor of one kind
             raise CannotStackError((str(error).strip() or type(error).__name__).splitlines()[0]) from error
         if not agree:
-            raise CannotStackError(
-                "side by side, in batches filled up, they do not get the gradients that each gets alone"
-            )
+            raise CannotStackError("in padded batches, users stepped at once do not get the gradients of single users")
     return many
 
 
 @contextmanager
 def _without_attention_kernel() -> Iterator[None]:
-    """Of attention without dropout PyTorch takes a kernel that has no gradient."""
+    """Switch off PyTorch's fast path of attention in evaluation mode, which has no gradient."""
     before = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
@@ -60,7 +58,7 @@ def _without_attention_kernel() -> Iterator[None]:
 
 
 def _of_one(model: nn.Module) -> Forward:
-    """The model as a function of one user's weights."""
+    """Return the model as a function of one user's weights."""
     places = {weight: place for place, weight in enumerate(model.parameters())}
     # Once for each module that holds it: PyTorch cannot see under vmap which weights are shared, nor put back one that
     # it replaced twice.
@@ -79,7 +77,7 @@ def _of_one(model: nn.Module) -> Forward:
 
 
 def _gradients_agree(many: Forward, one: Forward, model: nn.Module, sample: Tensor) -> bool:
-    """Whether two users with weights of their own, in batches filled up as short ones are, get what each gets alone."""
+    """Return whether two users with different weights, in padded batches, get the gradients of single users."""
     users = [[weight.detach() * scale for weight in model.parameters()] for scale in (1.0, 0.5)]
     both = [torch.stack(weights) for weights in zip(*users, strict=True)]
     larger = 2 * sample + 1 if sample.is_floating_point() else torch.zeros_like(sample)
