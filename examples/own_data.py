@@ -21,7 +21,7 @@ for rule in ("none", "blend"):
         "data.dataset=file",  # not one of the known datasets
         "data.num_users=30",
         "data.partition=dirichlet",
-        "data.alpha=0.1",  # small: most users see few of the states
+        "data.dirichlet.alpha=0.1",  # small: most users see few of the states
         "training.model=mlp",
         "training.model_weights=2212",  # 64 * 32 + 32 + 32 * 4 + 4: what every round sends
         "training.local_epochs=2",

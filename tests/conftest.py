@@ -140,3 +140,12 @@ def empty_cache(tmp_path, monkeypatch) -> Path:
     cache = tmp_path / "cache"
     monkeypatch.setattr("fedcast.data.files.cache_folder", lambda: cache)
     return cache
+
+
+@pytest.fixture
+def registered(monkeypatch):
+    """Return a function that registers a plug-in for the length of a test."""
+    from fedcast import registry
+
+    monkeypatch.setattr(registry, "_registered", dict(registry._registered))
+    return registry.register

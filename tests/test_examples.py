@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from fedcast.clustering.conformance import CHECKS
 from fedcast.testing.algorithms import ALGORITHM_CHECKS
 from fedcast.testing.allocation import CHECKS as ALLOCATION_CHECKS
+from fedcast.testing.clustering import CHECKS
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 

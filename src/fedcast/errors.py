@@ -11,6 +11,10 @@ class ScenarioError(FedcastError):
     """An invalid scenario file or override; the message has one line per fault."""
 
 
+class MovedKeyWarning(FutureWarning):
+    """A scenario uses the old name of a parameter that has moved."""
+
+
 class DataError(FedcastError):
     """A dataset, partition or table that is missing, damaged or invalid."""
 

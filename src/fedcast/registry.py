@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from fedcast.errors import FedcastError
 
@@ -179,6 +179,28 @@ def option(
     limits = {"ge": ge, "gt": gt, "le": le, "lt": lt}
     limits = {name: limit for name, limit in limits.items() if limit is not None}
     return dataclasses.field(default=default, metadata={"description": description, "limits": limits})
+
+
+T = TypeVar("T")
+
+
+class Values(Mapping[str, T]):
+    """Values of all choices of a kind, by name. It reads the registry, so loaded plug-ins appear in it."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    def __getitem__(self, name: str) -> T:
+        if name not in names(self.kind):
+            raise KeyError(name)
+        value: T = find(self.kind, name).value
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(names(self.kind))
+
+    def __len__(self) -> int:
+        return len(names(self.kind))
 
 
 _registered: dict[tuple[str, str], Choice] = {}

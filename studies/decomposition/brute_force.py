@@ -29,7 +29,8 @@ RULES = ("daca", "gain", "blend", "scc", "cec")
 def small_world(num_users: int, seed: int) -> tuple[Scenario, World]:
     scenario = load_scenario(
         overrides=[
-            "data.dataset=synthetic", f"data.num_users={num_users}", "data.partition=dirichlet", "data.alpha=0.3",
+            "data.dataset=synthetic", f"data.num_users={num_users}", "data.partition=dirichlet",
+            "data.dirichlet.alpha=0.3",
             "training.model=cnn", "geometry.cell_radius_m=400", "rounds.fit=mnist-0.95", f"seed={seed}",
             "clustering.composition=own",
         ]

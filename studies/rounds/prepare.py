@@ -38,7 +38,7 @@ def main(dataset: str, folder: Path) -> None:
         for seed in seeds:
             scenario = load_scenario(
                 overrides=[
-                    f"data.dataset={dataset}", f"data.single_class_share={share}", f"seed={seed}",
+                    f"data.dataset={dataset}", f"data.label_skew.single_class_share={share}", f"seed={seed}",
                     f"clustering.rule={rule}", f"clustering.composition={composition}",
                     f"clustering.sharing_ratio={ratio}",
                 ]

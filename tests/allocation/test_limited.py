@@ -142,7 +142,7 @@ def test_the_gap_is_reported_within_a_limit_too(weighting, rule):
     result = allocate(world.clustering, world.fleet, world.model, settings, with_gap=True, **options)
     assert result.gap is not None
     assert -1e-6 < result.gap < 0.001
-    fixed = settings.model_copy(update={"method": "fixed", "fixed_ratio": 0.02})
+    fixed = settings.model_copy(update={"method": "fixed", "tables": {"fixed": {"ratio": 0.02}}})
     worse = allocate(world.clustering, world.fleet, world.model, fixed, with_gap=True, **options)
     assert worse.gap is not None
     assert worse.gap > 0.01

@@ -13,7 +13,7 @@ from fedcast.clustering import Clustering, Problem, blend_objective, cluster
 from fedcast.clustering.blend import _state, _world
 from fedcast.clustering.costs import cost_drops
 from fedcast.clustering.greedy import greedy_heads
-from fedcast.clustering.rules import settled
+from fedcast.clustering.rules import with_composition
 from fedcast.clustering.worlds import disc_problem, table_problem
 from tests.clustering.naive import averages_of, every_clustering, neighbours_of, problems, sums_of
 
@@ -31,7 +31,7 @@ def objectives_of(problem: Problem, clusterings: np.ndarray) -> np.ndarray:
     divergences, sizes, together = sums_of(problem, clusterings, js)
     shift = np.abs(together / sizes.sum(axis=1)[:, None] - problem.skew.global_distribution).sum(axis=1)
     mean = averages_of(problem, divergences, sizes, problem.weighting)
-    return mean + problem.settings.shift_weight * shift
+    return mean + problem.settings.options("clustering", "blend").shift_weight * shift
 
 
 @given(problems(rule="random"))
@@ -48,7 +48,7 @@ def test_the_objective_is_mean_js_plus_shift(problem):
 def test_it_is_within_5_percent_of_the_best_of_all_clusterings(data, weighting, ratio):
     for seed in range(6):
         options = {"data": data, "weighting": weighting, "sharing_ratio": ratio, "classes": 5}
-        problem = settled(disc_problem(9, (500, 700)[seed % 2], seed=seed, rule="blend", **options))
+        problem = with_composition(disc_problem(9, (500, 700)[seed % 2], seed=seed, rule="blend", **options))
         best = objectives_of(problem, every_clustering(problem)).min()
         assert best - 1e-12 <= blend_objective(cluster(problem)) <= 1.05 * best
 
@@ -66,7 +66,7 @@ def test_it_never_ends_above_greedy_or_daca(problem):
 @pytest.mark.parametrize("shift_weight", [0.0, 1.0, 5.0])
 def test_the_running_sums_are_the_objective_and_no_single_move_improves_it(weighting, shift_weight):
     options = {"rule": "blend", "weighting": weighting, "shift_weight": shift_weight, "data": "mixed"}
-    problem = settled(disc_problem(40, 500, seed=7, **options))
+    problem = with_composition(disc_problem(40, 500, seed=7, **options))
     world = _world(problem, cost_drops(problem, "js"))
     state = _state(world, Clustering(problem, np.full(40, -1)))
     improve(world, state)
@@ -96,7 +96,7 @@ def test_no_single_move_improves_what_it_returns(data):
 
 
 def test_a_head_and_its_only_member_change_places_where_that_is_better():
-    problem = settled(table_problem([[90, 10], [50, 50], [10, 90]], [(0, 1)], rule="blend", shift_weight=0.0))
+    problem = with_composition(table_problem([[90, 10], [50, 50], [10, 90]], [(0, 1)], rule="blend", shift_weight=0.0))
     world = _world(problem, cost_drops(problem, "js"))
     state = _state(world, Clustering(problem, np.array([-1, 0, -1])))
     assert open_head(world, state, 1) == 1
@@ -116,7 +116,9 @@ def test_the_weight_of_the_shift_matters():
 def test_heads_whose_shifts_cancel_are_found_together():
     """One head alone would shift the whole more than it helps; both together do not shift it at all."""
     counts = [[60, 0], [90, 10], [0, 60], [10, 90]]
-    problem = settled(table_problem(counts, [(0, 3), (1, 2)], rule="blend", sharing_ratio=0.5, shift_weight=2.0))
+    problem = with_composition(
+        table_problem(counts, [(0, 3), (1, 2)], rule="blend", sharing_ratio=0.5, shift_weight=2.0)
+    )
     one = blend_objective(Clustering(problem, np.array([3, -1, -1, -1])))
     alone = blend_objective(Clustering(problem, np.full(4, -1)))
     both = blend_objective(Clustering(problem, np.array([3, -1, 1, -1])))

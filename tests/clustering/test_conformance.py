@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 
 from fedcast.clustering import RULES, Clustering, Problem, Rule, cluster
-from fedcast.clustering.conformance import CHECKS, repeats_itself, survives_nothing_to_share
 from fedcast.clustering.worlds import path_problem
 from fedcast.errors import FedcastError
+from fedcast.testing.clustering import CHECKS, repeats_itself, survives_nothing_to_share
 from tests.clustering.naive import neighbours_of, problems
 
 
@@ -38,27 +38,27 @@ def test_every_rule_meets_the_constraints_in_any_small_world(rule):
     holds()
 
 
-def test_the_kit_finds_a_rule_that_is_not_repeatable(monkeypatch):
+def test_the_kit_finds_a_rule_that_is_not_repeatable(registered):
     draw = np.random.default_rng(0)
 
-    def moody(problem: Problem) -> Clustering:
+    def moody(problem: Problem, _: object) -> Clustering:
         user, head = draw.permutation(np.flatnonzero(problem.volumes))[:2]
         head_of = np.full(problem.num_users, -1)
         head_of[user] = head
         return Clustering(problem, head_of, ignores_graph=True)
 
-    monkeypatch.setitem(RULES, "moody", Rule(moody, "whim"))
+    registered("clustering", "moody", Rule(moody, "random", why="whim"))
     with pytest.raises(AssertionError, match="two runs"):
         repeats_itself("moody")
 
 
-def test_the_kit_finds_heads_that_have_nothing_to_send(monkeypatch):
-    def reckless(problem: Problem) -> Clustering:
+def test_the_kit_finds_heads_that_have_nothing_to_send(registered):
+    def reckless(problem: Problem, _: object) -> Clustering:
         head_of = np.full(problem.num_users, -1)
         head_of[0] = 1
         return Clustering(problem, head_of, ignores_graph=True)
 
-    monkeypatch.setitem(RULES, "reckless", Rule(reckless, "recklessness"))
+    registered("clustering", "reckless", Rule(reckless, "reckless", why="recklessness"))
     with pytest.raises(AssertionError):
         survives_nothing_to_share("reckless")
 
@@ -76,12 +76,15 @@ def test_the_kit_finds_heads_that_have_nothing_to_send(monkeypatch):
         ([-1.0, -1.0, -1.0, -1.0], "float64"),
     ],
 )
-def test_a_rule_that_breaks_a_constraint_cannot_return(monkeypatch, head_of, complaint):
-    monkeypatch.setitem(RULES, "broken", Rule(lambda problem: Clustering(problem, np.array(head_of)), "error"))
+def test_a_rule_that_breaks_a_constraint_cannot_return(registered, head_of, complaint):
+    rule = Rule(lambda problem, _: Clustering(problem, np.array(head_of)), "broken", why="error")
+    registered("clustering", "broken", rule)
     with pytest.raises(FedcastError, match=complaint):
         cluster(path_problem([[9, 1], [5, 5], [1, 9], [0, 0]], rule="broken"))
 
 
 def test_an_unknown_rule_is_refused_with_the_names_there_are():
-    with pytest.raises(FedcastError, match=r"clustering\.rule: there is no rule 'dacca'; choose one of daca, scc"):
+    with pytest.raises(
+        FedcastError, match=r"'dacca' for clustering\.rule: .*did you mean daca\? Choose one of daca, scc"
+    ):
         cluster(path_problem([[9, 1], [5, 5]], rule="dacca"))

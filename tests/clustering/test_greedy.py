@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from fedcast.clustering import Problem, cluster
 from fedcast.clustering.costs import cost_drops, costs_alone
 from fedcast.clustering.greedy import average_after, greedy_heads, one_pass
-from fedcast.clustering.rules import settled
+from fedcast.clustering.rules import with_composition
 from fedcast.clustering.worlds import disc_problem, table_problem
 from fedcast.data.skew import average_emd, js_divergence
 from tests.clustering.naive import after_sharing, average_emd_of, emd_of, neighbours_of, problems
@@ -66,7 +66,7 @@ def best_heads(gains: dict[tuple[int, int], float], heads: set[int], users: rang
 @settings(max_examples=60)
 @given(problems(max_users=8))
 def test_lazy_greedy_is_greedy(problem):
-    problem = settled(problem, "gain")
+    problem = with_composition(problem, "gain")
     drops = cost_drops(problem, "emd")
     for price in (0.0, 0.7):
         assert one_pass(problem, drops, price).tolist() == eager_greedy(problem, price)
@@ -82,7 +82,7 @@ def test_gain_is_greedy_on_the_average_emd(weighting, data):
 def test_under_b_the_price_of_a_sample_settles_at_the_average():
     moved = 0
     for seed in range(8):
-        problem = settled(disc_problem(24, 700, seed=seed, data="dirichlet", sharing_ratio=0.5), "gain")
+        problem = with_composition(disc_problem(24, 700, seed=seed, data="dirichlet", sharing_ratio=0.5), "gain")
         price, values = average_emd_of(problem, [-1] * 24, "B"), []
         for _ in range(6):
             price = average_emd_of(problem, eager_greedy(problem, price), "B")
@@ -101,7 +101,7 @@ def test_among_many_equals_the_lower_id_is_taken(shape):
     }[shape]
     for step in (1, 5, 7):
         counts = [[100, 0] if user * step % 4 < 2 else [0, 100] for user in range(36)]
-        problem = settled(table_problem(counts, pairs, weighting="C"), "gain")
+        problem = with_composition(table_problem(counts, pairs, weighting="C"), "gain")
         assert one_pass(problem, cost_drops(problem, "emd")).tolist() == eager_greedy(problem)
 
 
@@ -109,7 +109,7 @@ def test_a_released_head_joins_the_lower_id_of_two_equal_heads():
     """User 2 leads first; then 0 and 4, who hold the same, win its members 1 and 3, and 2 may join either."""
     counts = [[0, 20], [8, 2], [5, 5], [10, 0], [0, 20]]
     linked = [(0, 1), (0, 2), (0, 4), (1, 2), (2, 3), (2, 4), (3, 4)]
-    problem = settled(table_problem(counts, linked, weighting="C", sharing_ratio=0.5), "gain")
+    problem = with_composition(table_problem(counts, linked, weighting="C", sharing_ratio=0.5), "gain")
     assert one_pass(problem, cost_drops(problem, "emd")).tolist() == [-1, 0, 0, 4, -1] == eager_greedy(problem)
 
 
@@ -133,7 +133,7 @@ def test_f_is_submodular(weighting):
 
 @given(problems())
 def test_the_drop_of_each_link_is_what_sharing_over_it_changes(problem):
-    problem = settled(problem, "gain")
+    problem = with_composition(problem, "gain")
     whole = problem.skew.global_distribution
     for measure, divergence in (("emd", emd_of), ("js", lambda p, q: float(js_divergence(p, q)))):
         drops, alone = cost_drops(problem, measure), costs_alone(problem, measure)
@@ -150,7 +150,7 @@ def test_the_drop_of_each_link_is_what_sharing_over_it_changes(problem):
 
 
 def test_the_sum_of_gains_is_the_fall_of_the_average():
-    problem = settled(disc_problem(30, 600, seed=3, data="mixed", weighting="C"), "gain")
+    problem = with_composition(disc_problem(30, 600, seed=3, data="mixed", weighting="C"), "gain")
     clustering = cluster(problem)
     heads = set(clustering.heads.tolist())
     fall = worth(all_gains(problem), heads, 30) / problem.skew.sizes.sum()
@@ -162,7 +162,7 @@ def test_the_sum_of_gains_is_the_fall_of_the_average():
 
 def test_greedy_by_js_lowers_mean_js():
     for weighting in "ABC":
-        problem = settled(disc_problem(60, 500, seed=2, data="mixed", weighting=weighting), "gain")
+        problem = with_composition(disc_problem(60, 500, seed=2, data="mixed", weighting=weighting), "gain")
         found = greedy_heads(problem, "js", cost_drops(problem, "js"))
         alone = np.full(60, -1)
         assert average_after(problem, found, "js") < average_after(problem, alone, "js")

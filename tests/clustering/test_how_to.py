@@ -8,20 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from fedcast.clustering import RULES, Rule
-from fedcast.clustering.conformance import CHECKS
+from fedcast.testing.clustering import CHECKS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "add-a-clustering-rule.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture
-def blocks(monkeypatch):
-    """The page's Python blocks, with its rule added by its line."""
-    function, line, comparison = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    names: dict = {"Rule": Rule}
-    exec(compile(function, "richest.py", "exec"), names)
-    for name, rule in eval("{" + line + "}", names).items():
-        monkeypatch.setitem(RULES, name, rule)
+def blocks(registered):
+    """The page's Python blocks, after its plug-in file was run."""
+    plugin, comparison = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    names: dict = {}
+    exec(compile(plugin, "richest.py", "exec"), names)
     return names, comparison
 
 

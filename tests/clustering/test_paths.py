@@ -11,7 +11,7 @@ import pytest
 from fedcast._fast import kernels
 from fedcast.clustering import RULES, cluster
 from fedcast.clustering.costs import _breadth_first, _visiting_order, cost_drops
-from fedcast.clustering.rules import settled
+from fedcast.clustering.rules import with_composition
 from fedcast.clustering.worlds import disc_problem
 
 
@@ -29,7 +29,7 @@ def test_compiled_and_interpreted_rules_agree(monkeypatch, rule, data):
 @pytest.mark.parametrize("weighting", ["A", "B", "C"])
 @pytest.mark.parametrize("measure", ["emd", "js"])
 def test_compiled_and_numpy_costs_agree(monkeypatch, weighting, measure):
-    problem = settled(disc_problem(200, 300, seed=3, data="mixed", weighting=weighting), "gain")
+    problem = with_composition(disc_problem(200, 300, seed=3, data="mixed", weighting=weighting), "gain")
     problem.volumes[:50] = 0
     problem.skew.sizes[100:110] = 0
     problem.volumes[100:110] = 0

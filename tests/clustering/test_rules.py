@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedcast.clustering import RULES, Problem, Rule, cluster
+from fedcast.allocation import METHODS
+from fedcast.clustering import Problem, Rule, cluster
 from fedcast.clustering.order import ascending, best_of_each
 from fedcast.clustering.worlds import disc_problem, path_problem, table_problem
 from fedcast.errors import FedcastError
@@ -31,9 +32,9 @@ def literal_daca(problem: Problem) -> list[int]:
     users, emd = range(problem.num_users), emds(problem)
     linked = [[other in neighbours_of(problem, user) for other in users] for user in users]
     heads: list[int] = []
-    for user in in_order(emd, descending=problem.settings.order == "descending"):
+    for user in in_order(emd, descending=problem.settings.options("clustering", "daca").order == "descending"):
         reached = {other for other in users if any(linked[head][other] for head in heads)} | set(heads)
-        if problem.settings.scan == "uncovered":
+        if problem.settings.options("clustering", "daca").scan == "uncovered":
             needed = user not in reached
         else:
             needed = any(linked[user][other] and other not in reached for other in users)
@@ -137,7 +138,9 @@ def test_a_new_user_changes_nobody_elses_random_draw():
 
 
 def test_more_random_clusters_than_users_are_refused():
-    with pytest.raises(FedcastError, match=r"clustering\.num_clusters: 10 clusters need .* there are 2; set it to 2"):
+    with pytest.raises(
+        FedcastError, match=r"clustering\.random\.num_clusters: 10 clusters need .* there are 2; set it to 2"
+    ):
         cluster(path_problem([[9, 1], [5, 5], [0, 0]], rule="random"))
 
 
@@ -189,11 +192,11 @@ def test_of_two_equal_heads_the_lower_id_leads(rule):
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
-        (Rule(lambda _: None, "is so"), "clustering.rule: 'own' returned None; a rule returns a Clustering"),
-        (lambda _: None, r"RULES\['own'\] is <function .*, which is no Rule; write RULES\['own'\] = Rule\("),
+        (Rule(lambda *_: None, "none", why="is so"), "clustering rule 'own' returned None: expected a Clustering"),
+        (METHODS["fixed"], r"clustering rule 'own' is Method\(.*\): expected a fedcast.clustering.Rule"),
     ],
 )
-def test_a_rule_of_the_wrong_kind_is_refused(monkeypatch, rule, message):
-    monkeypatch.setitem(RULES, "own", rule)
+def test_a_rule_of_the_wrong_kind_is_an_error(registered, rule, message):
+    registered("clustering", "own", rule)
     with pytest.raises(FedcastError, match=message):
         cluster(path_problem([[9, 1], [1, 9]], rule="own"))

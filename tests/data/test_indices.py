@@ -71,7 +71,7 @@ def test_missing_file_and_setting(tmp_path):
     with pytest.raises(DataError, match="no such file"):
         read_indices(tmp_path / "none.json", 5)
     dataset = dataset_from_arrays(np.zeros((10, 2)), np.arange(10) % 2)
-    with pytest.raises(DataError, match="data.indices_file is not set"):
+    with pytest.raises(DataError, match="data.indices.file is not set"):
         populate(dataset, Data(partition="indices", num_users=2))
 
 

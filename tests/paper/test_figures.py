@@ -117,7 +117,7 @@ def test_fig7a_iterations_of_both_tolerances_by_a_plain_loop(smoke):
 
 def run_of(share, emd, rounds, last=0.95, rule="none"):
     """A run that meets 0.95 at the given round and ends there."""
-    scenario = paper_scenario(50, 0, f"data.single_class_share={share}", f"clustering.rule={rule}")
+    scenario = paper_scenario(50, 0, f"data.label_skew.single_class_share={share}", f"clustering.rule={rule}")
     return Trained(scenario, {"emd_after_b": emd}, {"accuracy": [0.0] * rounds + [last]})
 
 

@@ -168,7 +168,7 @@ def test_a_head_out_of_reach_is_told_by_name(folder):
     tables = write_tables(folder("t"), NAMES.__getitem__)
     tables["links"].write_text("user_a,user_b,closeness\n")
     population = read_counts(tables["counts"])
-    rule = ["clustering.rule=random", "clustering.num_clusters=2", "clustering.respect_graph=false"]
+    rule = ["clustering.rule=random", "clustering.random.num_clusters=2", "clustering.random.respect_graph=false"]
     scenario = load_scenario(
         overrides=[
             "data.dataset=synthetic",

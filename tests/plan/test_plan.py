@@ -388,7 +388,7 @@ def test_plan_from_tables_alone_needs_no_torch(tmp_path):
 
 def test_the_plan_uses_the_scenarios_rule():
     here = scenario(
-        "clustering.rule=scc", "clustering.max_passes=1", "allocation.method=fixed", "allocation.fixed_ratio=0.1"
+        "clustering.rule=scc", "clustering.max_passes=1", "allocation.method=fixed", "allocation.fixed.ratio=0.1"
     )
     plan = make_plan(here, with_curve=False)
     assert np.array_equal(plan.head_of, cluster(make_world(here).problem()).head_of)

@@ -72,7 +72,7 @@ def test_nobody_waits_for_a_user_that_brings_no_samples(tmp_path, slow):
 
 def test_a_fixed_ratio_of_nothing_leaves_an_empty_member_without_work(tmp_path):
     world = world_with_empty_user(tmp_path, linked=True)
-    fixed = changed(world.scenario, {"allocation.method": "fixed", "allocation.fixed_ratio": 0.001})
+    fixed = changed(world.scenario, {"allocation.method": "fixed", "allocation.fixed.ratio": 0.001})
     plan = plan_of(make_world(fixed, population=world.population))
     assert len(plan.heads) == 0
     assert plan.trained.tolist() == [True, True, True, True, False]

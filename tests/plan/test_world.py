@@ -151,7 +151,7 @@ def test_a_list_of_closeness_alone_leaves_rates_to_the_radio(tmp_path):
 
 
 def test_clusters_across_the_graph_have_no_delay():
-    here = world("clustering.rule=random", "clustering.respect_graph=false")
+    here = world("clustering.rule=random", "clustering.random.respect_graph=false")
     with pytest.raises(
         FedcastError, match=r"user \d+ has head user \d+, but there is no link between them, so that the delay of shar"
     ):

@@ -29,7 +29,7 @@ def scenarios() -> list:
         ["clustering.rule=none"],
         ["clustering.rule=daca", "seed=1"],
         ["clustering.rule=daca", "data.partition=noise", "data.descriptor=values"],
-        ["clustering.rule=central", "data.partition=concept", "data.concept=rotation"],
+        ["clustering.rule=central", "data.partition=concept", "data.concept.change=rotation"],
         ["clustering.rule=blend", "training.algorithm=scaffold"],
     ]
     return [load_scenario(base="digits", overrides=[*QUICK, *change]) for change in changes]

@@ -66,7 +66,9 @@ def test_fit_rounds_from_training_to_plan(tmp_path, capsys, monkeypatch):
     assert len(load_runs(tmp_path / "runs.csv")) == 8
     assert run([*words, "--out", "again.json"]) == 0, "stored runs are read, not trained again"
     assert "share 0.8" not in capsys.readouterr().out
-    assert run(["plan", *common, "--set", "rounds.fit=mine.json", "--set", "data.single_class_share=0.6"]) == 0
+    assert (
+        run(["plan", *common, "--set", "rounds.fit=mine.json", "--set", "data.label_skew.single_class_share=0.6"]) == 0
+    )
     assert "fit mine.json" in " ".join(capsys.readouterr().out.split())
 
 

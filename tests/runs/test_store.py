@@ -37,7 +37,7 @@ def test_every_parameter_decides_the_key_but_how_often_checkpoints_are_written(s
         "clustering.rule": "blend",
         "training.rounds": 5,
         "devices.power_w": 0.02,
-        "data.alpha": 0.3,
+        "data.dirichlet.alpha": 0.3,
     }
     keys = {run_key(changed(small, {name: value})) for name, value in others.items()} | {run_key(small)}
     assert len(keys) == len(others) + 1
@@ -166,7 +166,7 @@ def test_a_folder_of_an_older_version_without_a_plan_is_read(copied):
 
 
 def test_a_fixed_ratio_trains_where_the_fit_does_not_reach(small):
-    far = {"rounds.fit": "paper-0.95", "rounds.target_accuracy": 0.95, "data.single_class_share": 1.0}
+    far = {"rounds.fit": "paper-0.95", "rounds.target_accuracy": 0.95, "data.label_skew.single_class_share": 1.0}
     prepared = prepare_run(changed(small, {**far, "clustering.rule": "daca"}))
     assert prepared.plan.rounds is None
     assert "rounds.fit 'paper-0.95': the average EMD is" in prepared.plan.not_predicted

@@ -80,7 +80,7 @@ def test_a_failing_run_is_named_and_the_others_are_kept(small, scenarios, tmp_pa
     [
         ({"data.dataset": "file", "data.file": "no.npz"}, r"^data.file: no such file: no.npz$"),
         ({"data.dataset": "file"}, r"^data.dataset is \"file\", but data.file is not set"),
-        ({"data.partition": "indices", "data.indices_file": "far.json"}, "^far.json: user 0: sample 99999 does not"),
+        ({"data.partition": "indices", "data.indices.file": "far.json"}, "^far.json: user 0: sample 99999 does not"),
         ({"clustering.rule": "dacca"}, "^clustering.rule: there is no rule 'dacca'"),
         ({"rounds.fit": "nofit"}, "^invalid value 'nofit' for rounds.fit: no shipped fit"),
     ],

@@ -48,7 +48,7 @@ _FULL: dict[str, Changes] = {
         "training.learning_rate=0.005", "training.precision=bf16", "training.compile=always",
     ),
     "shakespeare": (
-        "allocation.method=fixed", "data.dataset=shakespeare", "data.partition=natural", "data.text_stride=20",
+        "allocation.method=fixed", "data.dataset=shakespeare", "data.partition=natural", "data.shakespeare.stride=20",
         "rounds.fit=mnist-0.95", "clustering.composition=own", "devices.energy_budget_j=5.0", "training.rounds=50",
         "training.learning_rate=0.8",
     ),
@@ -82,18 +82,18 @@ def task(job: Job, dataset: str, *changes: str, rounds: int | None = None) -> Ch
 
 def label_skew(share: float = ONE_CLASS_SHARE) -> Changes:
     """Return the changes by which a fraction of users holds one class only."""
-    return ("data.partition=label_skew", f"data.single_class_share={share}")
+    return ("data.partition=label_skew", f"data.label_skew.single_class_share={share}")
 
 
 def dirichlet(alpha: float) -> Changes:
     """Return the changes by which class proportions are drawn from a Dirichlet distribution."""
-    return ("data.partition=dirichlet", f"data.alpha={alpha}")
+    return ("data.partition=dirichlet", f"data.dirichlet.alpha={alpha}")
 
 
 def shared_by(rule: str, ratio: float = RATIO) -> Changes:
     """Return the changes by which every head sends a fraction of its samples; FedAvg ignores the ratio."""
     ratio = RATIO if rule == "none" else ratio
-    return (f"clustering.rule={rule}", f"clustering.sharing_ratio={ratio}", f"allocation.fixed_ratio={ratio}")
+    return (f"clustering.rule={rule}", f"clustering.sharing_ratio={ratio}", f"allocation.fixed.ratio={ratio}")
 
 
 def scenario(job: Job, *changes: str) -> Scenario:
@@ -143,7 +143,7 @@ def _trained(dataset: str, runs: Sequence[Trained]) -> str:
 
 
 def _sharing(runs: Sequence[Trained]) -> str:
-    ratios = {run.scenario.allocation.fixed_ratio for run in runs if run.rule != "none"}
+    ratios = {run.scenario.allocation.options("allocation", "fixed").ratio for run in runs if run.rule != "none"}
     return _SHARED.format(ratios=_listed(ratios, ".0%")) if ratios else "nothing is shared"
 
 

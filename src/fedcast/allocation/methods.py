@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,25 +40,7 @@ class Method:
         return self.find(problem, self.options() if options is None else options)
 
 
-class _Methods(Mapping[str, Method]):
-    """The allocation methods of the registry by name; a method is imported when it is looked up."""
-
-    def __getitem__(self, name: str) -> Method:
-        if name not in registry.names("allocation"):
-            raise KeyError(name)
-        return find_method(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(registry.names("allocation"))
-
-    def __len__(self) -> int:
-        return len(registry.names("allocation"))
-
-
-METHODS: Mapping[str, Method] = _Methods()
-
-# Options that are keys of another name in the scenario's section.
-_SETTING_OF = {"ratio": "fixed_ratio"}
+METHODS: registry.Values[Method] = registry.Values("allocation")
 
 
 def find_method(name: str) -> Method:
@@ -83,11 +65,9 @@ def method_options(settings: Allocation, **changes: Any) -> Any:
         >>> method_options(Allocation(method="smm"), steps=4, ratio=0.5)
         SmmOptions(steps=4, surrogate_exponent=0.6)
     """
-    options = find_method(settings.method).options
-    fields = registry.option_fields(options)
-    named = {name: _SETTING_OF.get(name, name) for name in fields}
-    values = {name: getattr(settings, key) for name, key in named.items() if key in type(settings).model_fields}
-    return replace(options(**values), **{name: value for name, value in changes.items() if name in fields})
+    options = settings.options("allocation")
+    fields = registry.option_fields(type(options))
+    return replace(options, **{name: value for name, value in changes.items() if name in fields})
 
 
 def allocate(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import entry_points
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -20,11 +23,12 @@ from fedcast.cli.init import init
 from fedcast.cli.inspect import inspect
 from fedcast.cli.network import network
 from fedcast.cli.plan import plan
+from fedcast.cli.plugins import plugins
 from fedcast.cli.report import report
 from fedcast.cli.run import run as run_scenario
 from fedcast.cli.train import train
 from fedcast.cli.validate import validate
-from fedcast.errors import FedcastError
+from fedcast.errors import FedcastError, MovedKeyWarning
 
 app = typer.Typer(
     name="fedcast",
@@ -41,6 +45,7 @@ app.command()(report)
 app.command()(init)
 app.command()(validate)
 app.command()(datasets)
+app.command()(plugins)
 app.command()(inspect)
 app.command()(network)
 app.command()(cluster)
@@ -76,7 +81,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     words = [word for word in words if word != "--debug"]
     command = typer.main.get_command(app)
     try:
-        result = command.main(words, "fedcast", standalone_mode=False)
+        with _notes_on_screen():
+            result = command.main(words, "fedcast", standalone_mode=False)
     except KeyboardInterrupt:
         return _stop("interrupted", INTERRUPTED)
     except (BrokenPipeError, SystemExit) as error:
@@ -94,6 +100,34 @@ def run(arguments: Sequence[str] | None = None) -> int:
         kept = "; what is finished is kept, and the same command goes on" if words[0] in _KEEP_RUNS else ""
         return _stop(f"interrupted{kept}", INTERRUPTED)
     return result if isinstance(result, int) else 0
+
+
+@contextmanager
+def _notes_on_screen() -> Iterator[None]:
+    """Print as one line each: parameters that have moved, and plug-in files that are run."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("fedcast: note: %(message)s"))
+    plugins = logging.getLogger("fedcast.registry")
+    level = plugins.level
+    plugins.addHandler(handler)
+    plugins.setLevel(logging.INFO)
+    with warnings.catch_warnings():
+        # Not for other warnings: tests and users decide on those.
+        warnings.filterwarnings("always", category=MovedKeyWarning)
+        shown = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
+            if issubclass(category, MovedKeyWarning):
+                print(f"fedcast: note: {message}", file=sys.stderr)
+            else:
+                shown(message, category, *rest, **more)
+
+        warnings.showwarning = show
+        try:
+            yield
+        finally:
+            plugins.removeHandler(handler)
+            plugins.setLevel(level)
 
 
 def _explain(error: Exception) -> tuple[str, int]:

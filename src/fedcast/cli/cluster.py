@@ -65,7 +65,7 @@ def cluster(
     names = _names(rules, explain, scenario)
     world = make_world(scenario, data_dir, population)
     print_doubts(world)
-    limit_s = scenario.clustering.time_limit_s if exact else None
+    limit_s = scenario.clustering.options("clustering", "exact").time_limit_s if exact else None
     rows = compare(world.problem(), names, exact_limit_s=limit_s)
     shown_rule = explain or (scenario.clustering.rule if scenario.clustering.rule in names else names[0])
     shown = next(row.clustering for row in rows if row.rule == shown_rule)
@@ -81,10 +81,10 @@ def cluster(
 
 
 def _names(rules: str | None, explain: str | None, scenario: Scenario) -> list[str]:
-    from fedcast.clustering import RULES
-    from fedcast.clustering.rules import find_rule
+    from fedcast.clustering import RULES, find_rule
 
-    own, too_few = scenario.clustering.rule, scenario.data.num_users < scenario.clustering.num_clusters
+    own = scenario.clustering.rule
+    too_few = scenario.data.num_users < scenario.clustering.options("clustering", "random").num_clusters
     names = [name for name in RULES if name != "exact" and not (name == "random" and too_few)]
     if rules is not None:
         names = words("--rules", rules)

@@ -16,8 +16,7 @@ def datasets(data_dir: DataDir = None) -> None:
     for name, entry in CATALOGUE.items():
         found = presence(name, data_dir)
         size = "" if found.megabytes is None else f"{found.megabytes:,.1f} MB"
-        table.add_row(name, found.state, size, entry.contents, entry.terms)
-    table.add_row("synthetic", "built in", "", "class counts alone, any number of users", "")
+        table.add_row(name, found.state, size, entry.summary, entry.terms)
     console = screen()
     console.print(table)
     console.print("\nSearched: " + ", then ".join(str(folder) for folder in data_folders(data_dir)), style="dim")

@@ -23,7 +23,7 @@ def init(
     from fedcast.io import atomic_write
     from fedcast.scenario import load_scenario, to_toml
 
-    text = to_toml(load_scenario(base=preset, overrides=overrides or []), preset=preset)
+    text = to_toml(load_scenario(base=preset, overrides=overrides or []), preset=preset, all_tables=True)
     if str(path) == "-":
         typer.echo(text, nl=False)
         return

@@ -22,7 +22,9 @@ Preset = Annotated[
 ]
 Overrides = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one value, e.g. data.alpha=0.5. Repeatable."),
+    typer.Option(
+        "--set", metavar="SECTION.KEY=VALUE", help="Change one value, e.g. data.dirichlet.alpha=0.5. Repeatable."
+    ),
 ]
 DataDir = Annotated[
     Path | None,

@@ -19,12 +19,12 @@ def validate(
     path: ScenarioFile = None, preset: Preset = None, overrides: Overrides = None, counts: Counts = None
 ) -> None:
     """Check a scenario and the tables it names; every fault at once, of a table the first."""
-    from fedcast.data.validate import data_faults
     from fedcast.errors import ScenarioError
+    from fedcast.scenario import missing_files
 
     scenario, people = read_people(path, preset, overrides, counts)
     source = path or f"preset {preset or 'default'}"
-    if faults := [*data_faults(scenario), *_file_faults(scenario, people.names if people else None)]:
+    if faults := [*missing_files(scenario), *_file_faults(scenario, people.names if people else None)]:
         raise ScenarioError("\n".join(f"{source}: {fault}" for fault in faults))
     typer.echo(f"{source}: ok")
 
@@ -43,9 +43,7 @@ def _file_faults(scenario: Scenario, names: Names | None) -> list[str]:
 
 
 def _readers(scenario: Scenario, names: Names | None) -> list[Callable[[], object]]:
-    """What knows the names of rule, method, model and fit, and reads each table; missing ones are said elsewhere."""
-    from fedcast.allocation import find_method
-    from fedcast.clustering.rules import find_rule
+    """Return functions that read the model's size, the fit of rounds and each table that exists."""
     from fedcast.cost import model_bits
     from fedcast.network import place_users
     from fedcast.plan.world import network_of
@@ -60,8 +58,6 @@ def _readers(scenario: Scenario, names: Names | None) -> list[Callable[[], objec
     ]
     there = [read for file, read in tables if file is not None and Path(file).is_file()]
     return [
-        lambda: find_rule(scenario.clustering.rule),
-        lambda: find_method(scenario.allocation.method),
         lambda: model_bits(scenario),
         lambda: load_rounds(scenario.rounds),
         *there,

@@ -4,9 +4,11 @@ from fedcast.clustering.blend import blend_objective
 from fedcast.clustering.compare import Comparison, compare
 from fedcast.clustering.conditions import ConditionReport, check_conditions
 from fedcast.clustering.explain import Explanation, HeadRow, UserRow, explain
-from fedcast.clustering.problem import Problem, make_problem
+from fedcast.clustering.order import ascending
+from fedcast.clustering.problem import Problem, Rule, make_problem
 from fedcast.clustering.result import Broadcast, Clustering, Proof
-from fedcast.clustering.rules import RULES, Rule, cluster
+from fedcast.clustering.rules import RULES, cluster, find_rule, with_composition
+from fedcast.clustering.scan import cover, join_best
 
 __all__ = [
     "RULES",
@@ -20,10 +22,15 @@ __all__ = [
     "Proof",
     "Rule",
     "UserRow",
+    "ascending",
     "blend_objective",
     "check_conditions",
     "cluster",
     "compare",
+    "cover",
     "explain",
+    "find_rule",
+    "join_best",
     "make_problem",
+    "with_composition",
 ]

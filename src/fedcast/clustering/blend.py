@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
+
 import numpy as np
 
 from fedcast._fast import run_kernel
@@ -9,10 +12,11 @@ from fedcast._fast.blend import CHANGES_PER_KICK, Kicks, State, World, search
 from fedcast.clustering.costs import cost_drops, costs_alone
 from fedcast.clustering.daca import daca
 from fedcast.clustering.greedy import greedy_heads
-from fedcast.clustering.problem import Problem
+from fedcast.clustering.problem import Problem, Rule
 from fedcast.clustering.result import Clustering
 from fedcast.data import average_js, distribution_shift
 from fedcast.random import generator
+from fedcast.registry import option
 from fedcast.typing import Floats, Ints
 
 STEPS_PER_CANDIDATE = 4
@@ -22,7 +26,14 @@ MAX_KICKS = 500
 SEARCH_WORK = 600_000
 
 
-def blend(problem: Problem) -> Clustering:
+@dataclass(frozen=True)
+class BlendOptions:
+    """Options of rule ``blend``."""
+
+    shift_weight: float = option(1.0, "weight of the shift of the global label distribution", ge=0)
+
+
+def blend(problem: Problem, options: BlendOptions) -> Clustering:
     r"""Minimise mean JS divergence after sharing plus the shift of the overall mixture.
 
     .. math:: J = \overline{JS}(\tilde P_k, P_g)
@@ -35,19 +46,21 @@ def blend(problem: Problem) -> Clustering:
 
     Example:
         >>> from fedcast.clustering.worlds import path_problem
-        >>> blend(path_problem([[9, 1], [5, 5], [1, 9]], composition="balanced")).head_of.tolist()
+        >>> blend(path_problem([[9, 1], [5, 5], [1, 9]], composition="balanced"), BlendOptions()).head_of.tolist()
         [1, -1, 1]
     """
     drops = cost_drops(problem, "js")
-    starts = [Clustering(problem, greedy_heads(problem, "js", drops)), daca(problem)]
-    start = min(starts, key=blend_objective)
-    found = Clustering(problem, _search(start, drops))
+    by_daca = daca(problem, problem.settings.options("clustering", "daca"))
+    starts = [Clustering(problem, greedy_heads(problem, "js", drops)), by_daca]
+    objective = partial(blend_objective, shift_weight=options.shift_weight)
+    start = min(starts, key=objective)
+    found = Clustering(problem, _search(start, drops, options.shift_weight))
     # The search keeps running sums; what counts is the objective computed afresh.
-    return min([found, start], key=blend_objective)
+    return min([found, start], key=objective)
 
 
-def blend_objective(clustering: Clustering) -> float:
-    """What `blend` minimises, for any clustering.
+def blend_objective(clustering: Clustering, shift_weight: float | None = None) -> float:
+    """Return what `blend` minimises, for any clustering; the weight is by default that of its settings.
 
     Example:
         >>> from fedcast.clustering.worlds import path_problem
@@ -56,13 +69,15 @@ def blend_objective(clustering: Clustering) -> float:
         0.215762
     """
     problem, after = clustering.problem, clustering.after
+    if shift_weight is None:
+        shift_weight = float(problem.settings.options("clustering", "blend").shift_weight)
     divergence = average_js(problem.skew, after, problem.weighting)
-    return divergence + problem.settings.shift_weight * distribution_shift(after)
+    return divergence + shift_weight * distribution_shift(after)
 
 
-def _search(start: Clustering, drops: Floats) -> Ints:
+def _search(start: Clustering, drops: Floats, shift_weight: float) -> Ints:
     problem = start.problem
-    world = _world(problem, drops)
+    world = _world(problem, drops, shift_weight)
     state, scratch = _state(world, start), _state(world, start)
     # The longest of all kernels to compile, so it pays later than others: from some 7,000 users on.
     steps = len(drops) * (world.sent.shape[1] + STEPS_PER_CANDIDATE) / 2
@@ -84,7 +99,7 @@ def _kicks(problem: Problem) -> Kicks:
     return Kicks(users, np.where(joins, link_of, -1))
 
 
-def _world(problem: Problem, drops: Floats) -> World:
+def _world(problem: Problem, drops: Floats, shift_weight: float) -> World:
     skew, graph = problem.skew, problem.graph
     sent = problem.volumes[:, None] * (problem.mixes - skew.global_distribution)
     return World(
@@ -96,7 +111,7 @@ def _world(problem: Problem, drops: Floats) -> World:
         np.append(problem.volumes, 0.0),
         np.vstack([sent, np.zeros(sent.shape[1])]),
         0.0 if problem.weighting == "B" else float(skew.sizes.sum()),
-        problem.settings.shift_weight,
+        shift_weight,
     )
 
 
@@ -121,3 +136,12 @@ def _state(world: World, clustering: Clustering) -> State:
         np.zeros(widest, dtype=np.int64),
         np.zeros(widest),
     )
+
+
+RULE = Rule(
+    blend,
+    "least mean JS divergence plus shift of the global label distribution, by local search",
+    why="lowers mean JS divergence plus the shift of the global label distribution",
+    composition="balanced",
+    options=BlendOptions,
+)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from fedcast.clustering.order import ascending, sum_of_links
-from fedcast.clustering.problem import Problem
+from fedcast.clustering.problem import Problem, Rule
 from fedcast.clustering.result import Clustering
 from fedcast.clustering.scan import cover, join_best
 
 
-def cec(problem: Problem) -> Clustering:
+def cec(problem: Problem, _: object = None) -> Clustering:
     """Cover the graph by heads of high mean rate to their neighbours; members join the head of their fastest link.
 
     Example:
@@ -22,3 +22,10 @@ def cec(problem: Problem) -> Clustering:
     mean_rates = sum_of_links(graph, graph.rate_bps) / np.maximum(graph.degrees, 1)
     heads, _ = cover(problem, ascending(-mean_rates))
     return Clustering(problem, join_best(problem, heads, -graph.rate_bps))
+
+
+RULE = Rule(
+    cec,
+    "communication efficiency: heads with fast links",
+    why="has the fastest links on average where the graph was not covered yet",
+)

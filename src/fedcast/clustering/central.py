@@ -6,11 +6,11 @@ import numpy as np
 
 from fedcast.clustering.composition import water_fill
 from fedcast.clustering.daca import daca
-from fedcast.clustering.problem import Problem
+from fedcast.clustering.problem import Problem, Rule
 from fedcast.clustering.result import Broadcast, Clustering
 
 
-def central(problem: Problem) -> Clustering:
+def central(problem: Problem, _: object = None) -> Clustering:
     """Nobody has a head; all users receive the same set, as equal over classes as all their data together allow.
 
     The set has `server_volume` samples; by default as many as a member receives under DACA on average, so that both
@@ -33,8 +33,15 @@ def central(problem: Problem) -> Clustering:
 
 
 def _usual_volume(problem: Problem) -> float:
-    compared = daca(problem)
+    compared = daca(problem, problem.settings.options("clustering", "daca"))
     if len(compared.members):
         return compared.mean_received
     able = problem.volumes[problem.volumes > 0]
     return float(able.mean()) if len(able) else 0.0
+
+
+RULE = Rule(
+    central,
+    "no clusters: the server sends one set of samples to all users",
+    why="is none: the server sends",
+)

@@ -11,7 +11,7 @@ import numpy as np
 
 from fedcast.clustering.problem import Problem
 from fedcast.clustering.result import Clustering
-from fedcast.clustering.rules import RULES, cluster, find_rule, settled
+from fedcast.clustering.rules import RULES, cluster, find_rule, with_composition
 from fedcast.data import average_emd, average_js, distribution_shift
 
 
@@ -94,14 +94,16 @@ def compare(
 
 
 def _timed(problem: Problem, rule: str) -> tuple[Clustering, float]:
-    asked = settled(problem, rule)
+    asked = with_composition(problem, rule)
     start = time.perf_counter()
     return cluster(asked), time.perf_counter() - start
 
 
 def _exact(problem: Problem, composition: str, limit_s: float) -> Clustering:
-    changes = {"composition": composition, "time_limit_s": float(limit_s), "rule": "exact"}
-    return cluster(replace(problem, settings=problem.settings.model_copy(update=changes)))
+    settings = problem.settings
+    tables = {**settings.tables, "exact": {"time_limit_s": float(limit_s)}}
+    changes = {"composition": composition, "tables": tables, "rule": "exact"}
+    return cluster(replace(problem, settings=settings.model_copy(update=changes)))
 
 
 def _composition(clustering: Clustering) -> str:

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Literal
+
 import numpy as np
 
 from fedcast.clustering.order import ascending
-from fedcast.clustering.problem import Problem
+from fedcast.clustering.problem import Problem, Rule
 from fedcast.clustering.result import Clustering
 from fedcast.clustering.scan import cover, join_best
+from fedcast.registry import option
 
 
-def daca(problem: Problem) -> Clustering:
+@dataclass(frozen=True)
+class DacaOptions:
+    """Options of rule ``daca``."""
+
+    order: Literal["ascending", "descending"] = option("ascending", "order of EMD in which heads are tried")
+    scan: Literal["uncovered", "covers_new"] = option(
+        "uncovered", "uncovered: a head must itself be uncovered; covers_new: it must reach somebody new"
+    )
+
+
+def daca(problem: Problem, options: DacaOptions) -> Clustering:
     """Cover the graph by heads in ascending order of EMD; each member joins the lowest EMD it reaches (Condition 3).
 
     Algorithm 1 prints "descending order", against Condition 2 and against what follows from it; option `order`
@@ -22,10 +36,9 @@ def daca(problem: Problem) -> Clustering:
 
     Example:
         >>> from fedcast.clustering.worlds import path_problem
-        >>> daca(path_problem([[9, 1], [5, 5], [1, 9], [7, 3]])).head_of.tolist()
+        >>> daca(path_problem([[9, 1], [5, 5], [1, 9], [7, 3]]), DacaOptions()).head_of.tolist()
         [1, -1, 1, -1]
     """
-    options = problem.settings
     rising = options.order == "ascending"
     order = ascending(problem.emd if rising else -problem.emd)
     heads, first_head = cover(problem, order, covers_new=options.scan == "covers_new")
@@ -33,3 +46,11 @@ def daca(problem: Problem) -> Clustering:
         return Clustering(problem, first_head.astype(np.int64))
     emd_of_head = np.where(heads, problem.emd, np.inf)
     return Clustering(problem, join_best(problem, heads, emd_of_head[problem.graph.neighbours]))
+
+
+RULE = Rule(
+    daca,
+    "the paper's rule: heads of low EMD cover the graph, members join the lowest EMD they reach",
+    why="comes next in order of EMD where the graph was not covered yet",
+    options=DacaOptions,
+)

@@ -19,9 +19,10 @@ import numpy as np
 from fedcast.clustering.costs import cost_drops
 from fedcast.clustering.greedy import average_after, greedy_heads
 from fedcast.clustering.order import best_of_each
-from fedcast.clustering.problem import Problem
+from fedcast.clustering.problem import Problem, Rule
 from fedcast.clustering.result import Clustering, Proof
 from fedcast.data import average_emd
+from fedcast.registry import option
 from fedcast.typing import Bools, Floats, Ints
 
 # Objectives are scaled so that the largest gain is this: HiGHS stops at an absolute gap of 1e-6.
@@ -38,7 +39,14 @@ class Links:
     gains: Floats
 
 
-def exact(problem: Problem) -> Clustering:
+@dataclass(frozen=True)
+class ExactOptions:
+    """Options of rule ``exact``."""
+
+    time_limit_s: float = option(60.0, "time limit of the solver", gt=0)
+
+
+def exact(problem: Problem, options: ExactOptions) -> Clustering:
     r"""A clustering of least average EMD, or the best found in `time_limit_s` with a proven bound.
 
     Under A and C the average falls by the sum of gains: one program. Under B it is a ratio, solved by Dinkelbach's
@@ -51,12 +59,12 @@ def exact(problem: Problem) -> Clustering:
 
     Example:
         >>> from fedcast.clustering.worlds import path_problem
-        >>> clustering = exact(path_problem([[9, 1], [5, 5], [1, 9]], composition="balanced"))
+        >>> clustering = exact(path_problem([[9, 1], [5, 5], [1, 9]], composition="balanced"), ExactOptions())
         >>> clustering.head_of.tolist(), clustering.proof.optimal, clustering.proof.gap
         ([1, -1, 1], True, 0.0)
     """
     started = time.perf_counter()
-    deadline = started + problem.settings.time_limit_s
+    deadline = started + options.time_limit_s
     drops = cost_drops(problem, "emd")
     best = greedy_heads(problem, "emd", drops)
     value = average_after(problem, best, "emd")
@@ -137,3 +145,12 @@ def _join(users: int, links: Links, is_head: Bools) -> Ints:
     head_of = np.full(users, -1)
     head_of[members[chosen]] = heads[chosen]
     return head_of
+
+
+RULE = Rule(
+    exact,
+    "least average EMD with proof, by mixed-integer programming; small problems only",
+    why="belongs to a set of heads of least average EMD",
+    composition="balanced",
+    options=ExactOptions,
+)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from fedcast.clustering.costs import cost_drops
 from fedcast.clustering.greedy import greedy_heads
-from fedcast.clustering.problem import Problem
+from fedcast.clustering.problem import Problem, Rule
 from fedcast.clustering.result import Clustering
 
 
-def gain(problem: Problem) -> Clustering:
+def gain(problem: Problem, _: object = None) -> Clustering:
     """Add the head that lowers the average EMD most, as long as one does; members join the head that helps them most.
 
     The paper's Theorem 1 (the lowest EMD is the best head) is false: to a user that holds one class, a head
@@ -21,3 +21,11 @@ def gain(problem: Problem) -> Clustering:
         [1, -1, 1]
     """
     return Clustering(problem, greedy_heads(problem, "emd", cost_drops(problem, "emd")))
+
+
+RULE = Rule(
+    gain,
+    "greedy: the head that lowers the average EMD most, until none does",
+    why="brings the largest drop of the average EMD, given the heads before it",
+    composition="balanced",
+)

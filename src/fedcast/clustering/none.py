@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedcast.clustering.problem import Problem
+from fedcast.clustering.problem import Problem, Rule
 from fedcast.clustering.result import Clustering
 
 
-def none(problem: Problem) -> Clustering:
+def none(problem: Problem, _: object = None) -> Clustering:
     """Nobody has a head.
 
     Example:
@@ -17,3 +17,10 @@ def none(problem: Problem) -> Clustering:
         [-1, -1]
     """
     return Clustering(problem, np.full(problem.num_users, -1))
+
+
+RULE = Rule(
+    none,
+    "no sharing: plain federated learning",
+    why="is none: nobody shares",
+)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,8 +14,12 @@ from fedcast.clustering.composition import BLOCK, balanced_mixes
 from fedcast.data import Skew, Weighting, emd
 from fedcast.errors import FedcastError
 from fedcast.network import Graph
+from fedcast.registry import NoOptions
 from fedcast.scenario import Clustering as ClusteringSettings
 from fedcast.typing import Floats
+
+if TYPE_CHECKING:
+    from fedcast.clustering.result import Clustering
 
 Composition = Literal["own", "balanced"]
 
@@ -82,6 +87,25 @@ class Problem:
             "clustering.composition is 'auto', which each rule settles for itself: "
             "solve the problem with `cluster`, or choose own or balanced"
         )
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A clustering rule.
+
+    Attributes:
+        choose: (problem, options) → clustering; the same problem always gives the same clustering.
+        summary: one line that says what it does.
+        why: what makes a user a head, as the end of "it is a head because it ...".
+        composition: what its heads send unless `clustering.composition` says otherwise.
+        options: dataclass of its options, the table ``[clustering.NAME]``.
+    """
+
+    choose: Callable[[Problem, Any], Clustering]
+    summary: str
+    why: str
+    composition: Composition = "own"
+    options: type[Any] = NoOptions
 
 
 def make_problem(

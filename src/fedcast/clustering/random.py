@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from fedcast.clustering.order import best_of_each, links_to
-from fedcast.clustering.problem import Problem
+from fedcast.clustering.problem import Problem, Rule
 from fedcast.clustering.result import Clustering
 from fedcast.errors import FedcastError
 from fedcast.random import pair_uniform, user_uniform
+from fedcast.registry import option
 from fedcast.typing import Ints
 
 
-def random(problem: Problem) -> Clustering:
+@dataclass(frozen=True)
+class RandomOptions:
+    """Options of rule ``random``."""
+
+    num_clusters: int = option(10, "number of clusters", ge=1)
+    respect_graph: bool = option(True, "use only links that meet both thresholds")
+
+
+def random(problem: Problem, options: RandomOptions) -> Clustering:
     """Draw `num_clusters` heads among the users that can share; every other user draws one of them.
 
     With `respect_graph` a user draws among the heads it is linked to; otherwise among all (Fig. 1c), thresholds or
@@ -20,11 +31,11 @@ def random(problem: Problem) -> Clustering:
 
     Example:
         >>> from fedcast.clustering.worlds import path_problem
-        >>> random(path_problem([[9, 1], [5, 5], [1, 9]], num_clusters=1, respect_graph=False)).head_of.tolist()
+        >>> random(path_problem([[9, 1], [5, 5], [1, 9]]), RandomOptions(1, respect_graph=False)).head_of.tolist()
         [-1, 0, 0]
     """
-    heads = _draw_heads(problem)
-    if problem.settings.respect_graph:
+    heads = _draw_heads(problem, options.num_clusters)
+    if options.respect_graph:
         return Clustering(problem, _linked_heads(problem, heads))
     users = np.setdiff1d(np.arange(problem.num_users), heads)
     head_of = np.full(problem.num_users, -1)
@@ -34,12 +45,11 @@ def random(problem: Problem) -> Clustering:
     return Clustering(problem, head_of, ignores_graph=True)
 
 
-def _draw_heads(problem: Problem) -> Ints:
+def _draw_heads(problem: Problem, wanted: int) -> Ints:
     able = np.flatnonzero(problem.volumes > 0)
-    wanted = problem.settings.num_clusters
     if 0 < len(able) < wanted:
         raise FedcastError(
-            f"clustering.num_clusters: {wanted} clusters need as many users with samples to share, "
+            f"clustering.random.num_clusters: {wanted} clusters need as many users with samples to share, "
             f"there are {len(able)}; set it to {len(able)} or less"
         )
     lots = user_uniform(problem.seed, "clustering/random/head", able)
@@ -56,3 +66,11 @@ def _linked_heads(problem: Problem, heads: Ints) -> Ints:
     head_of = np.full(problem.num_users, -1)
     head_of[users[chosen]] = linked_heads[chosen]
     return head_of
+
+
+RULE = Rule(
+    random,
+    "random heads, and members that join a random one",
+    why="was drawn at random",
+    options=RandomOptions,
+)

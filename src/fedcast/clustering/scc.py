@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from fedcast.clustering.order import ascending, sum_of_links
-from fedcast.clustering.problem import Problem
+from fedcast.clustering.problem import Problem, Rule
 from fedcast.clustering.result import Clustering
 from fedcast.clustering.scan import cover, join_best
 
 
-def scc(problem: Problem) -> Clustering:
+def scc(problem: Problem, _: object = None) -> Clustering:
     """Cover the graph by heads of large summed closeness to their neighbours; members join the head closest to them.
 
     Example:
@@ -19,3 +19,10 @@ def scc(problem: Problem) -> Clustering:
     graph = problem.graph
     heads, _ = cover(problem, ascending(-sum_of_links(graph, graph.closeness)))
     return Clustering(problem, join_best(problem, heads, -graph.closeness))
+
+
+RULE = Rule(
+    scc,
+    "social closeness: heads that many users trust",
+    why="has the largest sum of closeness where the graph was not covered yet",
+)

@@ -167,8 +167,8 @@ def ensure_minimum(counts: Ints, minimum: int, rng: np.random.Generator) -> Ints
     sizes = counts.sum(axis=1)
     if sizes.sum() < minimum * len(sizes):
         raise DataError(
-            f"invalid value {minimum} for data.min_samples: {len(sizes)} users need {minimum * len(sizes)} samples, "
-            f"there are {sizes.sum()}; decrease data.min_samples or data.num_users"
+            f"invalid value {minimum} for min_samples: {len(sizes)} users need {minimum * len(sizes)} samples, "
+            f"there are {sizes.sum()}; decrease it or data.num_users"
         )
     missing = np.maximum(minimum - sizes, 0)
     given = _surplus_of_largest(sizes, int(missing.sum()), minimum)

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcast.data.catalogue import DatasetEntry
 from fedcast.data.dataset import Dataset
 from fedcast.data.files import Source, SourceFile, fetch
 
@@ -80,3 +81,11 @@ def _read_archive(path: Path) -> dict[str, bytes]:
 def _images_and_labels(records: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """A record is the label, then 1,024 red, green and blue bytes, row by row."""
     return np.ascontiguousarray(records[:, 1:]).reshape(-1, 3, 32, 32), records[:, 0].astype(np.int64)
+
+
+DATASET = DatasetEntry(
+    lambda _, data_dir: load_cifar10(data_dir),
+    "50,000 + 10,000 colour images 32×32, 10 classes",
+    "no licence stated; cite A. Krizhevsky, 2009",
+    SOURCES,
+)

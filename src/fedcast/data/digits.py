@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from fedcast.data.catalogue import DatasetEntry
 from fedcast.data.dataset import Dataset, stratified_split
 
 _LARGEST_VALUE = 16
@@ -36,3 +37,8 @@ def load_digits() -> Dataset:
         scale=1 / _LARGEST_VALUE,
         class_names=tuple("0123456789"),
     )
+
+
+DATASET = DatasetEntry(
+    lambda *_: load_digits(), "1,437 + 360 images 8×8, 10 classes", "CC BY 4.0 (UCI); comes with scikit-learn"
+)

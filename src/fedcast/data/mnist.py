@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcast.data.catalogue import DatasetEntry
 from fedcast.data.dataset import Dataset
 from fedcast.data.files import Source, SourceFile, fetch
 
@@ -65,3 +66,11 @@ def _read_idx(path: Path) -> NDArray[np.uint8]:
     with gzip.open(path) as stream:
         raw = stream.read()
     return np.frombuffer(raw, np.uint8, offset=_HEADER_BYTES[raw[3]])
+
+
+DATASET = DatasetEntry(
+    lambda _, data_dir: load_mnist(data_dir),
+    "60,000 + 10,000 images 28×28, 10 classes",
+    "Y. LeCun, C. Cortes; generally stated as CC BY-SA 3.0",
+    SOURCES,
+)

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fedcast.data.catalogue import DatasetEntry
 from fedcast.data.dataset import Dataset, dataset_from_arrays
 from fedcast.errors import DataError
+from fedcast.registry import option
 
 _KNOWN = ("inputs", "labels", "test_inputs", "test_labels", "groups", "class_names")
 _TABLES = (".csv", ".parquet")
+
+
+@dataclass(frozen=True)
+class FileOptions:
+    """Options of dataset ``file``; ``data.file = "mine.npz"`` is short for its path."""
+
+    path: str | None = option(None, "an .npz with inputs, labels, test_inputs, test_labels")
 
 
 def load_npz(path: str | Path | None) -> Dataset:
@@ -50,3 +60,8 @@ def read_npz(path: Path) -> dict[str, Any]:
             return {name: archive[name] for name in archive.files}
     except (ValueError, OSError, zipfile.BadZipFile, EOFError) as error:
         raise DataError(f"{path}: not a readable .npz file ({error})") from None
+
+
+DATASET = DatasetEntry(
+    lambda options, _: load_npz(options.path), "your own .npz, named by data.file", "yours", (), FileOptions
+)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,11 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedcast.data.assignment import Assignment, class_counts, deal
-from fedcast.data.catalogue import SYNTHETIC, load_dataset
+from fedcast.data.catalogue import load_dataset
 from fedcast.data.dataset import Dataset
 from fedcast.data.partitions import PARTITIONS, Partition
+from fedcast.data.synthetic import SYNTHETIC, synthetic_class_sizes
 from fedcast.errors import DataError
 from fedcast.random import generator
+from fedcast.registry import find
 from fedcast.typing import Ints, Names
 
 if TYPE_CHECKING:
@@ -86,11 +87,11 @@ def populate(dataset: Dataset, data: Data, seed: int = 0) -> Population:
     """Spread a dataset that is already at hand over the users, as `data.partition` says."""
     partition = find_partition(data.partition)
     if partition.counts is not None:
-        counts = partition.counts(dataset.class_sizes, data, seed)
+        counts = partition.counts(dataset.class_sizes, data.num_users, data.options("partition"), seed)
         assignment = deal(dataset.labels, counts, generator(seed, "deal"))
     else:
         assert partition.assign is not None, "a partition has counts or an assignment"
-        assignment = partition.assign(dataset, data, seed)
+        assignment = partition.assign(dataset, data.num_users, data.options("partition"), seed)
     return population_from(dataset, assignment, data, seed)
 
 
@@ -98,7 +99,7 @@ def population_from(dataset: Dataset, assignment: Assignment, data: Data | None 
     """A population from an assignment made elsewhere; the transform of `data.partition`, if any, is applied."""
     transform = find_partition(data.partition).transform if data else None
     if transform is not None and data is not None:
-        dataset = transform(dataset, assignment, data, seed)
+        dataset = transform(dataset, assignment, data.options("partition"), seed)
     counts = class_counts(assignment, dataset.labels, dataset.num_classes)
     return Population(counts, dataset.class_names, dataset, assignment)
 
@@ -108,16 +109,12 @@ def _synthetic(partition: Partition, data: Data, seed: int) -> Population:
     if partition.counts is None or partition.transform is not None:
         able = [name for name, other in PARTITIONS.items() if other.counts and not other.transform]
         raise DataError(f"data.partition = {data.partition}: synthetic data have counts only; use {', '.join(able)}")
-    total, classes = data.num_users * data.samples_per_user, data.num_classes
-    class_sizes = np.full(classes, total // classes) + (np.arange(classes) < total % classes)
-    counts = partition.counts(class_sizes, data, seed)
-    return Population(counts, tuple(str(label) for label in range(classes)))
+    class_sizes = synthetic_class_sizes(data.num_users, data.options("dataset"))
+    counts = partition.counts(class_sizes, data.num_users, data.options("partition"), seed)
+    return Population(counts, tuple(str(label) for label in range(len(class_sizes))))
 
 
 def find_partition(name: str) -> Partition:
-    """The partition of that name; an unknown one is refused with the nearest name."""
-    if name not in PARTITIONS:
-        close = difflib.get_close_matches(name, PARTITIONS, n=1)
-        hint = f"did you mean {close[0]}? " if close else ""
-        raise DataError(f"data.partition: unknown partition {name!r}; {hint}There are {', '.join(PARTITIONS)}")
-    return PARTITIONS[name]
+    """Return the partition of that name."""
+    partition: Partition = find("partition", name).value
+    return partition

@@ -11,13 +11,16 @@ import json
 import lzma
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcast.data.catalogue import DatasetEntry
 from fedcast.data.dataset import Dataset, TextWindows
 from fedcast.data.files import Source, SourceFile, fetch
+from fedcast.registry import option
 from fedcast.typing import Ints
 
 VOCABULARY = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"
@@ -55,6 +58,13 @@ TINY_SOURCES = (
         )
     ),
 )
+
+
+@dataclass(frozen=True)
+class TextOptions:
+    """Options of the text datasets."""
+
+    stride: int = option(1, "characters between the starts of two sequences", ge=1)
 
 
 def load_shakespeare(data_dir: str | Path | None = None, stride: int = 1) -> Dataset:
@@ -134,3 +144,19 @@ def _encode(text: str) -> NDArray[np.uint8]:
     ascii_codes = np.frombuffer(text.encode("ascii", "ignore"), np.uint8)
     codes: NDArray[np.uint8] = _CODE_OF[ascii_codes]
     return codes[codes < len(VOCABULARY)]
+
+
+DATASET = DatasetEntry(
+    lambda options, data_dir: load_shakespeare(data_dir, options.stride),
+    "37 plays, 639 roles, next of 80 characters",
+    "public domain (Moby Shakespeare)",
+    SOURCES,
+    TextOptions,
+)
+TINY_DATASET = DatasetEntry(
+    lambda options, data_dir: load_tiny_shakespeare(data_dir, options.stride),
+    "1.1 MB of several plays, next of 80 characters",
+    "public domain text; sample by A. Karpathy",
+    TINY_SOURCES,
+    TextOptions,
+)

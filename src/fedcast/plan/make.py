@@ -99,7 +99,7 @@ def clustering_of(world: World, plan: SharingPlan) -> Clustering:
     problem = replace(world.problem(settings), volumes=plan.shared.astype(np.float64))
     if plan.server_samples:
         return cluster(replace(problem, server_volume=plan.server_samples))
-    ignores_graph = settings.rule == "random" and not settings.respect_graph
+    ignores_graph = settings.rule == "random" and not settings.options("clustering").respect_graph
     return Clustering(problem, plan.head_of, ignores_graph=ignores_graph)
 
 

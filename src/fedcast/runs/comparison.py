@@ -15,8 +15,8 @@ from fedcast.clustering.rules import RULES
 from fedcast.cost import Delay, Metrics
 from fedcast.errors import FedcastError
 from fedcast.plan import NOTHING_TO_ALLOCATE
-from fedcast.runs.store import NOT_DECIDING, StoredRun
-from fedcast.scenario import Scenario
+from fedcast.runs.store import StoredRun
+from fedcast.scenario import NOT_DECIDING, Scenario
 
 LEVEL = 0.95
 # What is averaged over seeds, in the order of the columns of tables.

@@ -34,7 +34,7 @@ def pack(scenarios: Sequence[Scenario], store: Path, folder: Path, *, data_dir: 
         folder: of the pack; datasets that it already holds are kept, its list of runs is replaced.
         data_dir: where dataset files are looked for first.
     """
-    load = lru_cache(maxsize=1)(lambda dataset, file, stride: load_dataset(_data(dataset, file, stride), data_dir))
+    load = lru_cache(maxsize=1)(lambda data: load_dataset(Data.model_validate_json(data), data_dir))
     runs: dict[str, PackedRun] = {}
     for scenario in scenarios:
         run_folder, prepared = prepare_folder(scenario, store, data_dir=data_dir)
@@ -42,7 +42,7 @@ def pack(scenarios: Sequence[Scenario], store: Path, folder: Path, *, data_dir: 
             continue
         dataset = prepared.world.population.dataset
         if dataset is None or _changes_samples(scenario):
-            dataset = load(scenario.data.dataset, scenario.data.file, scenario.data.text_stride)
+            dataset = load(_dataset_settings(scenario.data).model_dump_json())
         name = dataset_name(dataset)
         write_dataset(folder, name, dataset)
         runs[run_folder.name] = packed_run(run_folder.name, name, prepared)
@@ -122,8 +122,10 @@ def _changes_samples(scenario: Scenario) -> bool:
     return find_partition(scenario.data.partition).transform is not None
 
 
-def _data(dataset: str, file: str | None, stride: int) -> Data:
-    return Data(dataset=dataset, file=file, text_stride=stride)
+def _dataset_settings(data: Data) -> Data:
+    """Return the settings that decide which dataset is loaded, the others at their defaults."""
+    tables = {name: table for name, table in data.tables.items() if name == data.dataset}
+    return Data(dataset=data.dataset, tables=tables)
 
 
 def _machine(folder: Path) -> str:

@@ -16,7 +16,7 @@ from fedcast.data import Dataset, skew_of
 from fedcast.errors import FedcastError
 from fedcast.io import Column, read_table
 from fedcast.plan import Planned, SharingPlan, World, check_world, make_world, plan_world
-from fedcast.scenario import Scenario
+from fedcast.scenario import Scenario, load_plugins
 from fedcast.sharing import Ledger, Shared, find_sharing
 from fedcast.training import (
     Clock,
@@ -139,7 +139,7 @@ def train_scenario(
     """Plan a scenario, share samples, and train.
 
     The clustering rule ``none`` is plain federated learning. The allocation method ``fixed`` shares
-    `allocation.fixed_ratio` of every head's samples, whatever it costs.
+    `allocation.fixed.ratio` of every head's samples, whatever it costs.
 
     Args:
         scenario: all parameters.
@@ -176,6 +176,7 @@ def prepare_run(scenario: Scenario, *, data_dir: str | Path | None = None, world
         data_dir: where dataset files are looked for first.
         world: made from the same scenario; None: make it.
     """
+    load_plugins(scenario)
     world = make_world(scenario, data_dir) if world is None else check_world(world, scenario)
     if world.population.dataset is None:
         raise FedcastError(f"data.dataset = {scenario.data.dataset}: synthetic data have no samples to train on")

@@ -74,7 +74,7 @@ def _run(scenario: Scenario, share: float, rule: str, seed: int, data_dir: Path 
     clustering = scenario.clustering.model_copy(update={"rule": rule})
     ratio = clustering.sharing_ratio
     allocation = scenario.allocation.model_copy(
-        update={"method": "fixed", "fixed_ratio": ratio, "max_sharing_ratio": ratio}
+        update={"method": "fixed", "tables": {"fixed": {"ratio": ratio}}, "max_sharing_ratio": ratio}
     )
     changed = scenario.model_copy(
         update={"data": data, "clustering": clustering, "allocation": allocation, "seed": seed}

@@ -27,13 +27,23 @@ from fedcast.plan import SharingPlan, load_plan, save_plan
 from fedcast.runs.facts import Facts, Table, facts_of, tables_of
 from fedcast.runs.prepare import PreparedRun, prepare_run, train_prepared
 from fedcast.runs.versions import versions
-from fedcast.scenario import Scenario, changed, load_scenario, named_files, to_toml
+from fedcast.scenario import (
+    NOT_DECIDING,
+    Scenario,
+    changed,
+    deciding_values,
+    load_plugins,
+    named_files,
+    read_stored_scenario,
+    to_toml,
+    values_before_tables,
+)
 from fedcast.training import History, Record, load_history
 
 # Increased when the same scenario gives different results than before: runs of older formats are then repeated.
 RUN_FORMAT = 1
-# Parameters that do not affect the result of a run.
-NOT_DECIDING = (("training", "checkpoint_every"),)
+# Increased when the values that name a run's folder are arranged differently.
+KEY_FORMAT = 2
 # Files without a digest in done.json, since they may change after the run has finished.
 _FILES_WITHOUT_DIGEST = ("checkpoint.pt", "log.txt", "done.json")
 _KEY_LENGTH = 12
@@ -74,30 +84,44 @@ class StoredRun:
 
 
 def run_key(scenario: Scenario) -> str:
-    """A hash of all that decides a run: every parameter, and the content of every file that it names.
+    """Return a hash of all that decides a run: every parameter, and the content of every file that it names.
 
-    The files of known datasets need not be read for it: they are used only if they are what they should be.
+    The files of known datasets need not be read for it: they are used only if their digests are right.
 
     Example:
         >>> from fedcast import Scenario
         >>> len(run_key(Scenario()))
         64
     """
-    content = scenario.model_dump(mode="json")
-    for section, name in NOT_DECIDING:
-        del content[section][name]
-    if content["training"]["model_file"] is None:  # younger than the first stores, whose runs keep their names
-        del content["training"]["model_file"]
-    digest = hashlib.sha256(json.dumps([RUN_FORMAT, content], sort_keys=True).encode())
+    return _hashed(KEY_FORMAT, deciding_values(scenario), scenario)
+
+
+def run_folder(store: Path, scenario: Scenario) -> Path:
+    """Return where the run of a scenario is kept in a store: a readable name, made unique by its key.
+
+    A run that was stored before options had tables of their own keeps its folder.
+    """
+    folder = store / _folder_name(scenario, run_key(scenario))
+    former = former_name(scenario)
+    return store / former if former is not None and not folder.exists() and (store / former).exists() else folder
+
+
+def former_name(scenario: Scenario) -> str | None:
+    """Return the name that the run's folder had before options had tables; None: there was no such scenario."""
+    content = values_before_tables(scenario)
+    return None if content is None else _folder_name(scenario, _hashed(1, content, scenario))
+
+
+def _hashed(key_format: int, content: Mapping[str, Any], scenario: Scenario) -> str:
+    digest = hashlib.sha256(json.dumps([key_format, content], sort_keys=True).encode())
     for path in named_files(scenario):
         digest.update(_digest_of(path))
     return digest.hexdigest()
 
 
-def run_folder(store: Path, scenario: Scenario) -> Path:
-    """Where the run of a scenario stands in a store: a readable name, made unique by its key."""
+def _folder_name(scenario: Scenario, key: str) -> str:
     words = [scenario.clustering.rule, scenario.allocation.method, scenario.training.algorithm, str(scenario.seed)]
-    return store / "-".join([*words, run_key(scenario)[:_KEY_LENGTH]])
+    return "-".join([*words, key[:_KEY_LENGTH]])
 
 
 def is_done(folder: Path) -> bool:
@@ -125,6 +149,7 @@ def run_scenario(
         progress: called after every round.
         should_stop: called after every round; if it returns true, a checkpoint is written and None is returned.
     """
+    load_plugins(scenario)
     folder = run_folder(Path(store), scenario)
     check_store(Path(store))
     with locked(folder), _logged_failures(folder):
@@ -286,7 +311,7 @@ def _start(folder: Path, scenario: Scenario) -> None:
 
 def _stored_scenario(folder: Path) -> Scenario:
     """Read the scenario; its paths are relative to the working directory, not to the run folder."""
-    return load_scenario(folder / "scenario.toml", folder=Path())
+    return read_stored_scenario(folder / "scenario.toml")
 
 
 def _save_prepared(folder: Path, prepared: PreparedRun) -> None:

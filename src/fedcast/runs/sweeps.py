@@ -12,13 +12,12 @@ from fedcast import registry
 from fedcast.allocation import find_method
 from fedcast.clustering.rules import find_rule
 from fedcast.data import make_population
-from fedcast.data.validate import data_faults
 from fedcast.errors import FedcastError, ScenarioError
 from fedcast.plan import NOTHING_TO_ALLOCATE
 from fedcast.rounds import load_fit
 from fedcast.runs.jobs import SweepProgress, run_job
 from fedcast.runs.store import check_store, is_done, run_folder
-from fedcast.scenario import Scenario, changed
+from fedcast.scenario import Scenario, changed, missing_files
 
 _T = TypeVar("_T")
 
@@ -134,7 +133,7 @@ def _check_scenarios(scenarios: Sequence[Scenario], data_dir: Path | None, *, da
         find_rule(scenario.clustering.rule)
         find_method(scenario.allocation.method)
         load_fit(scenario.rounds.fit)
-        if faults := data_faults(scenario):
+        if faults := missing_files(scenario):
             raise ScenarioError("\n".join(faults))
     if scenarios and data_here:
         make_population(scenarios[0].data, scenarios[0].seed, data_dir)

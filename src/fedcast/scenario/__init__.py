@@ -1,6 +1,18 @@
 """Scenarios: every parameter of a task, with its unit, default and range; TOML in and out."""
 
-from fedcast.scenario.files import PRESETS, changed, load_scenario, named_files, preset, to_toml
+from fedcast.scenario.files import (
+    PRESETS,
+    changed,
+    load_plugins,
+    load_scenario,
+    missing_files,
+    named_files,
+    named_paths,
+    preset,
+    read_stored_scenario,
+    to_toml,
+)
+from fedcast.scenario.identity import NOT_DECIDING, deciding_values, values_before_tables
 from fedcast.scenario.sections import (
     Allocation,
     Cellular,
@@ -10,12 +22,14 @@ from fedcast.scenario.sections import (
     Geometry,
     Rounds,
     Scenario,
+    Sharing,
     Sidelink,
     Training,
     Trust,
 )
 
 __all__ = [
+    "NOT_DECIDING",
     "PRESETS",
     "Allocation",
     "Cellular",
@@ -25,12 +39,19 @@ __all__ = [
     "Geometry",
     "Rounds",
     "Scenario",
+    "Sharing",
     "Sidelink",
     "Training",
     "Trust",
     "changed",
+    "deciding_values",
+    "load_plugins",
     "load_scenario",
+    "missing_files",
     "named_files",
+    "named_paths",
     "preset",
+    "read_stored_scenario",
     "to_toml",
+    "values_before_tables",
 ]

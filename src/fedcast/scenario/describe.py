@@ -1,4 +1,4 @@
-"""What a scenario's fields accept, in words: for error messages and for the comments of `fedcast init`."""
+"""Describe what the fields of a scenario accept, for error messages and the comments of `fedcast init`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from typing import Any, Literal, Union, get_args, get_origin
 import annotated_types
 from pydantic.fields import FieldInfo
 
-from fedcast.scenario.sections import Scenario, Section
+from fedcast.registry import find_in_section
+from fedcast.scenario.base import Section
+from fedcast.scenario.options import table_model
+from fedcast.scenario.sections import ChoiceSection, Scenario
 
 _KINDS: dict[Any, str] = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
 
@@ -27,25 +30,37 @@ _UNIT_WORDS = {
 
 
 def is_section(field: FieldInfo) -> bool:
-    """Whether the field is a table of the file, not a value."""
+    """Return whether the field is a table of the file, not a value."""
     return isinstance(field.annotation, type) and issubclass(field.annotation, Section)
 
 
-def field_at(keys: Sequence[str]) -> FieldInfo | None:
-    """The field at a path such as ("sidelink", "power_w"); None where there is none."""
+def values_of(section: type[Section]) -> dict[str, FieldInfo]:
+    """Return the fields of a section that hold a value, by name."""
+    return {name: field for name, field in section.model_fields.items() if name != "tables" and not is_section(field)}
+
+
+def section_at(keys: Sequence[str]) -> type[Section] | None:
+    """Return the section or option table at a path such as ("clustering", "blend"); None: there is none."""
     section: type[Section] = Scenario
-    field: FieldInfo | None = None
     for key in keys:
         field = section.model_fields.get(key)
-        if field is None:
-            return None
-        if is_section(field):
+        if field is not None and is_section(field):
             section = field.annotation  # type: ignore[assignment]
-    return field
+        elif issubclass(section, ChoiceSection) and (choice := find_in_section(section.section, key)):
+            section = table_model(choice.options)
+        else:
+            return None
+    return section
+
+
+def field_at(keys: Sequence[str]) -> FieldInfo | None:
+    """Return the value's field at a path such as ("sidelink", "power_w"); None: there is none."""
+    section = section_at(keys[:-1])
+    return None if section is None else values_of(section).get(keys[-1])
 
 
 def unit_of(name: str) -> str | None:
-    """The unit that a field's name ends with.
+    """Return the unit that a field's name ends with.
 
     Example:
         >>> unit_of("min_rate_bps"), unit_of("num_users")
@@ -55,7 +70,7 @@ def unit_of(name: str) -> str | None:
 
 
 def accepted(name: str, field: FieldInfo) -> str:
-    """What a field accepts, for example ``a number in W, > 0``."""
+    """Return what a field accepts, for example ``a number in W, > 0``."""
     kind = _kind(field.annotation)
     if kind.startswith("one of"):
         return kind
@@ -66,7 +81,7 @@ def accepted(name: str, field: FieldInfo) -> str:
 
 
 def comment(name: str, field: FieldInfo) -> str:
-    """Meaning, unit and range of a field, on one line."""
+    """Return meaning, unit and range of a field, on one line."""
     what = accepted(name, field)
     return f"{field.description}; {what}" if what != _KINDS[str] else str(field.description)
 
@@ -77,6 +92,8 @@ def _kind(annotation: Any) -> str:
         return "one of " + ", ".join(str(choice) for choice in get_args(annotation))
     if get_origin(annotation) is tuple:
         parts = get_args(annotation)
+        if parts[-1] is Ellipsis:
+            return "a list of texts"
         return f"{len(parts)} numbers [a, b]"
     return _KINDS[annotation]
 

@@ -1,4 +1,4 @@
-"""What is wrong with a scenario, said so that it can be put right: where, what was found, what would do instead."""
+"""Explain what is wrong with a scenario: where, what was found, and what is expected."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from fedcast.scenario.describe import accepted, field_at, is_section, unit_of
-from fedcast.scenario.sections import Scenario, Section
+from fedcast.registry import kinds_of, names
+from fedcast.scenario.describe import accepted, field_at, is_section, section_at, unit_of, values_of
+from fedcast.scenario.moved import MOVED
+from fedcast.scenario.sections import ChoiceSection, Scenario
 
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that is wrong: where, what was found, and what would be accepted."""
+    """One invalid value: where it stands, what was found, and what is expected."""
 
     path: str
     message: str
@@ -29,31 +31,32 @@ class Fault:
 
 
 def faults_of(error: ValidationError, text: str) -> list[Fault]:
-    """What pydantic refuses, each fault once, with its line in the TOML text."""
-    lines = _lines_of_keys(text)
+    """Return the errors that pydantic found, each once, with its line in the TOML text."""
+    lines = lines_of_keys(text)
     found = dict.fromkeys(_fault(detail) for detail in error.errors(include_url=False))
     return [Fault(fault.path, fault.message, lines.get(fault.path)) for fault in found]
 
 
 def _fault(detail: Mapping[str, Any]) -> Fault:
-    location = [str(part) for part in detail["loc"]]
-    keys = location[:2]
-    path = ".".join(keys)
+    location = [str(part) for part in detail["loc"] if part != "tables"]
     if detail["type"] == "extra_forbidden":
-        return Fault(path, _unknown_key(location))
+        return Fault(".".join(location), unknown_key(location))
+    # The rest of a location counts the entries of a list.
+    keys = next((location[:end] for end in (1, 2, 3) if field_at(location[:end])), location)
+    path = ".".join(keys)
     message = str(detail.get("ctx", {}).get("error", "")) if detail["type"] == "value_error" else ""
     field = field_at(keys)
-    if field is None or is_section(field):
+    if field is None:
         return Fault(path, message or f"expected a table [{path}], got {detail['input']!r}")
     expected = message or f"expected {accepted(keys[-1], field)}{_in_si_units(keys[-1], detail['input'])}"
-    return Fault(path, f"{detail['input']!r} is refused: {expected}")
+    return Fault(path, f"invalid value {detail['input']!r}: {expected}")
 
 
 _PREFIXES = {"": 1.0, "G": 1e9, "M": 1e6, "k": 1e3, "m": 1e-3, "u": 1e-6, "µ": 1e-6}
 
 
 def _in_si_units(name: str, value: Any) -> str:
-    """A way out for values such as "28 GHz": the plain number in the field's unit."""
+    """Return what to write for values such as "28 GHz": the plain number in the field's unit."""
     unit = unit_of(name)
     if unit is None or not isinstance(value, str):
         return ""
@@ -63,7 +66,8 @@ def _in_si_units(name: str, value: Any) -> str:
     return f"; write {float_text(float(number[1]) * _PREFIXES[number[2]])}"
 
 
-def _unknown_key(location: Sequence[str]) -> str:
+def unknown_key(location: Sequence[str]) -> str:
+    """Return the message on a key that does not exist, with the nearest one that does."""
     *parents, key = location
     known = _keys_of(parents)
     if not parents and (home := _home_of(key)):
@@ -71,19 +75,23 @@ def _unknown_key(location: Sequence[str]) -> str:
     hint = _other_unit(key, known) or did_you_mean(key, known)
     if not hint and (home := _home_of(key)):
         hint = f"; did you mean {home}?"
-    where = f"[{parents[0]}]" if parents else "a scenario"
+    where = f"[{'.'.join(parents)}]" if parents else "a scenario"
     return "unknown key" + (hint or f"; {where} has {', '.join(known)}")
 
 
 def _keys_of(parents: Sequence[str]) -> list[str]:
-    section: type[Section] = Scenario
-    for parent in parents:
-        section = section.model_fields[parent].annotation  # type: ignore[assignment]
-    return list(section.model_fields)
+    section = section_at(parents)
+    if section is None:
+        return []
+    if section is Scenario:
+        return list(Scenario.model_fields)
+    if issubclass(section, ChoiceSection):
+        return [*values_of(section), *(name for kind in kinds_of(section.section) for name in names(kind))]
+    return list(values_of(section))
 
 
 def _home_of(key: str) -> str | None:
-    """The full path of a key that was written outside its section."""
+    """Return the full path of a key that was written outside its section."""
     homes = [name for name, field in Scenario.model_fields.items() if is_section(field) and key in _keys_of([name])]
     return f"{homes[0]}.{key}" if len(homes) == 1 else None
 
@@ -92,7 +100,7 @@ _UNITS = r"_(dbm_hz|per_m2|ghz|mhz|khz|hz|mw|kw|w|dbm|db|ms|us|s|km|cm|m|mj|kj|j
 
 
 def _other_unit(key: str, known: Iterable[str]) -> str:
-    """Recognises `power_mw` where `power_w` is meant, and says that values are in SI units."""
+    """Return a hint where `power_mw` was written for `power_w`: values are in SI units."""
     stem = re.sub(_UNITS, "", key)
     for name in known:
         if re.sub(_UNITS, "", name) == stem and name != key:
@@ -101,13 +109,13 @@ def _other_unit(key: str, known: Iterable[str]) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A hint at the nearest name, if one is near."""
+    """Return a hint at the nearest name, if one is near."""
     close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
     return f"; did you mean {close[0]}?" if close else ""
 
 
-def _lines_of_keys(text: str) -> dict[str, int]:
-    """The line on which each `section.key` of a TOML text stands (1-based)."""
+def lines_of_keys(text: str) -> dict[str, int]:
+    """Return the line of each `section.key` of a TOML text (1-based)."""
     lines: dict[str, int] = {}
     section = ""
     for number, line in enumerate(text.splitlines(), start=1):
@@ -116,11 +124,22 @@ def _lines_of_keys(text: str) -> dict[str, int]:
             lines.setdefault(header[1], number)
         elif key := re.match(r"\s*([\w.\-]+)\s*=", line):
             lines.setdefault(section + key[1], number)
-    return lines
+    return {**_lines_of_moved_keys(lines), **lines}
+
+
+def _lines_of_moved_keys(lines: Mapping[str, int]) -> dict[str, int]:
+    """Return the lines of old keys under the paths that they have moved to."""
+    return {
+        f"{section}.{table}.{name}": lines[f"{section}.{key}"]
+        for section, keys in MOVED.items()
+        for key, places in keys.items()
+        if f"{section}.{key}" in lines
+        for table, name in places
+    }
 
 
 def float_text(value: float) -> str:
-    """The shortest text that gives the same number, with an exponent where that reads better."""
+    """Return the shortest text of a number, with an exponent where that reads better."""
     if value and not 1e-4 <= abs(value) < 1e6:
         mantissa, exponent = f"{Decimal(repr(value)).normalize():E}".split("E")
         return f"{mantissa}e{int(exponent)}"

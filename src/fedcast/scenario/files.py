@@ -1,31 +1,26 @@
-"""Scenarios as TOML: read, override, write, and say what is wrong with one, all faults in one go."""
+"""Read scenarios from TOML, apply overrides, validate, and write them."""
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import tomlkit
 from pydantic import ValidationError
 
-from fedcast.errors import ScenarioError
-from fedcast.scenario.describe import comment, is_section
-from fedcast.scenario.faults import Fault, did_you_mean, faults_of, float_text
-from fedcast.scenario.sections import Scenario, Section
+from fedcast import registry
+from fedcast.errors import FedcastError, MovedKeyWarning, ScenarioError
+from fedcast.scenario.base import Section
+from fedcast.scenario.describe import comment, is_section, values_of
+from fedcast.scenario.faults import Fault, did_you_mean, faults_of, float_text, lines_of_keys, unknown_key
+from fedcast.scenario.moved import move_all, moved_notes
+from fedcast.scenario.options import table_model
+from fedcast.scenario.sections import ChoiceSection, Scenario
 
 Tree = dict[str, Any]
-
-# Parameters that name a file; a fit may also be one that is shipped.
-FILES = [
-    (name, key)
-    for name, field in Scenario.model_fields.items()
-    if is_section(field)
-    for key in field.annotation.model_fields  # type: ignore[union-attr]
-    if key == "file" or key.endswith("_file")
-]
-_FIT = ("rounds", "fit")
 
 # Table I of the paper as printed, under the reading of its sidelink that gives v_th a meaning (SPEC §3, §4).
 PRESETS: dict[str, Tree] = {
@@ -53,7 +48,7 @@ PRESETS: dict[str, Tree] = {
 
 
 def preset(name: str = "default") -> Scenario:
-    """The scenario of that name.
+    """Return the scenario of that name.
 
     Example:
         >>> preset("paper").devices.energy_budget_j
@@ -71,13 +66,15 @@ def load_scenario(
     overrides: Sequence[str] | Mapping[str, Any] = (),
     folder: str | Path | None = None,
 ) -> Scenario:
-    """Read a TOML file over a preset, apply `section.key=value` overrides, and check everything at once.
+    """Read a TOML file over a preset, apply `section.key=value` overrides, and validate everything at once.
+
+    Plug-in files that the scenario names in ``plugins`` are run: use only files that you trust.
 
     Args:
         path: a TOML file; what it leaves out is taken from the preset. None: the preset itself.
         base: name of the preset; None: the one that the file names (``preset = "digits"``), else ``default``.
-        overrides: strings such as ``"data.num_users=50"``, or values by name; they win over the file. Paths in them
-            start, as any path does, at the working folder.
+        overrides: strings such as ``"data.num_users=50"``, or values by name; they win over the file. Relative paths
+            in them start at the working folder.
         folder: where relative paths in the file start; None: at the file's own folder.
 
     Example:
@@ -87,48 +84,130 @@ def load_scenario(
         3
     """
     text = "" if path is None else _read(Path(path))
-    faults: list[Fault] = []
     given = _parse(text, path)
     if path is not None:
         _start_paths(given, Path(path).parent if folder is None else Path(folder))
-    tree = _merge(preset(_base(given, base, path)).model_dump(exclude_unset=True), given)
-    if isinstance(overrides, Mapping):
-        tree = _merge(tree, _nested(overrides))
-        overrides = ()
-    for override in [overrides] if isinstance(overrides, str) else overrides:
-        tree, fault = _apply(tree, override)
-        if fault:
-            faults.append(fault)
-    scenario, found = _check(tree, text, given)
+    notes = moved_notes(given)
+    tree = _merge(preset(_base(given, base, path)).model_dump(exclude_unset=True), move_all(given))
+    over, faults = _overrides(overrides)
+    notes += moved_notes(over)
+    tree = _merge(tree, move_all(over))
+    faults += _load_plugins(tree)
+    scenario, found = _check(tree, text if given else "")
     faults += found
+    if scenario is not None:
+        faults += _unknown_choices(scenario, text)
     if faults or scenario is None:
         source = str(path) if path is not None else "scenario"
         raise ScenarioError("\n".join(f"{source}: {fault}" for fault in faults))
+    for note in notes:
+        warnings.warn(f"{path or 'scenario'}: {note}", MovedKeyWarning, stacklevel=2)
+    return scenario
+
+
+def read_stored_scenario(path: Path) -> Scenario:
+    """Read a scenario that fedcast wrote beside a result: names are not looked up, and no plug-in is run.
+
+    Paths in it start at the working folder, as they did when it was written.
+    """
+    text = _read(path)
+    given = _parse(text, path)
+    given.pop("preset", None)
+    scenario, faults = _check(given, text)
+    if scenario is None:
+        raise ScenarioError("\n".join(f"{path}: {fault}" for fault in faults))
     return scenario
 
 
 def changed(scenario: Scenario, values: Mapping[str, Any]) -> Scenario:
-    """The scenario with some values replaced, named as in a file, and checked as they are there.
+    """Return the scenario with some values replaced, named as in a file, and validated as they are there.
 
     Example:
         >>> changed(Scenario(), {"seed": 3, "clustering.rule": "blend"}).clustering.rule
         'blend'
     """
-    made, faults = _check(_merge(scenario.model_dump(), _nested(values)), "", {})
+    made, faults = _check(_merge(scenario.model_dump(), move_all(_nested(values))), "")
     if made is None:
         raise ScenarioError("\n".join(str(fault) for fault in faults))
     return made
 
 
+def named_paths(scenario: Scenario) -> dict[str, Path]:
+    """Return the paths that a scenario names, by dotted key, plug-in files last.
+
+    Example:
+        >>> named_paths(load_scenario(overrides=["data.file=mine.npz"]))
+        {'data.file.path': PosixPath('mine.npz')}
+    """
+    found = dict(_paths_in(scenario.model_dump()))
+    return found | {f"plugins[{place}]": Path(file) for place, file in enumerate(scenario.plugins)}
+
+
+def missing_files(scenario: Scenario) -> list[str]:
+    """Return a line for every file that a scenario names and that does not exist."""
+    return [f"{key}: no such file: {path}" for key, path in named_paths(scenario).items() if not path.is_file()]
+
+
 def named_files(scenario: Scenario) -> list[Path]:
-    """The files that a scenario names and that are there.
+    """Return the files that a scenario names and that exist, its fit of rounds among them.
 
     Example:
         >>> named_files(Scenario())
         []
     """
-    named = [getattr(getattr(scenario, section), key) for section, key in (*FILES, _FIT)]
-    return [Path(name) for name in named if name is not None and Path(name).is_file()]
+    named = [*named_paths(scenario).values(), Path(scenario.rounds.fit)]
+    return [path for path in named if path.is_file()]
+
+
+def load_plugins(scenario: Scenario) -> None:
+    """Run the plug-in files of a scenario in this process, if they have not been run; workers call this first."""
+    for file in scenario.plugins:
+        registry.load_file(file)
+
+
+def _paths_in(tree: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Path]]:
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from _paths_in(value, f"{above}{key}.")
+        elif _names_path(key) and isinstance(value, str):
+            yield f"{above}{key}", Path(value)
+
+
+def _names_path(key: str) -> bool:
+    return key in ("file", "path") or key.endswith(("_file", "_path"))
+
+
+def _load_plugins(tree: Tree) -> list[Fault]:
+    faults = []
+    files = tree.get("plugins", ())
+    for file in files if isinstance(files, list | tuple) else ():
+        try:
+            registry.load_file(str(file))
+        except FedcastError as error:
+            faults.append(Fault("", str(error)))
+    return faults
+
+
+def _unknown_choices(scenario: Scenario, text: str) -> list[Fault]:
+    """Return the choices and option tables whose names nobody has registered."""
+    lines = lines_of_keys(text)
+    faults = []
+    for kind, known in registry.KINDS.items():
+        section: ChoiceSection = getattr(scenario, known.section)
+        name: str = getattr(section, known.key)
+        own_model = kind == "model" and (name == "auto" or scenario.training.model_file is not None)
+        if not own_model and name not in registry.names(kind):
+            there = registry.names(kind)
+            message = (
+                f"invalid value {name!r}: there is no such {known.noun}{did_you_mean(name, there)}; "
+                f"choose one of {', '.join(there)}, or name a plug-in file in plugins"
+            )
+            faults.append(Fault(f"{known.section}.{known.key}", message))
+    for section_name in dict.fromkeys(known.section for known in registry.KINDS.values()):
+        section = getattr(scenario, section_name)
+        unknown = [table for table in section.tables if registry.find_in_section(section_name, table) is None]
+        faults += [Fault(f"{section_name}.{table}", unknown_key([section_name, table])) for table in unknown]
+    return [Fault(fault.path, fault.message, lines.get(fault.path)) for fault in faults]
 
 
 def _read(path: Path) -> str:
@@ -150,12 +229,23 @@ def _parse(text: str, path: str | Path | None) -> Tree:
 
 
 def _start_paths(given: Tree, folder: Path) -> None:
-    """Put the folder in front of every path; a fit of rounds is one only if it lies there, else a shipped name."""
-    for name, key in (*FILES, _FIT):
-        section = given.get(name)
-        value = section.get(key) if isinstance(section, dict) else None
-        if isinstance(value, str) and ((name, key) != _FIT or (folder / value).is_file()):
-            given[name][key] = value if folder == Path() else str(folder / value)
+    """Make relative paths start at a folder; a fit of rounds is a path only if such a file exists."""
+    if folder == Path():
+        return
+    _start_paths_in(given, folder)
+    rounds = given.get("rounds")
+    if isinstance(rounds, dict) and isinstance(rounds.get("fit"), str) and (folder / rounds["fit"]).is_file():
+        rounds["fit"] = str(folder / rounds["fit"])
+    if isinstance(given.get("plugins"), list):
+        given["plugins"] = [str(folder / file) if isinstance(file, str) else file for file in given["plugins"]]
+
+
+def _start_paths_in(tree: Tree, folder: Path) -> None:
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            _start_paths_in(value, folder)
+        elif _names_path(key) and isinstance(value, str):
+            tree[key] = str(folder / value)
 
 
 def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> Tree:
@@ -167,10 +257,10 @@ def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> Tree:
 
 
 def _base(given: Tree, asked: str | None, path: str | Path | None) -> str:
-    """The preset to read over: that of the file, which is taken out of it, or the one asked for."""
+    """Return the preset to read over: the one that the file names, which is removed from it, or the one asked for."""
     named = given.pop("preset", None)
     if named is not None and not isinstance(named, str):
-        raise ScenarioError(f"{path}: preset: {named!r} is refused: expected one of {', '.join(PRESETS)}")
+        raise ScenarioError(f"{path}: preset: invalid value {named!r}: expected one of {', '.join(PRESETS)}")
     if named is not None and asked not in (None, named):
         raise ScenarioError(
             f"{path}: it names preset {named!r}, but {asked!r} is asked for; change it in the file, or ask for none"
@@ -179,7 +269,7 @@ def _base(given: Tree, asked: str | None, path: str | Path | None) -> str:
 
 
 def _nested(values: Mapping[str, Any]) -> Tree:
-    """`section.key` to value as tables."""
+    """Return values by `section.key` as nested tables."""
     tree: Tree = {}
     for name, value in values.items():
         tree = _merge(tree, _at(name.split("."), value))
@@ -193,16 +283,24 @@ def _at(keys: Sequence[str], value: Any) -> Tree:
     return nested
 
 
-def _apply(tree: Tree, override: str) -> tuple[Tree, Fault | None]:
-    path, equals, text = override.partition("=")
-    keys = path.strip().split(".")
-    if not equals or not all(keys):
-        return tree, Fault("", f"--set {override}: expected section.key=value, for example data.num_users=50")
-    return _merge(tree, _at(keys, _value(text.strip()))), None
+def _overrides(given: Sequence[str] | Mapping[str, Any]) -> tuple[Tree, list[Fault]]:
+    """Return overrides as tables, and what is wrong with them."""
+    if isinstance(given, Mapping):
+        return _nested(given), []
+    tree: Tree = {}
+    faults = []
+    for override in [given] if isinstance(given, str) else given:
+        path, equals, text = override.partition("=")
+        keys = path.strip().split(".")
+        if equals and all(keys):
+            tree = _merge(tree, _at(keys, _value(text.strip())))
+        else:
+            faults.append(Fault("", f"--set {override}: expected section.key=value, for example data.num_users=50"))
+    return tree, faults
 
 
 def _value(text: str) -> Any:
-    """The value of an override: TOML where it is TOML, `unset` for none, else the text itself, without quotes."""
+    """Return the value of an override: TOML if valid, `unset` for none, else the text itself, without quotes."""
     if text == "unset":
         return None
     try:
@@ -211,15 +309,15 @@ def _value(text: str) -> Any:
         return text
 
 
-def _check(tree: Tree, text: str, given: Tree) -> tuple[Scenario | None, list[Fault]]:
+def _check(tree: Tree, text: str) -> tuple[Scenario | None, list[Fault]]:
     try:
         return Scenario.model_validate(tree), []
     except ValidationError as error:
-        return None, faults_of(error, text if given else "")
+        return None, faults_of(error, text)
 
 
-def to_toml(scenario: Scenario, *, preset: str = "default", comments: bool = True) -> str:
-    """A scenario as TOML text: every parameter, with a comment that gives meaning, unit and range.
+def to_toml(scenario: Scenario, *, preset: str = "default", comments: bool = True, all_tables: bool = False) -> str:
+    """Return a scenario as TOML text: every parameter, with a comment that gives meaning, unit and range.
 
     A parameter that is unset (None) stands as a comment, since TOML has no empty value.
 
@@ -227,6 +325,7 @@ def to_toml(scenario: Scenario, *, preset: str = "default", comments: bool = Tru
         scenario: to write.
         preset: that a reader takes missing values from.
         comments: whether to explain.
+        all_tables: write the options of every choice, instead of those of the chosen and changed ones.
 
     Example:
         >>> from fedcast.scenario import Scenario
@@ -244,18 +343,39 @@ def to_toml(scenario: Scenario, *, preset: str = "default", comments: bool = Tru
     for name, field in type(scenario).model_fields.items():
         if is_section(field):
             section: Section = getattr(scenario, name)
-            lines += ["", f"[{name}]"]
-            if comments and section.__doc__:
-                lines[-1] += f"  # {section.__doc__.strip().splitlines()[0]}"
+            lines += ["", _header(name, (section.__doc__ or "").strip().splitlines()[0] if comments else "")]
             lines += _assignments(section, comments)
+            if isinstance(section, ChoiceSection):
+                lines += _tables(section, comments, all_tables)
     return "\n".join(lines) + "\n"
+
+
+def _header(name: str, explanation: str) -> str:
+    return f"[{name}]  # {explanation}" if explanation else f"[{name}]"
+
+
+def _tables(section: ChoiceSection, comments: bool, all_tables: bool) -> list[str]:
+    """Return the option tables of a section; those of plug-ins that are not loaded as they are."""
+    lines: list[str] = []
+    unknown = dict(section.tables)
+    for kind in registry.kinds_of(section.section):
+        for name in registry.names(kind):
+            changed = unknown.pop(name, {})
+            if all_tables or changed or name == getattr(section, registry.KINDS[kind].key):
+                choice = registry.find(kind, name)
+                table = table_model(choice.options).model_validate(changed)
+                assignments = _assignments(table, comments)
+                header = _header(f"{section.section}.{name}", choice.summary if comments else "")
+                lines += ["", header, *assignments] if assignments else []
+    for name, values in unknown.items():
+        lines += ["", _header(f"{section.section}.{name}", "")]
+        lines += [_assignment(key, value) for key, value in values.items()]
+    return lines
 
 
 def _assignments(section: Section, comments: bool) -> list[str]:
     lines = []
-    for name, field in type(section).model_fields.items():
-        if is_section(field):
-            continue
+    for name, field in values_of(type(section)).items():
         line = _assignment(name, getattr(section, name))
         if line.startswith("#") and not comments:
             continue

@@ -6,14 +6,23 @@ in the package where a default number stands.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationInfo,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
-Share = Annotated[float, Field(ge=0, le=1)]
-Positive = Annotated[float, Field(gt=0)]
-NotNegative = Annotated[float, Field(ge=0)]
-Count = Annotated[int, Field(ge=1)]
+from fedcast.registry import KINDS, find_in_section
+from fedcast.scenario.base import Count, NotNegative, Positive, Section, Share
+from fedcast.scenario.moved import MOVED, SHORTHANDS, move_keys
+from fedcast.scenario.options import make_options, validated_tables
 
 # Weights of the models that fedcast trains, so that a plan needs no PyTorch. "auto" is the dataset's usual model.
 WEIGHTS_OF_MODEL = {"mlp": 2_410, "small_cnn": 1_898, "cnn": 21_840, "vgg16": 14_728_266, "lstm": 819_920}
@@ -31,49 +40,69 @@ LITERAL_FADING_REFUSED = (
 )
 
 
-class Section(BaseModel):
-    """A table of the TOML file. Values cannot be changed once made; unknown keys are refused."""
+class ChoiceSection(Section):
+    """A section that chooses plug-ins by name and holds their option tables, ``[section.name]``.
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    Attributes:
+        tables: by name of the choice, the options that differ from their defaults.
+    """
 
-    @field_validator("*")
+    section: ClassVar[str]
+
+    tables: dict[str, dict[str, Any]] = Field({}, description="options of choices, by name")
+
+    @model_validator(mode="before")
     @classmethod
-    def _within_reason(cls, value: Any, info: ValidationInfo) -> Any:
-        # Beyond these a product of a few of them is no longer a number.
-        most = 1e3 if "_db" in str(info.field_name) else 1e15
-        if isinstance(value, float) and not (value == 0 or 1e-60 <= abs(value) <= most):
-            raise ValueError(f"expected 0, or a size from 1e-60 to {most:g}; units are SI")
-        return value
+    def _collect_tables(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping):
+            return given
+        given = move_keys(cls.section, given)
+        own = {key: value for key, value in given.items() if key in cls.model_fields or not _is_table(value)}
+        tables = {key: value for key, value in given.items() if key not in own}
+        return {**own, "tables": {**own.get("tables", {}), **tables}} if tables else own
+
+    @field_validator("tables", mode="plain")
+    @classmethod
+    def _check_tables(cls, tables: Any) -> dict[str, dict[str, Any]]:
+        return validated_tables(cls.section, tables)
+
+    @model_serializer(mode="wrap")
+    def _flatten(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        content: dict[str, Any] = serialise(self)
+        tables = content.pop("tables", {})
+        return {**content, **tables}
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Return an option by the name that it had as a key of the section, for one release."""
+            places = MOVED.get(type(self).section, {}).get(name)
+            if places is None:
+                return super().__getattr__(name)
+            table, key = places[0]
+            if (self.section, name) not in SHORTHANDS:
+                moved = f"{self.section}.{name} has moved to {self.section}.{table}.{key}"
+                warnings.warn(f"{moved}; use .options(kind, {table!r}).{key}", DeprecationWarning, stacklevel=2)
+            return getattr(self.options(find_in_section(self.section, table).kind, table), key)
+
+    def options(self, kind: str, name: str | None = None) -> Any:
+        """Return the options of a choice as its dataclass; None: of the choice that this section names."""
+        chosen: str = getattr(self, KINDS[kind].key) if name is None else name
+        return make_options(kind, chosen, self.tables.get(chosen, {}))
 
 
-class Data(Section):
-    """Which data there are and how they are spread over the users."""
+def _is_table(value: Any) -> bool:
+    return isinstance(value, Mapping)
+
+
+class Data(ChoiceSection):
+    """Which dataset, and how it is divided among the users."""
+
+    section: ClassVar[str] = "data"
 
     dataset: str = Field("digits", description="name of a dataset (`fedcast datasets` lists them)")
-    file: str | None = Field(None, description="own data: an .npz with inputs, labels, test_inputs, test_labels")
     num_users: Count = Field(100, description="users K")
-    partition: str = Field(
-        "label_skew",
-        description="label_skew, dirichlet, shards, quantity, natural, iid, indices, noise or concept",
-    )
-    single_class_share: Share = Field(0.8, description="label_skew: share of users that hold one class only")
-    alpha: Positive = Field(0.1, description="dirichlet: concentration; small is skewed")
-    classes_per_user: Count = Field(2, description="shards: classes of each user")
-    quantity_alpha: Positive = Field(0.5, description="quantity: concentration of the sizes; small is skewed")
-    min_samples: Annotated[int, Field(ge=0)] = Field(
-        1, description="dirichlet, quantity: every user holds at least so many samples"
-    )
-    noise_level: NotNegative = Field(0.1, description="noise: variance of the last user's noise; user k has level*k/K")
-    concept: Literal["rotation", "labels"] = Field(
-        "rotation", description="concept: turn the images of each group, or permute its labels"
-    )
-    concept_groups: Count = Field(4, description="concept: number of groups of users")
-    indices_file: str | None = Field(
-        None, description="indices: .json, .csv or .parquet (user,sample), or .npz (samples, offsets)"
-    )
-    text_stride: Count = Field(1, description="text: characters between the starts of two sequences")
-    samples_per_user: Count = Field(600, description="synthetic: mean samples of a user")
-    num_classes: Count = Field(10, description="synthetic: classes")
+    partition: str = Field("label_skew", description="how the dataset is divided among the users")
     descriptor: Literal["classes", "values", "clusters"] = Field(
         "classes",
         description="what the planner sees: labels (next characters), input values or feature clusters",
@@ -207,10 +236,12 @@ class Devices(Section):
     devices_file: str | None = Field(None, description="own devices, one row per user: .csv or .parquet")
 
 
-class Clustering(Section):
+class Clustering(ChoiceSection):
     """Who shares with whom."""
 
-    rule: str = Field("daca", description="daca, scc, cec, random, central, none, gain, blend or exact")
+    section: ClassVar[str] = "clustering"
+
+    rule: str = Field("daca", description="clustering rule")
     sharing_ratio: Share = Field(0.1, description="share of a head's samples assumed while clustering")
     weighting: Literal["A", "B", "C"] = Field(
         "B",
@@ -220,14 +251,6 @@ class Clustering(Section):
         "auto",
         description="what a head shares: a random part, or as equal over classes as it can; auto: the rule's own",
     )
-    order: Literal["ascending", "descending"] = Field("ascending", description="daca: order in which heads are tried")
-    scan: Literal["uncovered", "covers_new"] = Field(
-        "uncovered", description="daca: a head must itself be uncovered, or must reach somebody new"
-    )
-    num_clusters: Count = Field(10, description="random: number of clusters")
-    respect_graph: bool = Field(True, description="random: only links that meet both thresholds")
-    shift_weight: NotNegative = Field(1.0, description="blend: weight of the shift of the overall mixture")
-    time_limit_s: Positive = Field(60.0, description="exact: time limit of the solver")
     max_passes: Count = Field(5, description="how often clustering and allocation are repeated at most")
 
 
@@ -243,39 +266,35 @@ class Rounds(Section):
     beta_samples: Count = Field(200, description="samples of the fit's uncertainty")
 
 
-class Allocation(Section):
+class Allocation(ChoiceSection):
     """How much is shared and how fast devices compute."""
 
-    method: str = Field("jfvo", description="jfvo, jfvo_literal, smm, saa, fixed or oracle")
+    section: ClassVar[str] = "allocation"
+
+    method: str = Field("jfvo", description="allocation method")
     max_sharing_ratio: Share = Field(0.2, description="no head shares more of its samples")
     max_asr: Share | None = Field(None, description="limit of the average sharing ratio; unset: none")
     initial_ratio: Share = Field(0.1, description="where the search starts")
-    fixed_ratio: Share = Field(0.1, description="fixed: share of its samples that each head sends")
-    steps: Count = Field(60, description="steps of the stochastic search")
-    surrogate_exponent: Annotated[float, Field(gt=0.5, lt=1)] = Field(
-        0.6, description="a new surrogate weighs step^-this"
-    )
-    iterate_exponent: Annotated[float, Field(gt=0.5, le=1)] = Field(
-        0.9, validate_default=True, description="a new iterate weighs step^-this, above surrogate_exponent"
-    )
     infeasible_users: Literal["refuse", "exclude"] = Field(
         "refuse",
         description="users whose upload alone exceeds the energy budget: stop, or train without them",
     )
 
-    @field_validator("iterate_exponent")
-    @classmethod
-    def _above_surrogate_exponent(cls, value: float, info: ValidationInfo) -> float:
-        # Exponents that satisfy the step-size conditions of stochastic successive convex approximation.
-        if value <= info.data.get("surrogate_exponent", 0):
-            raise ValueError(f"it must be above surrogate_exponent = {info.data['surrogate_exponent']}")
-        return value
+
+class Sharing(ChoiceSection):
+    """What heads send."""
+
+    section: ClassVar[str] = "sharing"
+
+    kind: str = Field("raw", description="kind of sharing")
 
 
-class Training(Section):
+class Training(ChoiceSection):
     """Federated training."""
 
-    model: str = Field("auto", description="mlp, small_cnn, cnn, vgg16 or lstm; auto: the usual one of the dataset")
+    section: ClassVar[str] = "training"
+
+    model: str = Field("auto", description="model; auto: the usual one of the dataset")
     model_file: str | None = Field(
         None, description="own model: a .py file; model is then a function in it, of a sample's shape and the classes"
     )
@@ -290,7 +309,6 @@ class Training(Section):
     momentum: Annotated[float, Field(ge=0, lt=1)] = Field(0.0, description="local momentum")
     weight_decay: NotNegative = Field(0.0, description="local weight decay")
     clip_norm: Positive | None = Field(None, description="largest norm of a gradient; unset: no limit")
-    prox_weight: NotNegative = Field(0.01, description="fedprox: weight of the proximal term")
     server_optimizer: Literal["none", "momentum", "adam", "yogi"] = Field("none", description="optimiser of the server")
     server_learning_rate: Positive = Field(1.0, description="step size of the server")
     server_momentum: Annotated[float, Field(ge=0, lt=1)] = Field(0.9, description="momentum, or Adam's beta 1")
@@ -332,6 +350,9 @@ class Scenario(Section):
     """
 
     seed: Annotated[int, Field(ge=0, lt=2**63)] = Field(0, description="seed of every random choice")
+    plugins: tuple[str, ...] = Field(
+        (), strict=False, description="plug-in files: Python code that is run; use only files that you trust"
+    )
     data: Data = Data()
     geometry: Geometry = Geometry()
     sidelink: Sidelink = Sidelink()
@@ -341,4 +362,5 @@ class Scenario(Section):
     clustering: Clustering = Clustering()
     rounds: Rounds = Rounds()
     allocation: Allocation = Allocation()
+    sharing: Sharing = Sharing()
     training: Training = Training()

@@ -112,7 +112,7 @@ def cases() -> Iterator[Case]:
     rng = np.random.default_rng(0)
     labels = rng.integers(0, _CLASSES, _SAMPLES)
     dataset = dataset_from_arrays(rng.random((_SAMPLES, 3)), labels, rng.random((1, 3)), labels[:1])
-    population = populate(dataset, Data(partition="label_skew", num_users=_USERS, single_class_share=0.6), 0)
+    population = populate(dataset, Data(num_users=_USERS, tables={"label_skew": {"single_class_share": 0.6}}), 0)
     first, second = np.triu_indices(_USERS, 1)
     graph = graph_from_edges(first, second, 1e6, 0.9, num_users=_USERS)
     consent = np.where(np.arange(_USERS) % 3 == 0, 0.0, 0.15)

@@ -123,16 +123,7 @@ def training_settings(section: Any) -> TrainingSettings:
         return section
     own = {field.name for field in dataclasses.fields(TrainingSettings)} - {"options", "server_options"}
     plain = {name: getattr(section, name) for name in own}
-    return TrainingSettings(**plain, options=_options(section), server_options=_server_options(section))
-
-
-def _options(section: Any) -> Any:
-    if hasattr(section, "options"):
-        return section.options("algorithm")
-    expected = registry.find("algorithm", section.algorithm).options
-    if "prox_weight" in registry.option_fields(expected):
-        return expected(prox_weight=section.prox_weight)
-    return expected()
+    return TrainingSettings(**plain, options=section.options("algorithm"), server_options=_server_options(section))
 
 
 def _server_options(section: Any) -> Any:

@@ -84,7 +84,7 @@ def _setting(job: Job, share: float, epochs: int) -> tuple[str, ...]:
 def _drift_row(run: Trained) -> dict[str, Any]:
     drifts = run.curve("drift")[:ROUNDS]
     return {
-        "one_class_share": run.scenario.data.single_class_share,
+        "one_class_share": _one_class_share(run),
         "epochs": run.scenario.training.local_epochs,
         "seed": run.seed,
         "emd": run.facts["emd_after"],
@@ -99,16 +99,16 @@ def _divergences(job: Job) -> list[dict[str, Any]]:
 
     folders = sweep(divergence_scenarios(job), job.store, data_dir=job.data_dir, workers=job.workers)
     stored = [load_run(folder) for folder in folders]
-    iid = {run.scenario.seed: run.folder for run in stored if run.scenario.data.single_class_share == 0.0}
+    iid = {run.scenario.seed: run.folder for run in stored if _one_class_share(run) == 0.0}
     return [
         {
-            "one_class_share": run.scenario.data.single_class_share,
+            "one_class_share": _one_class_share(run),
             "seed": run.scenario.seed,
             "emd": run.facts.emd_after,
             "divergence": relative_distance(_weights(run.folder), _weights(iid[run.scenario.seed])),
         }
         for run in stored
-        if run.scenario.data.single_class_share > 0.0
+        if _one_class_share(run) > 0.0
     ]
 
 
@@ -188,6 +188,10 @@ def summary(result: Result) -> list[Row]:
         cells = {f"drift, E = {epochs}": mean_text(some, ".3f") if some else ABSENT for epochs, some in drifts.items()}
         rows.append({"one-class users": f"{share:.0%}", **cells})
     return rows
+
+
+def _one_class_share(run: Any) -> float:
+    return float(run.scenario.data.options("partition").single_class_share)
 
 
 REPRODUCTION = Reproduction(

@@ -81,7 +81,7 @@ def held_out_scenarios(job: Job, dataset: str) -> list[Scenario]:
     seeds = job.sized(smoke=HELD_OUT_SEEDS[:1], full=HELD_OUT_SEEDS)
     ratio = RATIO if dataset == "mnist" else DIGITS_RATIO
     changes = [
-        (*label_skew(), *shared_by("blend", ratio), f"clustering.shift_weight={weight}", f"seed={seed}")
+        (*label_skew(), *shared_by("blend", ratio), f"clustering.blend.shift_weight={weight}", f"seed={seed}")
         for weight in WEIGHTS
         for seed in seeds
     ]
@@ -149,8 +149,9 @@ def _values(run: Trained) -> dict[str, float]:
 def _group(run: Trained) -> tuple[Any, ...]:
     """Return what runs with the same users, data and ratio have in common: they differ in the clustering only."""
     data = run.scenario.data
-    skew = data.alpha if data.partition == "dirichlet" else data.single_class_share
-    return data.partition, skew, run.seed, run.scenario.allocation.fixed_ratio
+    options = data.options("partition")
+    skew = options.alpha if data.partition == "dirichlet" else options.single_class_share
+    return data.partition, skew, run.seed, run.scenario.allocation.options("allocation", "fixed").ratio
 
 
 def _regressions(job: Job, runs: list[Trained]) -> dict[str, Explained]:
@@ -191,7 +192,10 @@ def _weight_rows(job: Job, dataset: str, runs: list[Trained]) -> Iterator[dict[s
 
 
 def _by_weight(runs: list[Trained]) -> dict[float, list[Trained]]:
-    return {weight: [run for run in runs if run.scenario.clustering.shift_weight == weight] for weight in WEIGHTS}
+    return {
+        weight: [run for run in runs if run.scenario.clustering.options("clustering", "blend").shift_weight == weight]
+        for weight in WEIGHTS
+    }
 
 
 def _better_weight(job: Job, dataset: str, runs: list[Trained]) -> list[Verdict]:

@@ -65,8 +65,8 @@ def data(job: Job) -> Result:
 
 def by_one_class_share(runs: list[Trained]) -> dict[float, list[Trained]]:
     """Return the runs for each fraction of one-class users."""
-    shares = sorted({run.scenario.data.single_class_share for run in runs})
-    return {share: [run for run in runs if run.scenario.data.single_class_share == share] for share in shares}
+    share_of = {id(run): run.scenario.data.options("partition").single_class_share for run in runs}
+    return {share: [run for run in runs if share_of[id(run)] == share] for share in sorted(set(share_of.values()))}
 
 
 def emd_of(run: Trained) -> float:

@@ -40,7 +40,12 @@ def scenarios(job: Job) -> list[Scenario]:
 
 def random_clusters(job: Job, clusters: int, ratio: float, seeds: tuple[int, ...]) -> list[Scenario]:
     """Return runs with random heads and members, where all users reach each other."""
-    changes = (*label_skew(), *EVERYBODY_LINKED, *shared_by("random", ratio), f"clustering.num_clusters={clusters}")
+    changes = (
+        *label_skew(),
+        *EVERYBODY_LINKED,
+        *shared_by("random", ratio),
+        f"clustering.random.num_clusters={clusters}",
+    )
     return [scenario(job, *task(job, "mnist", *changes), f"seed={seed}") for seed in seeds]
 
 
@@ -83,7 +88,7 @@ def result_of_groups(
 
 def ratio_of(run: Trained) -> float:
     """Return the sharing ratio of a run; 0 without clusters."""
-    return 0.0 if run.rule == "none" else run.scenario.allocation.fixed_ratio
+    return 0.0 if run.rule == "none" else run.scenario.allocation.options("allocation", "fixed").ratio
 
 
 def _verdicts(by_ratio: dict[float, list[Trained]]) -> tuple[Verdict, ...]:

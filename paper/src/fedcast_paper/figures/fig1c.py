@@ -44,7 +44,7 @@ def _numbers(job: Job) -> tuple[int, int]:
 
 
 def _clusters(run: Trained) -> int:
-    return 0 if run.rule == "none" else run.scenario.clustering.num_clusters
+    return 0 if run.rule == "none" else run.scenario.clustering.options("clustering").num_clusters
 
 
 def _verdicts(by_number: dict[int, list[Trained]], few: int, many: int) -> tuple[Verdict, ...]:

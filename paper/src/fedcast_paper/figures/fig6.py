@@ -62,7 +62,7 @@ def data(job: Job) -> Result:
     falling = fit_accuracy([_emd(run) for run in runs], [run.accuracy for run in runs])
     curve = [{"emd": emd, "accuracy": falling.at(emd)} for emd in _spread(max(_emd(run) for run in runs))]
     rows = [
-        run_row(run, one_class_share=run.scenario.data.single_class_share)
+        run_row(run, one_class_share=run.scenario.data.options("partition").single_class_share)
         | {f"rounds_to_{target}": run.rounds_to(target) for target in targets(job)}
         for run in runs
     ]

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 from fedcast.data.assignment import Assignment
 from fedcast.data.dataset import Dataset
+from fedcast.registry import NoOptions
 from fedcast.typing import Ints
-
-if TYPE_CHECKING:
-    from fedcast.scenario import Data
 
 
 @dataclass(frozen=True)
@@ -19,16 +17,18 @@ class Partition:
     """One way to spread a dataset over users. Exactly one of `counts` and `assign` is set.
 
     Attributes:
-        summary: one line for people.
-        counts: (class_sizes[Y], settings, seed) → counts[K, Y]. It sees no sample, so that populations of any size can
-            be made without a dataset.
-        assign: (dataset, settings, seed) → assignment, where counts alone do not say who gets what.
+        summary: one line that says what it does.
+        counts: (class_sizes[Y], num_users, options, seed) → counts[K, Y]. It sees no sample, so that populations of any
+            size can be made without a dataset.
+        assign: (dataset, num_users, options, seed) → assignment, where counts alone do not say who gets what.
         complete: every sample goes to exactly one user; else to at most one.
-        transform: (dataset, assignment, settings, seed) → dataset whose samples look different for each user.
+        transform: (dataset, assignment, options, seed) → dataset whose samples look different for each user.
+        options: dataclass of its options, the table ``[data.NAME]``.
     """
 
     summary: str
-    counts: Callable[[Ints, Data, int], Ints] | None = None
-    assign: Callable[[Dataset, Data, int], Assignment] | None = None
+    counts: Callable[[Ints, int, Any, int], Ints] | None = None
+    assign: Callable[[Dataset, int, Any, int], Assignment] | None = None
     complete: bool = True
-    transform: Callable[[Dataset, Assignment, Data, int], Dataset] | None = None
+    transform: Callable[[Dataset, Assignment, Any, int], Dataset] | None = None
+    options: type[Any] = NoOptions

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +14,18 @@ from fedcast.data.partitions import iid
 from fedcast.data.partitions.base import Partition
 from fedcast.errors import DataError
 from fedcast.random import generator
+from fedcast.registry import option
 from fedcast.typing import Ints
 
-if TYPE_CHECKING:
-    from fedcast.scenario import Data
-
 _FULL_TURN_DEGREES = 360.0
+
+
+@dataclass(frozen=True)
+class ConceptOptions:
+    """Options of partition ``concept``."""
+
+    change: Literal["rotation", "labels"] = option("rotation", "rotate the images of each group, or permute its labels")
+    groups: int = option(4, "number of groups of users", ge=1)
 
 
 def group_of(num_users: int, num_groups: int) -> Ints:
@@ -30,7 +36,9 @@ def group_of(num_users: int, num_groups: int) -> Ints:
 def rotate_groups(dataset: Dataset, assignment: Assignment, num_groups: int) -> Dataset:
     """Turn the images of group g by 360°·g/G: same labels, other features. The test set stays upright."""
     if not isinstance(dataset.inputs, np.ndarray) or dataset.inputs.ndim != 4:
-        raise DataError(f"data.concept = rotation: dataset {dataset.name} has no images; use data.concept = labels")
+        raise DataError(
+            f"data.concept.change = rotation: dataset {dataset.name} has no images; use data.concept.change = labels"
+        )
     inputs = dataset.inputs.copy()
     owners, groups = assignment.owners, group_of(assignment.num_users, num_groups)
     for group in range(1, num_groups):
@@ -60,14 +68,20 @@ def permute_labels(dataset: Dataset, assignment: Assignment, num_groups: int, *,
     return replace(dataset, labels=labels)
 
 
-def _transform(dataset: Dataset, assignment: Assignment, data: Data, seed: int) -> Dataset:
-    if data.concept_groups > assignment.num_users:
-        raise DataError(f"data.concept_groups = {data.concept_groups}: more groups than users ({assignment.num_users})")
-    if data.concept == "rotation":
-        return rotate_groups(dataset, assignment, data.concept_groups)
-    return permute_labels(dataset, assignment, data.concept_groups, seed=seed)
+def _transform(dataset: Dataset, assignment: Assignment, options: ConceptOptions, seed: int) -> Dataset:
+    if options.groups > assignment.num_users:
+        raise DataError(
+            f"invalid value {options.groups} for data.concept.groups: expected at most the number of users "
+            f"({assignment.num_users})"
+        )
+    if options.change == "rotation":
+        return rotate_groups(dataset, assignment, options.groups)
+    return permute_labels(dataset, assignment, options.groups, seed=seed)
 
 
 PARTITION = Partition(
-    "equal parts, images turned or labels permuted per group", counts=iid.PARTITION.counts, transform=_transform
+    "equal parts, images turned or labels permuted per group",
+    counts=iid.PARTITION.counts,
+    transform=_transform,
+    options=ConceptOptions,
 )

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import numpy as np
 
 from fedcast.data.assignment import dirichlet_shares, ensure_minimum, split_by_shares
 from fedcast.data.partitions.base import Partition
 from fedcast.random import generator
+from fedcast.registry import option
 from fedcast.typing import Ints
 
-if TYPE_CHECKING:
-    from fedcast.scenario import Data
+
+@dataclass(frozen=True)
+class DirichletOptions:
+    """Options of partition ``dirichlet``."""
+
+    alpha: float = option(0.1, "concentration; small values are skewed", gt=0)
+    min_samples: int = option(1, "every user holds at least this many samples", ge=0)
 
 
 def dirichlet(class_sizes: Ints, num_users: int, alpha: float, *, seed: int, min_samples: int = 1) -> Ints:
@@ -32,8 +38,8 @@ def dirichlet(class_sizes: Ints, num_users: int, alpha: float, *, seed: int, min
     return ensure_minimum(np.stack(columns, axis=1), min_samples, rng)
 
 
-def _counts(class_sizes: Ints, data: Data, seed: int) -> Ints:
-    return dirichlet(class_sizes, data.num_users, data.alpha, seed=seed, min_samples=data.min_samples)
+def _counts(class_sizes: Ints, num_users: int, options: DirichletOptions, seed: int) -> Ints:
+    return dirichlet(class_sizes, num_users, options.alpha, seed=seed, min_samples=options.min_samples)
 
 
-PARTITION = Partition("classes split by Dirichlet shares", counts=_counts)
+PARTITION = Partition("classes split by Dirichlet shares", counts=_counts, options=DirichletOptions)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from fedcast.data.assignment import random_deal
 from fedcast.data.partitions.base import Partition
 from fedcast.data.partitions.sizes import equal_sizes
 from fedcast.random import generator
 from fedcast.typing import Ints
-
-if TYPE_CHECKING:
-    from fedcast.scenario import Data
 
 
 def iid(class_sizes: Ints, num_users: int, *, seed: int) -> Ints:
@@ -25,8 +22,8 @@ def iid(class_sizes: Ints, num_users: int, *, seed: int) -> Ints:
     return random_deal(class_sizes, equal_sizes(class_sizes, num_users), generator(seed, "iid"))
 
 
-def _counts(class_sizes: Ints, data: Data, seed: int) -> Ints:
-    return iid(class_sizes, data.num_users, seed=seed)
+def _counts(class_sizes: Ints, num_users: int, _: Any, seed: int) -> Ints:
+    return iid(class_sizes, num_users, seed=seed)
 
 
 PARTITION = Partition("random parts of equal size", counts=_counts)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,10 +14,15 @@ from fedcast.data.dataset import Dataset
 from fedcast.data.own import read_npz
 from fedcast.data.partitions.base import Partition
 from fedcast.errors import DataError
+from fedcast.registry import option
 from fedcast.typing import Ints
 
-if TYPE_CHECKING:
-    from fedcast.scenario import Data
+
+@dataclass(frozen=True)
+class IndicesOptions:
+    """Options of partition ``indices``."""
+
+    file: str | None = option(None, ".json, .csv or .parquet (user,sample), or .npz (samples, offsets)")
 
 
 def read_indices(path: str | Path, num_samples: int, num_users: int | None = None) -> Assignment:
@@ -111,11 +117,11 @@ def _check(path: Path, owners: Ints, samples: Ints, num_samples: int) -> None:
         )
 
 
-def _assign(dataset: Dataset, data: Data, seed: int) -> Assignment:  # noqa: ARG001
-    if data.indices_file is None:
+def _assign(dataset: Dataset, num_users: int, options: IndicesOptions, _: int) -> Assignment:
+    if options.file is None:
         kinds = ".json, .csv, .parquet or .npz"
-        raise DataError(f"data.partition = indices, but data.indices_file is not set: name a {kinds} file")
-    return read_indices(data.indices_file, len(dataset), data.num_users)
+        raise DataError(f"data.partition = indices, but data.indices.file is not set: name a {kinds} file")
+    return read_indices(options.file, len(dataset), num_users)
 
 
-PARTITION = Partition("your own file of sample indices", assign=_assign, complete=False)
+PARTITION = Partition("your own file of sample indices", assign=_assign, complete=False, options=IndicesOptions)

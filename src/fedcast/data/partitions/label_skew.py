@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,10 +11,15 @@ from fedcast.data.partitions.base import Partition
 from fedcast.data.partitions.sizes import require_one_each
 from fedcast.errors import DataError
 from fedcast.random import generator
+from fedcast.registry import option
 from fedcast.typing import Ints
 
-if TYPE_CHECKING:
-    from fedcast.scenario import Data
+
+@dataclass(frozen=True)
+class LabelSkewOptions:
+    """Options of partition ``label_skew``."""
+
+    single_class_share: float = option(0.8, "share of users that hold one class only", ge=0, le=1)
 
 
 def label_skew(class_sizes: Ints, num_users: int, single_class_share: float, *, seed: int) -> Ints:
@@ -36,7 +41,7 @@ def label_skew(class_sizes: Ints, num_users: int, single_class_share: float, *, 
         label = short[0]
         raise DataError(
             f"label_skew: class {label} has {class_sizes[label]} samples for {holders[label]} users that hold only it; "
-            "lower data.num_users or data.single_class_share"
+            "lower data.num_users or data.label_skew.single_class_share"
         )
     counts = np.zeros((num_users, len(class_sizes)), dtype=np.int64)
     counts[single, class_of] = portion[class_of]
@@ -45,8 +50,13 @@ def label_skew(class_sizes: Ints, num_users: int, single_class_share: float, *, 
     return counts
 
 
-def _counts(class_sizes: Ints, data: Data, seed: int) -> Ints:
-    return label_skew(class_sizes, data.num_users, data.single_class_share, seed=seed)
+def _counts(class_sizes: Ints, num_users: int, options: LabelSkewOptions, seed: int) -> Ints:
+    return label_skew(class_sizes, num_users, options.single_class_share, seed=seed)
 
 
-PARTITION = Partition("a share of the users holds one class only", counts=_counts, complete=False)
+PARTITION = Partition(
+    "a share of the users holds one class only",
+    counts=_counts,
+    complete=False,
+    options=LabelSkewOptions,
+)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -12,9 +12,6 @@ from fedcast.data.partitions.base import Partition
 from fedcast.errors import DataError
 from fedcast.random import generator
 from fedcast.typing import Ints
-
-if TYPE_CHECKING:
-    from fedcast.scenario import Data
 
 
 def natural(groups: Ints, num_users: int, *, seed: int) -> Assignment:
@@ -41,10 +38,10 @@ def natural(groups: Ints, num_users: int, *, seed: int) -> Assignment:
     return assignment_from_owners(user[kept], kept, num_users)
 
 
-def _assign(dataset: Dataset, data: Data, seed: int) -> Assignment:
+def _assign(dataset: Dataset, num_users: int, _: Any, seed: int) -> Assignment:
     if dataset.groups is None:
         raise DataError(f"data.partition = natural: dataset {dataset.name} does not say whom its samples come from")
-    return natural(dataset.groups, data.num_users, seed=seed)
+    return natural(dataset.groups, num_users, seed=seed)
 
 
 PARTITION = Partition("users as the data come (roles, writers)", assign=_assign, complete=False)

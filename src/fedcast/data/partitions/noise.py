@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +13,14 @@ from fedcast.data.partitions import iid
 from fedcast.data.partitions.base import Partition
 from fedcast.errors import DataError
 from fedcast.random import generator
+from fedcast.registry import option
 
-if TYPE_CHECKING:
-    from fedcast.scenario import Data
+
+@dataclass(frozen=True)
+class NoiseOptions:
+    """Options of partition ``noise``."""
+
+    level: float = option(0.1, "variance of the last user's noise; user k has level*k/K", ge=0)
 
 
 def noise_std(num_users: int, level: float) -> NDArray[np.float64]:
@@ -58,10 +62,13 @@ def _images(dataset: Dataset) -> NDArray[np.generic]:
     return dataset.inputs
 
 
-def _transform(dataset: Dataset, assignment: Assignment, data: Data, seed: int) -> Dataset:
-    return add_noise(dataset, assignment, data.noise_level, seed=seed)
+def _transform(dataset: Dataset, assignment: Assignment, options: NoiseOptions, seed: int) -> Dataset:
+    return add_noise(dataset, assignment, options.level, seed=seed)
 
 
 PARTITION = Partition(
-    "equal parts, noise that grows from user to user", counts=iid.PARTITION.counts, transform=_transform
+    "equal parts, noise that grows from user to user",
+    counts=iid.PARTITION.counts,
+    transform=_transform,
+    options=NoiseOptions,
 )

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from fedcast.data.assignment import dirichlet_shares, ensure_minimum, random_deal, split_by_shares
 from fedcast.data.partitions.base import Partition
 from fedcast.random import generator
+from fedcast.registry import option
 from fedcast.typing import Ints
 
-if TYPE_CHECKING:
-    from fedcast.scenario import Data
+
+@dataclass(frozen=True)
+class QuantityOptions:
+    """Options of partition ``quantity``."""
+
+    alpha: float = option(0.5, "concentration of the sizes; small values are skewed", gt=0)
+    min_samples: int = option(1, "every user holds at least this many samples", ge=0)
 
 
 def quantity(class_sizes: Ints, num_users: int, alpha: float, *, seed: int, min_samples: int = 1) -> Ints:
@@ -28,8 +34,8 @@ def quantity(class_sizes: Ints, num_users: int, alpha: float, *, seed: int, min_
     return random_deal(class_sizes, sizes, rng)
 
 
-def _counts(class_sizes: Ints, data: Data, seed: int) -> Ints:
-    return quantity(class_sizes, data.num_users, data.quantity_alpha, seed=seed, min_samples=data.min_samples)
+def _counts(class_sizes: Ints, num_users: int, options: QuantityOptions, seed: int) -> Ints:
+    return quantity(class_sizes, num_users, options.alpha, seed=seed, min_samples=options.min_samples)
 
 
-PARTITION = Partition("random parts of unequal size", counts=_counts)
+PARTITION = Partition("random parts of unequal size", counts=_counts, options=QuantityOptions)

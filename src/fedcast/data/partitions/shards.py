@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,10 +10,15 @@ from numpy.typing import NDArray
 from fedcast.data.partitions.base import Partition
 from fedcast.errors import DataError
 from fedcast.random import generator
+from fedcast.registry import option
 from fedcast.typing import Ints
 
-if TYPE_CHECKING:
-    from fedcast.scenario import Data
+
+@dataclass(frozen=True)
+class ShardsOptions:
+    """Options of partition ``shards``."""
+
+    classes_per_user: int = option(2, "classes of each user", ge=1)
 
 
 def shards(class_sizes: Ints, num_users: int, classes_per_user: int, *, seed: int) -> Ints:
@@ -29,11 +34,11 @@ def shards(class_sizes: Ints, num_users: int, classes_per_user: int, *, seed: in
     """
     present = np.flatnonzero(class_sizes)
     if classes_per_user > len(present):
-        raise DataError(f"data.classes_per_user = {classes_per_user}: the data have only {len(present)} classes")
+        raise DataError(f"data.shards.classes_per_user = {classes_per_user}: the data have only {len(present)} classes")
     if num_users * classes_per_user < len(present):
         raise DataError(
             f"shards: {num_users} users with {classes_per_user} classes each cannot hold {len(present)} classes; "
-            "raise data.num_users or data.classes_per_user"
+            "raise data.num_users or data.shards.classes_per_user"
         )
     rng = generator(seed, "shards")
     hands = present[_deal_cards(len(present), num_users, classes_per_user, rng)]
@@ -43,7 +48,7 @@ def shards(class_sizes: Ints, num_users: int, classes_per_user: int, *, seed: in
         if class_sizes[label] < len(holders):
             raise DataError(
                 f"shards: class {label} has {class_sizes[label]} samples for {len(holders)} users that should hold it; "
-                "lower data.num_users or data.classes_per_user"
+                "lower data.num_users or data.shards.classes_per_user"
             )
         share, rest = divmod(int(class_sizes[label]), len(holders))
         counts[holders, label] = share + (np.arange(len(holders)) < rest)
@@ -66,8 +71,8 @@ def _deal_cards(num_classes: int, num_users: int, per_user: int, rng: np.random.
     return hands
 
 
-def _counts(class_sizes: Ints, data: Data, seed: int) -> Ints:
-    return shards(class_sizes, data.num_users, data.classes_per_user, seed=seed)
+def _counts(class_sizes: Ints, num_users: int, options: ShardsOptions, seed: int) -> Ints:
+    return shards(class_sizes, num_users, options.classes_per_user, seed=seed)
 
 
-PARTITION = Partition("k classes for each user", counts=_counts)
+PARTITION = Partition("k classes for each user", counts=_counts, options=ShardsOptions)

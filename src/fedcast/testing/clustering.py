@@ -1,6 +1,12 @@
-"""What every clustering rule must do, as checks to run on a new one.
+"""Conformance kit of clustering rules: what every rule must do, as checks to run on a new one.
 
-Each check takes the name of a rule in the table and raises `AssertionError` with what is wrong:
+Each check takes the name of a registered rule and raises `AssertionError` with what is wrong::
+
+    import pytest
+    from fedcast.registry import load_file
+    from fedcast.testing.clustering import CHECKS
+
+    load_file("mine.py")
 
     @pytest.mark.parametrize("check", CHECKS)
     def test_my_rule(check):

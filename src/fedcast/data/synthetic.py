@@ -1,0 +1,43 @@
+"""synthetic: class counts alone, for populations of any size without samples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedcast.data.catalogue import DatasetEntry
+from fedcast.data.dataset import Dataset
+from fedcast.errors import DataError
+from fedcast.registry import option
+from fedcast.typing import Ints
+
+SYNTHETIC = "synthetic"
+
+
+@dataclass(frozen=True)
+class SyntheticOptions:
+    """Options of dataset ``synthetic``."""
+
+    samples_per_user: int = option(600, "mean samples of a user", ge=1)
+    num_classes: int = option(10, "number of classes", ge=1)
+
+
+def synthetic_class_sizes(num_users: int, options: SyntheticOptions) -> Ints:
+    """Return the samples of each class, int64[Y]: equal to within one.
+
+    Example:
+        >>> synthetic_class_sizes(3, SyntheticOptions(samples_per_user=7, num_classes=4)).tolist()
+        [6, 5, 5, 5]
+    """
+    total, classes = num_users * options.samples_per_user, options.num_classes
+    return np.full(classes, total // classes) + (np.arange(classes) < total % classes)
+
+
+def _no_samples(_options: Any, _data_dir: str | Path | None) -> Dataset:
+    raise DataError("data.dataset = synthetic: synthetic data have class counts and no samples to load")
+
+
+DATASET = DatasetEntry(_no_samples, "class counts alone, any number of users", "", (), SyntheticOptions)

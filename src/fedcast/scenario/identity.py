@@ -1,0 +1,74 @@
+"""Values that decide the result of a run, for the hash that names its folder."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from fedcast import registry
+from fedcast.scenario.moved import MOVED, Tree
+from fedcast.scenario.sections import ChoiceSection, Scenario
+
+# Parameters that change how a run is carried out, not its result.
+NOT_DECIDING = (("training", "checkpoint_every"),)
+
+
+def deciding_values(scenario: Scenario) -> Tree:
+    """Return every value that decides a run; of option tables those of the choices that the scenario makes.
+
+    Plug-in files are left out: their content is hashed with that of the other files that a scenario names.
+    """
+    content = scenario.model_dump(mode="json")
+    del content["plugins"]
+    _drop_not_deciding(content)
+    for kind, known in registry.KINDS.items():
+        section: ChoiceSection = getattr(scenario, known.section)
+        for name in section.tables:
+            content[known.section].pop(name, None)
+        content[known.section][f"{kind} options"] = _chosen_options(scenario, kind)
+    return content
+
+
+def _chosen_options(scenario: Scenario, kind: str) -> Tree:
+    known = registry.KINDS[kind]
+    section: ChoiceSection = getattr(scenario, known.section)
+    name = getattr(section, known.key)
+    # A model of one's own, or the dataset's usual one, has no options; nor has a choice that is not registered here.
+    if name not in registry.names(kind):
+        return dict(section.tables.get(name, {}))
+    return asdict(section.options(kind))
+
+
+def values_before_tables(scenario: Scenario) -> Tree | None:
+    """Return the values as they were hashed before options had tables; None if there was no such scenario then."""
+    if scenario.plugins or scenario.sharing.kind != "raw":
+        return None
+    content = scenario.model_dump(mode="json")
+    del content["plugins"], content["sharing"]
+    _drop_not_deciding(content)
+    if content["training"]["model_file"] is None:
+        del content["training"]["model_file"]
+    for name, keys in MOVED.items():
+        section: ChoiceSection = getattr(scenario, name)
+        unknown = set(section.tables) - {table for places in keys.values() for table, _ in places}
+        if unknown:
+            return None
+        for table in section.tables:
+            content[name].pop(table)
+        content[name] |= {key: _value_before(section, places) for key, places in keys.items()}
+    return content
+
+
+def _value_before(section: ChoiceSection, places: tuple[tuple[str, str], ...]) -> Any:
+    """Return the value of an old key: of the choice that the scenario makes, else of one that sets it."""
+    chosen = {getattr(section, known.key) for known in registry.KINDS.values() if known.section == section.section}
+    by_weight = sorted(places, key=lambda place: (place[0] not in chosen, place[0] not in section.tables))
+    table, name = by_weight[0]
+    choice = registry.find_in_section(section.section, table)
+    assert choice is not None, "moved keys lead to built-in choices"
+    return getattr(section.options(choice.kind, table), name)
+
+
+def _drop_not_deciding(content: Tree) -> None:
+    for section, name in NOT_DECIDING:
+        del content[section][name]
