@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from fedcast.clustering import Clustering, Problem, cluster, make_problem
-from fedcast.clustering.worlds import disc_problem, user_counts
+from fedcast.clustering import Clustering, Problem, cluster, disc_problem, make_problem, user_counts
 from fedcast.data import average_emd, skew_of
 from fedcast.network import closeness, rate_bps
-from fedcast.scenario import Clustering as ClusteringSettings
+from fedcast.scenario import ClusteringSettings
 from harness import Figure, peak_extra_mib, run, seconds
 from network import GEOMETRY, SEED, SIDELINK, TRUST, builder, place
 

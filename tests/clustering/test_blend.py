@@ -67,7 +67,7 @@ def test_it_never_ends_above_greedy_or_daca(problem):
 def test_the_running_sums_are_the_objective_and_no_single_move_improves_it(weighting, shift_weight):
     options = {"rule": "blend", "weighting": weighting, "shift_weight": shift_weight, "data": "mixed"}
     problem = with_composition(disc_problem(40, 500, seed=7, **options))
-    world = _world(problem, cost_drops(problem, "js"))
+    world = _world(problem, cost_drops(problem, "js"), problem.settings.options("clustering", "blend").shift_weight)
     state = _state(world, Clustering(problem, np.full(40, -1)))
     improve(world, state)
     end = blend_objective(Clustering(problem, state.head_of))
@@ -97,7 +97,7 @@ def test_no_single_move_improves_what_it_returns(data):
 
 def test_a_head_and_its_only_member_change_places_where_that_is_better():
     problem = with_composition(table_problem([[90, 10], [50, 50], [10, 90]], [(0, 1)], rule="blend", shift_weight=0.0))
-    world = _world(problem, cost_drops(problem, "js"))
+    world = _world(problem, cost_drops(problem, "js"), problem.settings.options("clustering", "blend").shift_weight)
     state = _state(world, Clustering(problem, np.array([-1, 0, -1])))
     assert open_head(world, state, 1) == 1
     assert state.head_of.tolist() == [1, -1, -1]

@@ -15,7 +15,7 @@ from fedcast.clustering.worlds import path_problem
 from fedcast.data.skew import skew_of
 from fedcast.errors import FedcastError
 from fedcast.network import graph_from_edges
-from fedcast.scenario import Clustering as ClusteringSettings
+from fedcast.scenario import ClusteringSettings
 
 PAIR = graph_from_edges([0], [1], 1e6, 0.9, 2)
 SKEW = skew_of([[25, 0], [0, 41]])

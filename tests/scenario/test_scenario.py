@@ -32,7 +32,7 @@ def test_paper_preset_is_table_one():
 def test_every_parameter_is_written_with_its_meaning():
     text = to_toml(Scenario())
     for name, field in Scenario.model_fields.items():
-        fields = field.annotation.model_fields if is_section(field) else {name: field}
+        fields = values_of(field.annotation) if is_section(field) else {name: field}
         for key, inner in fields.items():
             line = next(line for line in text.splitlines() if line.removeprefix("# ").startswith(f"{key} ="))
             assert inner.description, key

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from fedcast.allocation.engine import Solution, Step
 from fedcast.allocation.problem import AllocationProblem, part_of, skew_for_model
-from fedcast.clustering import Clustering
-from fedcast.clustering.problem import ROUNDING
+from fedcast.clustering import ROUNDING, Clustering
 from fedcast.cost import RoundCost, round_cost, sharing_cost, task_s
 from fedcast.data import distribution_shift
 from fedcast.rounds import BetaSet

@@ -33,7 +33,7 @@ def fit_rounds(
 ) -> None:
     """Train at several degrees of skew and fit the rounds to the target accuracy as a function of skew."""
     from fedcast.cli.output import check_file, check_table, screen
-    from fedcast.clustering.rules import find_rule
+    from fedcast.clustering import find_rule
     from fedcast.rounds import save_fit
     from fedcast.runs.rounds_study import RoundsRun, fit_runs, load_runs, run_grid, save_runs
 

@@ -15,7 +15,7 @@ from fedcast.data import Skew, Weighting, emd
 from fedcast.errors import FedcastError
 from fedcast.network import Graph
 from fedcast.registry import NoOptions
-from fedcast.scenario import Clustering as ClusteringSettings
+from fedcast.scenario import ClusteringSettings
 from fedcast.typing import Floats
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from fedcast.clustering.problem import Problem, make_problem
 from fedcast.data import skew_of
 from fedcast.network import graph_from_edges
 from fedcast.random import generator, pair_uniform
-from fedcast.scenario import Clustering as ClusteringSettings
+from fedcast.scenario import ClusteringSettings
 from fedcast.typing import Floats
 
 DataKind = Literal["paper", "mixed", "dirichlet"]

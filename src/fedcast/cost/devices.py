@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from fedcast.errors import DataError
 from fedcast.io import Column, column_names, read_user_table
-from fedcast.scenario.sections import Devices
+from fedcast.scenario import Devices
 from fedcast.typing import Floats, Names
 
 _FULL_CONSENT = 1.0

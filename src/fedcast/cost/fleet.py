@@ -12,7 +12,7 @@ from fedcast.cost.devices import DeviceTable, device_table
 from fedcast.cost.uplink import initial_upload_s
 from fedcast.errors import FedcastError, ScenarioError
 from fedcast.network import CellularLinks, Layout, cellular_links
-from fedcast.scenario.sections import MODEL_OF_DATASET, USUAL_MODEL, Cellular, Scenario
+from fedcast.scenario import MODEL_OF_DATASET, USUAL_MODEL, Cellular, Scenario
 from fedcast.typing import Floats
 
 

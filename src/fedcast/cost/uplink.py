@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from fedcast.errors import FedcastError
 from fedcast.network import CellularLinks, expected_s_per_bit, mean_inverse_efficiency
-from fedcast.scenario.sections import Cellular
+from fedcast.scenario import Cellular
 from fedcast.typing import Floats, Ints
 
 _TABLE_SIZE = 8192

@@ -124,7 +124,7 @@ def _not_predicted(world: World, reason: str) -> Planned:
     scenario = world.scenario
     clustering = cluster(world.problem())
     if clustering.broadcast is None:
-        ratio = min(scenario.allocation.fixed_ratio, scenario.allocation.max_sharing_ratio)
+        ratio = min(scenario.allocation.options("allocation", "fixed").ratio, scenario.allocation.max_sharing_ratio)
         clustering = cluster(world.problem(scenario.clustering.model_copy(update={"sharing_ratio": ratio})))
         clustering = _within_leakage(clustering, scenario.allocation.max_asr)
     sizes = clustering.after.sizes

@@ -13,8 +13,7 @@ from fedcast.data import Population, Skew, describe, make_population, skew_of
 from fedcast.errors import FedcastError
 from fedcast.formatting import user_label
 from fedcast.network import Graph, Layout, build_graph, concurrent_rate_bps, has_rates, place_users
-from fedcast.scenario import Clustering as ClusteringSettings
-from fedcast.scenario import Scenario
+from fedcast.scenario import ClusteringSettings, Scenario
 from fedcast.typing import Floats
 
 _SYNTHETIC_BITS_PER_SAMPLE = 6272.0  # as an MNIST image

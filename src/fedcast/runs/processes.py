@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedcast.allocation import METHODS
-from fedcast.clustering.rules import RULES
+from fedcast.clustering import RULES
 from fedcast.errors import FedcastError
 from fedcast.runs.jobs import Job, SweepProgress, run_job
 from fedcast.scenario import Scenario

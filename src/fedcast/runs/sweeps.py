@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from fedcast import registry
 from fedcast.allocation import find_method
-from fedcast.clustering.rules import find_rule
+from fedcast.clustering import find_rule
 from fedcast.data import make_population
 from fedcast.errors import FedcastError, ScenarioError
 from fedcast.plan import NOTHING_TO_ALLOCATE

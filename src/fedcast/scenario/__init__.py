@@ -1,5 +1,8 @@
 """Scenarios: every parameter of a task, with its unit, default and range; TOML in and out."""
 
+import warnings
+
+from fedcast.scenario.describe import unit_of
 from fedcast.scenario.files import (
     PRESETS,
     changed,
@@ -14,32 +17,38 @@ from fedcast.scenario.files import (
 )
 from fedcast.scenario.identity import NOT_DECIDING, deciding_values, values_before_tables
 from fedcast.scenario.sections import (
+    MODEL_OF_DATASET,
+    USUAL_MODEL,
+    WEIGHTS_OF_MODEL,
     Allocation,
     Cellular,
-    Clustering,
+    ClusteringSettings,
     Data,
     Devices,
     Geometry,
     Rounds,
     Scenario,
-    Sharing,
+    SharingSettings,
     Sidelink,
     Training,
     Trust,
 )
 
 __all__ = [
+    "MODEL_OF_DATASET",
     "NOT_DECIDING",
     "PRESETS",
+    "USUAL_MODEL",
+    "WEIGHTS_OF_MODEL",
     "Allocation",
     "Cellular",
-    "Clustering",
+    "ClusteringSettings",
     "Data",
     "Devices",
     "Geometry",
     "Rounds",
     "Scenario",
-    "Sharing",
+    "SharingSettings",
     "Sidelink",
     "Training",
     "Trust",
@@ -53,5 +62,13 @@ __all__ = [
     "preset",
     "read_stored_scenario",
     "to_toml",
+    "unit_of",
     "values_before_tables",
 ]
+
+
+def __getattr__(name: str) -> type[ClusteringSettings]:
+    if name == "Clustering":
+        warnings.warn("fedcast.scenario.Clustering is now ClusteringSettings", DeprecationWarning, stacklevel=2)
+        return ClusteringSettings
+    raise AttributeError(f"module 'fedcast.scenario' has no attribute {name!r}")

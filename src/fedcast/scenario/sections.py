@@ -236,7 +236,7 @@ class Devices(Section):
     devices_file: str | None = Field(None, description="own devices, one row per user: .csv or .parquet")
 
 
-class Clustering(ChoiceSection):
+class ClusteringSettings(ChoiceSection):
     """Who shares with whom."""
 
     section: ClassVar[str] = "clustering"
@@ -281,7 +281,7 @@ class Allocation(ChoiceSection):
     )
 
 
-class Sharing(ChoiceSection):
+class SharingSettings(ChoiceSection):
     """What heads send."""
 
     section: ClassVar[str] = "sharing"
@@ -359,8 +359,8 @@ class Scenario(Section):
     cellular: Cellular = Cellular()
     trust: Trust = Trust()
     devices: Devices = Devices()
-    clustering: Clustering = Clustering()
+    clustering: ClusteringSettings = ClusteringSettings()
     rounds: Rounds = Rounds()
     allocation: Allocation = Allocation()
-    sharing: Sharing = Sharing()
+    sharing: SharingSettings = SharingSettings()
     training: Training = Training()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedcast.clustering import Clustering
-from fedcast.clustering.composition import water_fill
+from fedcast.clustering import Clustering, water_fill
 from fedcast.data import Population, assignment_from_owners
 from fedcast.errors import FedcastError
 from fedcast.random import generator

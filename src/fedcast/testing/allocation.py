@@ -26,8 +26,7 @@ from fedcast.allocation import (
     make_allocation_problem,
     make_result,
 )
-from fedcast.clustering import Clustering, cluster
-from fedcast.clustering.worlds import disc_problem
+from fedcast.clustering import Clustering, cluster, disc_problem
 from fedcast.cost import Fleet, fleet_of
 from fedcast.network import layout_from_positions
 from fedcast.random import generator

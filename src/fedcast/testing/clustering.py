@@ -22,13 +22,17 @@ from typing import Any, get_args
 
 import numpy as np
 
-from fedcast.clustering.compare import compare
-from fedcast.clustering.conditions import check_conditions
-from fedcast.clustering.explain import explain
-from fedcast.clustering.problem import Problem
-from fedcast.clustering.result import Clustering
-from fedcast.clustering.rules import cluster
-from fedcast.clustering.worlds import DataKind, disc_problem, table_problem
+from fedcast.clustering import (
+    Clustering,
+    DataKind,
+    Problem,
+    check_conditions,
+    cluster,
+    compare,
+    disc_problem,
+    explain,
+    table_problem,
+)
 from fedcast.data import skew_of
 from fedcast.errors import FedcastError
 

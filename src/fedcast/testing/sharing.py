@@ -17,8 +17,7 @@ import numpy as np
 from fedcast.clustering import Clustering, cluster, make_problem
 from fedcast.data import Population, dataset_from_arrays, populate, skew_of
 from fedcast.network import graph_from_edges
-from fedcast.scenario import Clustering as ClusteringSettings
-from fedcast.scenario import Data
+from fedcast.scenario import ClusteringSettings, Data
 from fedcast.sharing import SERVER, Sharing
 from fedcast.typing import Floats
 
