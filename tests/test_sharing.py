@@ -12,7 +12,7 @@ from fedcast.data.skew import skew_of
 from fedcast.errors import FedcastError
 from fedcast.network import graph_from_edges
 from fedcast.random import generator
-from fedcast.scenario import Clustering, Data
+from fedcast.scenario import ClusteringSettings, Data
 from fedcast.sharing import SERVER, Ledger, Shared, Sharing, find_sharing, share_samples, whole_water_fill
 from fedcast.testing.sharing import CHECKS
 
@@ -29,7 +29,7 @@ def world(partition="label_skew", num_users=12, samples=600, seed=0):
 
 
 def clustered(population, graph, rule, composition="auto", ratio=0.2, **changes):
-    settings = Clustering(rule=rule, composition=composition, sharing_ratio=ratio)
+    settings = ClusteringSettings(rule=rule, composition=composition, sharing_ratio=ratio)
     return cluster(make_problem(skew_of(population.counts), graph, settings, whole=True, **changes))
 
 
