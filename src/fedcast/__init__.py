@@ -27,13 +27,9 @@ if TYPE_CHECKING:
         skew_of,
     )
     from fedcast.errors import FedcastError
-    from fedcast.plan import SharingPlan, load_plan, make_plan, save_plan
-    from fedcast.plan.world import World, make_world
+    from fedcast.plan import SharingPlan, World, load_plan, make_plan, make_world, save_plan
     from fedcast.report import write_report
-    from fedcast.runs.comparison import compare
-    from fedcast.runs.prepare import train_scenario
-    from fedcast.runs.store import load_run, load_runs, run_scenario
-    from fedcast.runs.sweeps import grid, sweep
+    from fedcast.runs import compare, grid, load_run, load_runs, run_scenario, sweep, train_scenario
     from fedcast.scenario import Scenario, changed, load_scenario, preset, to_toml
 
 __version__ = "0.1.0"

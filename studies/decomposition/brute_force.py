@@ -18,9 +18,8 @@ from pathlib import Path
 import numpy as np
 
 from fedcast.clustering import Clustering
-from fedcast.plan import make_plan
+from fedcast.plan import World, make_plan, make_world
 from fedcast.plan.make import _Planner
-from fedcast.plan.world import World, make_world
 from fedcast.scenario import Scenario, load_scenario
 
 RULES = ("daca", "gain", "blend", "scc", "cec")

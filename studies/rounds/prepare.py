@@ -15,8 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from fedcast.clustering import cluster
-from fedcast.data.skew import average_emd, average_js, average_kl, mixture_shift
-from fedcast.plan.world import make_world
+from fedcast.data import average_emd, average_js, average_kl
+from fedcast.data.skew import mixture_shift
+from fedcast.plan import make_world
 from fedcast.scenario import load_scenario
 from fedcast.sharing import share_samples
 

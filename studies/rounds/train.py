@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from fedcast.data.assignment import Assignment
-from fedcast.data.dataset import Dataset
+from fedcast.data import Assignment, Dataset
 from fedcast.training import Federation, build_model, train
 
 # FedAvg, all users every round, batch 10; MNIST: one epoch, step 0.05; digits: five epochs, step 0.1.

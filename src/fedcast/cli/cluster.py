@@ -53,7 +53,7 @@ def cluster(
     from fedcast.cli.output import check_json, screen, write_json
     from fedcast.cli.remarks import print_doubts
     from fedcast.clustering import compare
-    from fedcast.plan.world import make_world
+    from fedcast.plan import make_world
     from fedcast.report import check_figure_path, cluster_figure, cluster_map, save_figure
     from fedcast.scenario import named_files
 

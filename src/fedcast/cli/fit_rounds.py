@@ -35,7 +35,8 @@ def fit_rounds(
     from fedcast.cli.output import check_file, check_table, screen
     from fedcast.clustering import find_rule
     from fedcast.rounds import save_fit
-    from fedcast.runs.rounds_study import RoundsRun, fit_runs, load_runs, run_grid, save_runs
+    from fedcast.runs import load_runs
+    from fedcast.runs.rounds_study import RoundsRun, fit_runs, run_grid, save_runs
 
     scenario = read_scenario(path, preset, overrides)
     names = words("--rules", rules)

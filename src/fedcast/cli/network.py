@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from fedcast.cost import Feasibility
-    from fedcast.plan.world import World
+    from fedcast.plan import World
 
 _LISTED = 10
 
@@ -44,7 +44,7 @@ def network(
     from fedcast.cli.output import screen
     from fedcast.cli.remarks import print_doubts
     from fedcast.cost import feasibility
-    from fedcast.plan.world import make_world
+    from fedcast.plan import make_world
     from fedcast.report import check_figure_path, network_figure, network_map, save_figure
 
     if picture is not None:

@@ -15,7 +15,7 @@ _DOUBTFUL = {"max_frequency_hz": (1e6, "Hz"), "up_rate_bps": (1e3, "bit/s"), "do
 
 def assumptions(world: World) -> list[str]:
     """Return what a plan from tables assumes, each with the option or parameter that sets it."""
-    from fedcast.scenario.sections import USUAL_MODEL, WEIGHTS_OF_MODEL
+    from fedcast.scenario import USUAL_MODEL, WEIGHTS_OF_MODEL
 
     scenario = world.scenario
     own, training = scenario.devices, scenario.training

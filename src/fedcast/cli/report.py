@@ -25,7 +25,7 @@ def report(
     """Write finished runs as one HTML page that works offline, and as tables and figures if asked."""
     from fedcast.errors import FedcastError
     from fedcast.report import DEFAULT_FORMATS, check_export, check_report_path, export_report, write_report
-    from fedcast.runs.store import load_runs
+    from fedcast.runs import load_runs
 
     check_report_path(out)
     for option, given in (("--format", formats), ("--width", width != "screen")):

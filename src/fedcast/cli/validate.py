@@ -46,7 +46,7 @@ def _readers(scenario: Scenario, names: Names | None) -> list[Callable[[], objec
     """Return functions that read the model's size, the fit of rounds and each table that exists."""
     from fedcast.cost import model_bits
     from fedcast.network import place_users
-    from fedcast.plan.world import network_of
+    from fedcast.plan import network_of
     from fedcast.rounds import load_rounds
 
     users, geometry, seed = scenario.data.num_users, scenario.geometry, scenario.seed

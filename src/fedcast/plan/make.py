@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedcast.allocation import AllocationResult, allocate, method_options, part_of
-from fedcast.clustering import Clustering, Problem, cluster
-from fedcast.clustering.problem import ROUNDING
+from fedcast.clustering import ROUNDING, Clustering, Problem, cluster
 from fedcast.cost import TaskCost, feasibility, metrics_of, task_cost
 from fedcast.errors import FedcastError, OutsideFitError
 from fedcast.plan.matching import numbering, renumbered

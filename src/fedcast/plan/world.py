@@ -116,8 +116,8 @@ def sharing_cost_of(world: World, clustering: Clustering) -> SharingCost:
         user, names = int(unlinked[0]), world.population.names
         raise FedcastError(
             f"{user_label(user, names)} has head {user_label(clustering.head_of[user], names)}, but there is no link "
-            "between them, so that the delay of sharing is unknown; set clustering.random.respect_graph = true, or lower "
-            "sidelink.min_rate_bps and trust.min_closeness"
+            "between them, so that the delay of sharing is unknown; set clustering.random.respect_graph = true, "
+            "or lower sidelink.min_rate_bps and trust.min_closeness"
         )
     return sharing_cost(
         clustering.head_of,

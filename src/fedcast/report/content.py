@@ -22,8 +22,7 @@ from fedcast.report.figures.training import (
     leakage_curve,
 )
 from fedcast.report.figures.users import EmdChange, UserEnergy, emd_change, user_energy
-from fedcast.runs.comparison import Row, Score, Strategy, compare, score
-from fedcast.runs.store import StoredRun
+from fedcast.runs import Row, Score, StoredRun, Strategy, compare, score
 from fedcast.scenario import Scenario
 
 # Limits that keep the page small: runs shown in detail, users on all their maps, users on one map.

@@ -17,7 +17,7 @@ from fedcast.report.figures.users import emd_figure, energy_figure
 from fedcast.report.layout import check_width
 from fedcast.report.save import FIGURE_FORMATS, save_figure
 from fedcast.report.tables import TABLES
-from fedcast.runs.store import StoredRun
+from fedcast.runs import StoredRun
 
 TABLE_FORMATS = ("csv", "parquet")
 DEFAULT_FORMATS = ("csv", "png")

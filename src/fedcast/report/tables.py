@@ -10,8 +10,7 @@ from fedcast.io import Column, read_table
 from fedcast.report import content as contents
 from fedcast.report.content import Content
 from fedcast.report.figures.training import PARTS
-from fedcast.runs.comparison import comparison_table
-from fedcast.runs.store import StoredRun
+from fedcast.runs import StoredRun, comparison_table
 
 Table = dict[str, list[Any]]
 

@@ -9,7 +9,7 @@ from fedcast.errors import FedcastError
 from fedcast.io import atomic_write
 from fedcast.report.content import gather
 from fedcast.report.page import page
-from fedcast.runs.store import StoredRun
+from fedcast.runs import StoredRun
 
 
 def write_report(runs: Sequence[StoredRun], path: str | Path) -> Path:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fedcast.allocation import METHODS
-from fedcast.clustering.rules import RULES
+from fedcast.clustering import RULES
 from fedcast.cost import Delay, Metrics
 from fedcast.errors import FedcastError
 from fedcast.plan import NOTHING_TO_ALLOCATE

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from fedcast.allocation import part_of
-from fedcast.clustering.explain import Explanation, HeadRow, explain
+from fedcast.clustering import Explanation, HeadRow, explain
 from fedcast.cost import Metrics
 from fedcast.data import average_emd, average_kl, class_counts
 from fedcast.runs.prepare import PreparedRun

@@ -14,7 +14,7 @@ from fedcast.report.figures.maps import cluster_figure
 from fedcast.report.figures.users import EmdChange, UserEnergy, emd_figure, energy_figure
 from fedcast.report.html import Markup, colour_key, figure, join, scrolled, table, tag
 from fedcast.report.svg import picture
-from fedcast.runs.store import StoredRun
+from fedcast.runs import StoredRun
 from fedcast.typing import Ints
 
 _USERS_ON_A_PHONE = 40

@@ -11,8 +11,7 @@ from fedcast.formatting import quantity
 from fedcast.report.content import Content
 from fedcast.report.html import Markup, scrolled, table, tag
 from fedcast.runs import combinations
-from fedcast.scenario import Scenario, to_toml
-from fedcast.scenario.describe import unit_of
+from fedcast.scenario import Scenario, to_toml, unit_of
 
 _PREFIXED = ("Hz", "W", "J", "m", "bit/s")
 # What runs of a report may differ in; the comparison shows these.

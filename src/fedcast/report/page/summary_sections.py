@@ -9,7 +9,7 @@ from fedcast.formatting import SPACE, mean_and_interval, number, p_value, percen
 from fedcast.report.colours import series_class
 from fedcast.report.content import Content
 from fedcast.report.html import Markup, join, scrolled, tag
-from fedcast.runs.comparison import Row
+from fedcast.runs import Row
 
 
 def headline_section(content: Content) -> Markup:
