@@ -11,7 +11,7 @@ from fedcast.data import CATALOGUE, dataset_from_arrays, load_dataset, presence
 from fedcast.data.dataset import stratified_split
 from fedcast.data.files import Source, SourceFile, fetch
 from fedcast.data.shakespeare import SEQUENCE_LENGTH, VOCABULARY, text_dataset
-from fedcast.errors import DataError
+from fedcast.errors import DataError, FedcastError
 from fedcast.scenario import Data
 
 MNIST_TRAIN = [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
@@ -212,7 +212,7 @@ def test_npz_that_is_none(tmp_path):
 
 
 def test_unknown_dataset():
-    with pytest.raises(DataError, match="did you mean mnist"):
+    with pytest.raises(FedcastError, match="did you mean mnist"):
         load_dataset(Data(dataset="minst"))
 
 
@@ -283,4 +283,4 @@ def test_presence(empty_cache, tmp_path, data_dir):
     assert (found.state, round(found.megabytes, 1)) == ("here", 11.6)
     with pytest.raises(DataError, match="invalid value .* for --data-dir: no such folder"):
         presence("mnist", tmp_path / "nowhere")
-    assert all(entry.terms and entry.contents for entry in CATALOGUE.values())
+    assert all(entry.summary and (entry.terms or name == "synthetic") for name, entry in CATALOGUE.items())

@@ -16,7 +16,7 @@ from fedcast.data.partitions.label_skew import label_skew
 from fedcast.data.partitions.noise import noise_std
 from fedcast.data.partitions.quantity import quantity
 from fedcast.data.partitions.shards import shards
-from fedcast.errors import DataError
+from fedcast.errors import DataError, FedcastError
 from fedcast.scenario import Data
 
 
@@ -197,7 +197,7 @@ def test_minimum_is_kept_by_moving_as_little_as_possible(num_users, minimum, see
 
 def test_minimum_that_cannot_be_kept():
     with pytest.raises(
-        DataError, match=r"invalid value 10 for data.min_samples: 100 users need 1000 samples, there are 500"
+        DataError, match=r"invalid value 10 for min_samples: 100 users need 1000 samples, there are 500"
     ):
         quantity(np.array([250, 250]), 100, 0.5, seed=0, min_samples=10)
 
@@ -332,10 +332,10 @@ def test_natural_needs_owners():
 @pytest.mark.parametrize("name", ["iid", "label_skew", "quantity", "noise"])
 def test_more_users_than_samples(name):
     dataset = dataset_from_arrays(np.zeros((30, 2)), np.arange(30) % 3)
-    with pytest.raises(DataError, match="data.num_users = 100|data.min_samples"):
+    with pytest.raises(DataError, match="data.num_users = 100|min_samples"):
         populate(dataset, Data(partition=name, num_users=100))
 
 
 def test_unknown_partition_is_refused_with_the_nearest():
-    with pytest.raises(DataError, match="did you mean dirichlet"):
+    with pytest.raises(FedcastError, match="did you mean dirichlet"):
         populate(dataset_from_arrays(np.zeros((30, 2)), np.arange(30) % 3), Data(partition="dirichelt"))

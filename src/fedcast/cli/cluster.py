@@ -17,7 +17,7 @@ from fedcast.cli.options import (
     Preset,
     ScenarioFile,
     as_overrides,
-    read_people,
+    read_with_counts,
 )
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def cluster(
         Path | None, typer.Option(help="Write comparison and explanation as JSON; - for the screen.")
     ] = None,
     picture: Annotated[
-        Path | None, typer.Option(help="Draw the clusters of --explain's rule, else the scenario's, else the first.")
+        Path | None, typer.Option(help="Draw the clusters of the rule of --explain, or the scenario's.")
     ] = None,
     width: PictureWidth = "screen",
 ) -> None:
@@ -60,7 +60,7 @@ def cluster(
     if picture is not None:
         check_figure_path(picture, width)
     own_links = as_overrides({"trust.links_file": links})
-    scenario, population = read_people(path, preset, [*own_links, *(overrides or [])], counts)
+    scenario, population = read_with_counts(path, preset, [*own_links, *(overrides or [])], counts)
     check_json(json, [path, counts, *named_files(scenario)])
     names = _names(rules, explain, scenario)
     world = make_world(scenario, data_dir, population)

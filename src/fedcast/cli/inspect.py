@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedcast.cli.options import Counts, DataDir, Overrides, PictureWidth, Preset, ScenarioFile, read_people
+from fedcast.cli.options import Counts, DataDir, Overrides, PictureWidth, Preset, ScenarioFile, read_with_counts
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -33,7 +33,7 @@ def inspect(
 
     if picture is not None:
         check_figure_path(picture, width)
-    scenario, population = read_people(path, preset, overrides, counts)
+    scenario, population = read_with_counts(path, preset, overrides, counts)
     if population is None:
         population = make_population(scenario.data, scenario.seed, data_dir)
     skew = skew_of(describe(population, scenario.data, scenario.seed))

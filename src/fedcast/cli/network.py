@@ -16,7 +16,7 @@ from fedcast.cli.options import (
     Preset,
     ScenarioFile,
     as_overrides,
-    read_people,
+    read_with_counts,
 )
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def network(
     if picture is not None:
         check_figure_path(picture, width)
     own_links = as_overrides({"trust.links_file": links})
-    scenario, population = read_people(path, preset, [*own_links, *(overrides or [])], counts)
+    scenario, population = read_with_counts(path, preset, [*own_links, *(overrides or [])], counts)
     world = make_world(scenario, data_dir, population)
     print_doubts(world)
     report = feasibility(world.fleet, world.skew.sizes)

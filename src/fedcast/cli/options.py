@@ -16,51 +16,56 @@ ScenarioFile = Annotated[
 ]
 Preset = Annotated[
     str | None,
-    typer.Option(
-        help="Values that the file leaves out: default, paper, digits or mnist. Unset: the preset that the file names."
-    ),
+    typer.Option(help="Defaults: default, paper, digits or mnist; unset: as the file says."),
 ]
 Overrides = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set", metavar="SECTION.KEY=VALUE", help="Change one value, e.g. data.dirichlet.alpha=0.5. Repeatable."
-    ),
+    typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change a value, e.g. data.num_users=50. Repeatable."),
 ]
 DataDir = Annotated[
     Path | None,
-    typer.Option(help="Folder with dataset files; else $FEDCAST_DATA, then the cache, then a download."),
+    typer.Option(help="Folder with dataset files, before $FEDCAST_DATA and the cache."),
 ]
 Counts = Annotated[
     Path | None, typer.Option(help="Own label counts: user and a column per class, or user,class,count.")
 ]
-PictureWidth = Annotated[
-    str, typer.Option("--width", help="Width of the picture: screen, or for papers column (3.5 in) or page (7.16 in).")
-]
+PictureWidth = Annotated[str, typer.Option("--width", help="Of the picture: screen, column (3.5 in), page (7.16 in).")]
 Links = Annotated[Path | None, typer.Option(help="Own links: user_a,user_b,rate_bps,closeness.")]
 
 
 def read_scenario(
-    path: Path | None, preset: str | None, overrides: list[str] | None, usual: str = "default"
+    path: Path | None,
+    preset: str | None,
+    overrides: list[str] | None,
+    usual: str = "default",
+    *,
+    check_names: bool = True,
 ) -> Scenario:
-    """The scenario that the shared arguments describe; with neither file nor preset, the command's usual preset."""
+    """Return the scenario of the shared arguments; with neither file nor preset, the command's usual preset."""
     from fedcast.scenario import load_scenario
 
-    return load_scenario(path, base=preset or (usual if path is None else None), overrides=overrides or [])
+    base = preset or (usual if path is None else None)
+    return load_scenario(path, base=base, overrides=overrides or [], check_names=check_names)
 
 
-def read_people(
-    path: Path | None, preset: str | None, overrides: list[str] | None, counts: Path | None
+def read_with_counts(
+    path: Path | None,
+    preset: str | None,
+    overrides: list[str] | None,
+    counts: Path | None,
+    *,
+    check_names: bool = True,
 ) -> tuple[Scenario, Population | None]:
-    """The scenario, and the users of a table of counts, if there is one, in the place of its dataset."""
+    """Return the scenario, and the population of a table of label counts, if there is one, instead of its dataset."""
     from fedcast.data import read_counts
 
     if counts is None:
-        return read_scenario(path, preset, overrides), None
+        return read_scenario(path, preset, overrides, check_names=check_names), None
     population = read_counts(counts)
     own = ["data.dataset=synthetic", f"data.num_users={population.num_users}"]
-    return read_scenario(path, preset, [*(overrides or []), *own]), population
+    return read_scenario(path, preset, [*(overrides or []), *own], check_names=check_names), population
 
 
 def as_overrides(files: dict[str, Path | None]) -> list[str]:
-    """Options that name a table, as the parameters they stand for."""
+    """Return options that name a table as overrides of the parameters that they stand for."""
     return [f"{key}={path}" for key, path in files.items() if path is not None]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedcast.cli.options import Counts, DataDir, Links, Overrides, Preset, as_overrides, read_people
+from fedcast.cli.options import Counts, DataDir, Links, Overrides, Preset, as_overrides, read_with_counts
 
 if TYPE_CHECKING:
     from fedcast.plan import PlanDiff, SharingPlan
@@ -53,7 +53,7 @@ def plan(
     if len(words) > 1:
         raise typer.BadParameter(f"{' '.join(words)}: expected one scenario file, or diff A.json B.json")
     file = Path(words[0]) if words else None
-    scenario, population = read_people(file, preset, [*as_overrides(tables), *(overrides or [])], counts)
+    scenario, population = read_with_counts(file, preset, [*as_overrides(tables), *(overrides or [])], counts)
     inputs = [file, counts, *named_files(scenario)]
     check_json(json, inputs)
     check_table(table, inputs)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from fedcast.cli.options import Counts, Overrides, Preset, ScenarioFile, read_people
+from fedcast.cli.options import Counts, Overrides, Preset, ScenarioFile, read_with_counts
 
 if TYPE_CHECKING:
     from fedcast.scenario import Devices, Scenario
@@ -18,19 +18,21 @@ if TYPE_CHECKING:
 def validate(
     path: ScenarioFile = None, preset: Preset = None, overrides: Overrides = None, counts: Counts = None
 ) -> None:
-    """Check a scenario and the tables it names; every fault at once, of a table the first."""
+    """Validate a scenario and the tables it names: all errors at once, of each table the first."""
     from fedcast.errors import ScenarioError
-    from fedcast.scenario import missing_files
+    from fedcast.scenario import missing_files, unknown_choices
 
-    scenario, people = read_people(path, preset, overrides, counts)
+    scenario, people = read_with_counts(path, preset, overrides, counts, check_names=False)
     source = path or f"preset {preset or 'default'}"
-    if faults := [*missing_files(scenario), *_file_faults(scenario, people.names if people else None)]:
+    text = "" if path is None else path.read_text(encoding="utf-8")
+    files = _file_faults(scenario, people.names if people else None)
+    if faults := [*unknown_choices(scenario, text), *missing_files(scenario), *files]:
         raise ScenarioError("\n".join(f"{source}: {fault}" for fault in faults))
     typer.echo(f"{source}: ok")
 
 
 def _file_faults(scenario: Scenario, names: Names | None) -> list[str]:
-    """The first fault of each name and of each table that is there."""
+    """Return the first error of each table that exists."""
     from fedcast.errors import FedcastError
 
     faults = []
@@ -48,6 +50,7 @@ def _readers(scenario: Scenario, names: Names | None) -> list[Callable[[], objec
     from fedcast.network import place_users
     from fedcast.plan import network_of
     from fedcast.rounds import load_rounds
+    from fedcast.scenario import unknown_choices
 
     users, geometry, seed = scenario.data.num_users, scenario.geometry, scenario.seed
     anywhere = geometry.model_copy(update={"positions_file": None})
@@ -58,7 +61,7 @@ def _readers(scenario: Scenario, names: Names | None) -> list[Callable[[], objec
     ]
     there = [read for file, read in tables if file is not None and Path(file).is_file()]
     return [
-        lambda: model_bits(scenario),
+        *([] if unknown_choices(scenario) else [lambda: model_bits(scenario)]),
         lambda: load_rounds(scenario.rounds),
         *there,
     ]

@@ -181,8 +181,9 @@ def prepare_run(scenario: Scenario, *, data_dir: str | Path | None = None, world
     if world.population.dataset is None:
         raise FedcastError(f"data.dataset = {scenario.data.dataset}: synthetic data have no samples to train on")
     planned = plan_world(world)
-    kind = find_sharing("raw")
-    shared = kind.share(world.population, planned.clustering, scenario.seed, kind.options())
+    kind = find_sharing(scenario.sharing.kind)
+    options = scenario.sharing.options("sharing")
+    shared = kind.share(world.population, planned.clustering, scenario.seed, options)
     trained = planned.plan.trained
     return PreparedRun(planned, shared if trained.all() else shared.of(trained))
 

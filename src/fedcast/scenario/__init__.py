@@ -14,6 +14,7 @@ from fedcast.scenario.files import (
     preset,
     read_stored_scenario,
     to_toml,
+    unknown_choices,
 )
 from fedcast.scenario.identity import NOT_DECIDING, deciding_values, values_before_tables
 from fedcast.scenario.sections import (
@@ -63,6 +64,7 @@ __all__ = [
     "read_stored_scenario",
     "to_toml",
     "unit_of",
+    "unknown_choices",
     "values_before_tables",
 ]
 

@@ -65,6 +65,7 @@ def load_scenario(
     base: str | None = None,
     overrides: Sequence[str] | Mapping[str, Any] = (),
     folder: str | Path | None = None,
+    check_names: bool = True,
 ) -> Scenario:
     """Read a TOML file over a preset, apply `section.key=value` overrides, and validate everything at once.
 
@@ -76,6 +77,7 @@ def load_scenario(
         overrides: strings such as ``"data.num_users=50"``, or values by name; they win over the file. Relative paths
             in them start at the working folder.
         folder: where relative paths in the file start; None: at the file's own folder.
+        check_names: report names of rules, methods and other choices that are not registered.
 
     Example:
         >>> load_scenario(overrides=["data.num_users=50"]).data.num_users
@@ -95,8 +97,8 @@ def load_scenario(
     faults += _load_plugins(tree)
     scenario, found = _check(tree, text if given else "")
     faults += found
-    if scenario is not None:
-        faults += _unknown_choices(scenario, text)
+    if scenario is not None and check_names:
+        faults += unknown_choices(scenario, text)
     if faults or scenario is None:
         source = str(path) if path is not None else "scenario"
         raise ScenarioError("\n".join(f"{source}: {fault}" for fault in faults))
@@ -188,8 +190,8 @@ def _load_plugins(tree: Tree) -> list[Fault]:
     return faults
 
 
-def _unknown_choices(scenario: Scenario, text: str) -> list[Fault]:
-    """Return the choices and option tables whose names nobody has registered."""
+def unknown_choices(scenario: Scenario, text: str = "") -> list[Fault]:
+    """Return the choices and option tables that are not registered, with their lines in the TOML text."""
     lines = lines_of_keys(text)
     faults = []
     for kind, known in registry.KINDS.items():
