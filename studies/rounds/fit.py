@@ -18,7 +18,7 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from fedcast.rounds import FORMS, FormName, RoundsFit, nmse, save_fit
-from fedcast.runs.rounds_study import RoundsRun, fit_runs, save_runs
+from fedcast.runs import RoundsRun, fit_runs, save_rounds_runs
 
 FITS = Path(__file__).parents[2] / "src" / "fedcast" / "rounds" / "fits"
 
@@ -60,7 +60,7 @@ def describe(name: str, form: FormName, beta: np.ndarray, runs: list[RoundsRun])
 def main(folder: Path, dataset: str, target: float) -> None:
     runs = read(folder, target)
     name = f"{dataset}-{target}"
-    save_runs(runs, folder / f"table-{target}.csv")
+    save_rounds_runs(runs, folder / f"table-{target}.csv")
     fit = fit_runs(runs, target, name, dataset=dataset, source=f"{len(runs)} runs of {dataset}, studies/rounds")
     save_fit(fit, FITS / f"{name}.json")
     met = [run for run in runs if run.rounds > 0]

@@ -15,8 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from fedcast.clustering import cluster
-from fedcast.data import average_emd, average_js, average_kl
-from fedcast.data.skew import mixture_shift
+from fedcast.data import average_emd, average_js, average_kl, distribution_shift
 from fedcast.plan import make_world
 from fedcast.scenario import load_scenario
 from fedcast.sharing import share_samples
@@ -58,7 +57,7 @@ def main(dataset: str, folder: Path) -> None:
                     "sharing_ratio": ratio, "seed": seed, "max_rounds": rounds,
                     **{f"emd_{kind.lower()}": average_emd(world.skew, after, kind) for kind in ("A", "B", "C")},
                     "js": average_js(world.skew, after), "kl": average_kl(world.skew, after),
-                    "shift": mixture_shift(after), "distinct_shared": shared.ledger.distinct_samples,
+                    "shift": distribution_shift(after), "distinct_shared": shared.ledger.distinct_samples,
                 }
             )  # fmt: skip
             print(name, f"EMD {rows[-1]['emd_b']:.3f}", f"shift {rows[-1]['shift']:.3f}", flush=True)

@@ -301,7 +301,7 @@ def test_names_are_validated_all_at_once(fedcast):
     ],
 )
 def test_a_fit_is_refused_before_anything_is_trained(fedcast, words, part, monkeypatch):
-    monkeypatch.setattr("fedcast.runs.rounds_study.run_grid", lambda *_, **__: pytest.fail("trained"))
+    monkeypatch.setattr("fedcast.runs.rounds_study.run_rounds_grid", lambda *_, **__: pytest.fail("trained"))
     code, _, err = fedcast("fit-rounds", *words)
     assert (code, part in err) == (2, True)
 

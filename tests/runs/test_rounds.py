@@ -8,7 +8,7 @@ import pytest
 from fedcast.cli.app import run
 from fedcast.errors import FedcastError
 from fedcast.rounds import load_fit
-from fedcast.runs.rounds_study import RoundsRun, fit_runs, load_runs, save_runs
+from fedcast.runs.rounds_study import RoundsRun, fit_runs, load_rounds_runs, save_rounds_runs
 
 STUDIES = Path(__file__).parents[2] / "studies" / "rounds"
 
@@ -18,7 +18,7 @@ def test_shipped_fits_come_from_the_stored_runs(dataset, target):
     """The table by hand from the raw accuracies, and the fit's prediction near the runs."""
     folder = STUDIES / dataset
     accuracies = json.loads((folder / "accuracy.json").read_text())
-    table = load_runs(folder / f"table-{target}.csv")
+    table = load_rounds_runs(folder / f"table-{target}.csv")
     with (folder / "runs.csv").open() as stream:
         rows = list(csv.DictReader(stream))
     assert len(table) == len(rows) == len(accuracies)
@@ -43,8 +43,8 @@ def runs(count=12, scale=20.0):
 
 
 def test_runs_out_and_in(tmp_path):
-    path = save_runs(runs(), tmp_path / "new" / "runs.csv")
-    assert load_runs(path) == runs()
+    path = save_rounds_runs(runs(), tmp_path / "new" / "runs.csv")
+    assert load_rounds_runs(path) == runs()
 
 
 def test_a_target_that_is_not_met_is_refused():
@@ -63,7 +63,7 @@ def test_fit_rounds_from_training_to_plan(tmp_path, capsys, monkeypatch):
     out = capsys.readouterr().out
     assert "share 0.8, daca" in out
     assert "paper: NMSE" in out
-    assert len(load_runs(tmp_path / "runs.csv")) == 8
+    assert len(load_rounds_runs(tmp_path / "runs.csv")) == 8
     assert run([*words, "--out", "again.json"]) == 0, "stored runs are read, not trained again"
     assert "share 0.8" not in capsys.readouterr().out
     assert (

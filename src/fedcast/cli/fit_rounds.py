@@ -35,8 +35,7 @@ def fit_rounds(
     from fedcast.cli.output import check_file, check_table, screen
     from fedcast.clustering import find_rule
     from fedcast.rounds import save_fit
-    from fedcast.runs import load_runs
-    from fedcast.runs.rounds_study import RoundsRun, fit_runs, run_grid, save_runs
+    from fedcast.runs import RoundsRun, fit_runs, load_rounds_runs, run_rounds_grid, save_rounds_runs
 
     scenario = read_scenario(path, preset, overrides)
     names = words("--rules", rules)
@@ -56,11 +55,11 @@ def fit_rounds(
         )
 
     if runs is not None and runs.exists():
-        found = load_runs(runs)
+        found = load_rounds_runs(runs)
     else:
-        found = run_grid(scenario, degrees, names, range(seeds), data_dir=data_dir, progress=show)
+        found = run_rounds_grid(scenario, degrees, names, range(seeds), data_dir=data_dir, progress=show)
         if runs is not None:
-            save_runs(found, runs)
+            save_rounds_runs(found, runs)
     dataset = scenario.data.dataset
     fit = fit_runs(found, target, out.stem, dataset=dataset, source=f"{len(found)} runs of {dataset}")
     save_fit(fit, out)

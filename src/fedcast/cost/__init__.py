@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from fedcast.cost.computing import best_frequency_hz, compute_energy_j, compute_s, fastest_compute_s
 from fedcast.cost.devices import DeviceTable, device_columns, device_table
-from fedcast.cost.feasibility import Feasibility, feasibility
+from fedcast.cost.energy_feasibility import Feasibility, feasibility
 from fedcast.cost.fleet import Fleet, fleet_of, known_weights, model_bits, model_name
 from fedcast.cost.multicast import SharingCost, broadcast_cost, sharing_cost
 from fedcast.cost.round import RoundCost, round_cost

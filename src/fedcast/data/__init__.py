@@ -8,7 +8,7 @@ from fedcast.data.descriptors import describe
 from fedcast.data.files import data_folders, find_source
 from fedcast.data.flwr import assignment_from_flwr
 from fedcast.data.partitions import PARTITIONS
-from fedcast.data.population import Population, make_population, populate, population_from
+from fedcast.data.population import Population, find_partition, make_population, populate, population_from
 from fedcast.data.skew import (
     Skew,
     Weighting,
@@ -43,6 +43,7 @@ __all__ = [
     "describe",
     "distribution_shift",
     "emd",
+    "find_partition",
     "find_source",
     "js_divergence",
     "kl_divergence",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from fedcast.runs.versions import versions
+from fedcast.runs.package_versions import versions
 
 if TYPE_CHECKING:
     from fedcast.runs.comparison import (
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from fedcast.runs.facts import Facts, facts_of, tables_of
     from fedcast.runs.packing import pack, unpack
     from fedcast.runs.prepare import PreparedRun, TrainedRun, prepare_run, train_prepared, train_scenario
+    from fedcast.runs.rounds_study import RoundsRun, fit_runs, load_rounds_runs, run_rounds_grid, save_rounds_runs
     from fedcast.runs.store import StoredRun, is_done, load_run, load_runs, reset_run, run_folder, run_scenario
     from fedcast.runs.sweeps import combinations, grid, sweep
     from fedcast.runs.trackers import log_run, log_runs, log_targets
@@ -33,11 +34,13 @@ if TYPE_CHECKING:
 _NAMES_IN = {
     "comparison": (
         "Interval", "PairedTest", "Row", "Score", "Strategy", "compare", "comparison_table", "interval", "paired_test",
-        "score",
+        "save_rounds_runs",
+    "score",
     ),
     "facts": ("Facts", "facts_of", "tables_of"),
     "packing": ("pack", "unpack"),
     "prepare": ("PreparedRun", "TrainedRun", "prepare_run", "train_prepared", "train_scenario"),
+    "rounds_study": ("RoundsRun", "fit_runs", "load_rounds_runs", "run_rounds_grid", "save_rounds_runs"),
     "store": ("StoredRun", "is_done", "load_run", "load_runs", "reset_run", "run_folder", "run_scenario"),
     "sweeps": ("combinations", "grid", "sweep"),
     "trackers": ("log_run", "log_runs", "log_targets"),
@@ -49,6 +52,7 @@ __all__ = [
     "Interval",
     "PairedTest",
     "PreparedRun",
+    "RoundsRun",
     "Row",
     "Score",
     "StoredRun",
@@ -58,9 +62,11 @@ __all__ = [
     "compare",
     "comparison_table",
     "facts_of",
+    "fit_runs",
     "grid",
     "interval",
     "is_done",
+    "load_rounds_runs",
     "load_run",
     "load_runs",
     "log_run",
@@ -71,7 +77,9 @@ __all__ = [
     "prepare_run",
     "reset_run",
     "run_folder",
+    "run_rounds_grid",
     "run_scenario",
+    "save_rounds_runs",
     "score",
     "sweep",
     "tables_of",

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from fedcast.cost import model_name
-from fedcast.data import Dataset, load_dataset, skew_of
-from fedcast.data.population import find_partition
+from fedcast.data import Dataset, find_partition, load_dataset, skew_of
 from fedcast.errors import FedcastError
 from fedcast.io import atomic_write
 from fedcast.runs.prepare import PreparedRun, dropouts
@@ -74,9 +73,7 @@ def packed_run(name: str, dataset: str, prepared: PreparedRun) -> PackedRun:
 
 def _partition_values(data: Data) -> dict[str, Any]:
     """Return name and options of the partition as plain values."""
-    if hasattr(data, "options"):
-        return {"partition": data.partition, "options": dataclasses.asdict(data.options("partition"))}
-    return {"partition": data.partition, "options": data.model_dump(mode="json")}
+    return {"partition": data.partition, "options": dataclasses.asdict(data.options("partition"))}
 
 
 def unpack(folder: Path, store: Path) -> list[str]:

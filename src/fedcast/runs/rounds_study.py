@@ -42,7 +42,7 @@ class RoundsRun:
     accuracy: float
 
 
-def run_grid(
+def run_rounds_grid(
     scenario: Scenario,
     shares: Sequence[float],
     rules: Sequence[str],
@@ -128,13 +128,13 @@ def fit_runs(
     return RoundsFit(name, models, numbers, dataset)
 
 
-def save_runs(runs: Sequence[RoundsRun], path: Path) -> Path:
+def save_rounds_runs(runs: Sequence[RoundsRun], path: Path) -> Path:
     """Write the runs to a .csv or .parquet file."""
     return save_table({item.name: [getattr(run, item.name) for run in runs] for item in fields(RoundsRun)}, path)
 
 
-def load_runs(path: Path) -> list[RoundsRun]:
-    """Read a file that `save_runs` wrote."""
+def load_rounds_runs(path: Path) -> list[RoundsRun]:
+    """Read a file that `save_rounds_runs` wrote."""
     kinds = {"rule": "text", "seed": "int", "rounds": "int"}
     table = read_table(path, [Column(item.name, kinds.get(item.name, "float")) for item in fields(RoundsRun)])  # type: ignore[arg-type]
     columns = [table[item.name].tolist() for item in fields(RoundsRun)]

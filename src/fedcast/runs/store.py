@@ -25,8 +25,8 @@ from fedcast.errors import FedcastError
 from fedcast.io import atomic_write
 from fedcast.plan import SharingPlan, load_plan, save_plan
 from fedcast.runs.facts import Facts, Table, facts_of, tables_of
+from fedcast.runs.package_versions import versions
 from fedcast.runs.prepare import PreparedRun, prepare_run, train_prepared
-from fedcast.runs.versions import versions
 from fedcast.scenario import (
     NOT_DECIDING,
     Scenario,

@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,8 +40,7 @@ def train_packed(run: PackedRun, dataset: Dataset, out: Path, should_stop: Calla
     """Train one run, from its checkpoint in `out` if there is one, write its history there and return a message."""
     if run.own is not None:
         partition = registry.find("partition", run.data["partition"]).value
-        make_options = getattr(partition, "options", SimpleNamespace)  # until partitions declare their options
-        dataset = partition.transform(dataset, run.own, make_options(**run.data["options"]), run.seed)
+        dataset = partition.transform(dataset, run.own, partition.options(**run.data["options"]), run.seed)
     federation = Federation(dataset, run.users, run.own_sizes, run.distributions)
     checkpoint = out / f"{run.name}.pt"
     outcome = train(
