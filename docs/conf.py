@@ -9,8 +9,10 @@ import typer
 from fedcast import __version__
 from fedcast.cli.app import app as command_line
 from fedcast.data import PARTITIONS
+from fedcast.registry import choices, kinds_of
 from fedcast.scenario import PRESETS, Scenario
-from fedcast.scenario.describe import accepted, is_section
+from fedcast.scenario.describe import accepted, is_section, values_of
+from fedcast.scenario.options import table_model
 
 project = "fedcast"
 author = "The fedcast authors"
@@ -28,22 +30,40 @@ napoleon_use_ivar = True
 myst_heading_anchors = 3
 
 
+_HEAD = ["| key | default | accepts | meaning |", "|---|---|---|---|"]
+
+
 def _scenario() -> str:
     default = Scenario()
-    parts = ["| key | default | accepts | meaning |", "|---|---|---|---|", _row("seed", default)]
+    parts = [*_HEAD, *_rows(default)]
     for name, field in Scenario.model_fields.items():
         if is_section(field):
             section = getattr(default, name)
-            summary = (section.__doc__ or "").strip().splitlines()[0]
-            parts += ["", f"## [{name}]", "", summary, "", "| key | default | accepts | meaning |", "|---|---|---|---|"]
-            parts += [_row(key, section) for key in type(section).model_fields]
+            parts += ["", f"## [{name}]", "", _summary(section), "", *_HEAD, *_rows(section), *_option_tables(name)]
     return "\n".join(parts)
+
+
+def _option_tables(section: str) -> list[str]:
+    """Return the tables ``[section.name]`` of all built-in choices that have options."""
+    parts: list[str] = []
+    for choice in (choice for kind in kinds_of(section) for choice in choices(kind)):
+        rows = _rows(table_model(choice.options)())
+        parts += ["", f"### [{section}.{choice.name}]", "", choice.summary, "", *_HEAD, *rows] if rows else []
+    return parts
+
+
+def _summary(section: Any) -> str:
+    return (section.__doc__ or "").strip().splitlines()[0]
+
+
+def _rows(section: Any) -> list[str]:
+    return [_row(key, section) for key in values_of(type(section))]
 
 
 def _row(key: str, section: Any) -> str:
     field = type(section).model_fields[key]
     value = getattr(section, key)
-    shown = "unset" if value is None else f"`{value}`"
+    shown = "unset" if value is None else f"`{list(value) if isinstance(value, tuple) else value}`"
     return f"| `{key}` | {shown} | {accepted(key, field)} | {field.description} |"
 
 
