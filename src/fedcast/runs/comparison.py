@@ -329,7 +329,7 @@ def _comparable_folders(runs: Sequence[StoredRun]) -> list[str]:
 
 def _settings(run: StoredRun) -> dict[str, Any]:
     content = run.scenario.model_dump(mode="json")
-    del content["seed"]
+    del content["seed"], content["plugins"]
     return {
         f"{section}.{key}": value
         for section, values in content.items()

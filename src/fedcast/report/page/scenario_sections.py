@@ -43,7 +43,7 @@ def differences(scenario: Scenario) -> Iterator[tuple[str, str, str, str]]:
     """Yield name, value, default and meaning of each parameter that differs from its default."""
     default = Scenario()
     for section_name in Scenario.model_fields:
-        if section_name == "seed":
+        if section_name in ("seed", "plugins"):
             continue
         section, usual = getattr(scenario, section_name), getattr(default, section_name)
         for name, field in type(section).model_fields.items():
