@@ -84,7 +84,7 @@ class TestTensorBoard:
         parameters = HParamsPluginData.FromString(plugin).session_start_info.hparams
         assert parameters["data.num_users"].number_value == 20
         assert parameters["clustering.rule"].string_value == "daca"
-        assert parameters["data.file"].string_value == "unset"
+        assert parameters["trust.links_file"].string_value == "unset"
         assert reader.Scalars("facts/emd_after")[0].value == pytest.approx(run.facts.emd_after)
         assert reader.Scalars("score/reached")[0].value == 0
         assert b"num_users = 20" in reader.Tensors("scenario/text_summary")[0].tensor_proto.string_val[0]
@@ -112,8 +112,8 @@ class TestMLflow:
         assert logged.info.run_name == run.folder.name
         assert logged.data.params["clustering.rule"] == "daca"
         assert logged.data.params["data.num_users"] == "20"
-        assert len(logged.data.params) == 1 + sum(
-            len(dict(section)) for name, section in run.scenario if name != "seed"
+        assert len(logged.data.params) == 2 + sum(
+            len(section.model_dump()) for name, section in run.scenario if name not in ("seed", "plugins")
         )
         assert logged.data.metrics["facts/emd_before"] == run.facts.emd_before
         assert logged.data.metrics["score/rounds"] == 2

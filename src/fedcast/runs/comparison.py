@@ -306,10 +306,10 @@ def _check_comparable(runs: Sequence[StoredRun]) -> None:
         raise FedcastError("no runs to compare")
     first, *rest = (_settings(run) for run in runs)
     for run, settings in zip(runs[1:], rest, strict=True):
-        for key, value in settings.items():
-            if value != first[key]:
+        for key in first | settings:
+            if settings.get(key) != first.get(key):
                 raise FedcastError(
-                    f"{run.folder}: {key} = {value}, but {runs[0].folder} has {first[key]}; "
+                    f"{run.folder}: {key} = {settings.get(key)}, but {runs[0].folder} has {first.get(key)}; "
                     f"runs that are compared may differ only in rule, method, algorithm and seed. "
                     f"Give the folders of one group:\n" + "\n".join(_comparable_folders(runs))
                 )
@@ -329,7 +329,7 @@ def _comparable_folders(runs: Sequence[StoredRun]) -> list[str]:
 
 def _settings(run: StoredRun) -> dict[str, Any]:
     content = run.scenario.model_dump(mode="json")
-    del content["seed"], content["plugins"]
+    del content["seed"], content["plugins"]  # plug-in files may lie elsewhere for each run
     return {
         f"{section}.{key}": value
         for section, values in content.items()

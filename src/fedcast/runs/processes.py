@@ -17,7 +17,7 @@ from fedcast.allocation import METHODS
 from fedcast.clustering import RULES
 from fedcast.errors import FedcastError
 from fedcast.runs.jobs import Job, SweepProgress, run_job
-from fedcast.scenario import Scenario
+from fedcast.scenario import Scenario, load_plugins
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -97,6 +97,7 @@ def _start_worker(writer: Connection, started: Event, stop: Event) -> None:
 
 def _work(position: int, content: str, store: Path, data_dir: Path | None) -> None:
     scenario = Scenario.model_validate_json(content)
+    load_plugins(scenario)
     _check_names(scenario)
     run_job(
         (position, scenario),

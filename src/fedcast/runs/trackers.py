@@ -12,7 +12,7 @@ import logging
 import os
 import textwrap
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
@@ -127,11 +127,15 @@ def results(run: StoredRun) -> dict[str, float]:
 
 def parameters(run: StoredRun) -> dict[str, str | float]:
     """Return the scenario as a flat dictionary: ``{"seed": 0, "data.dataset": "digits", …}`` of numbers and text."""
-    content = run.scenario.model_dump(mode="json")
-    flat: dict[str, Any] = {"seed": content.pop("seed")}
-    for section, values in content.items():
-        flat |= {f"{section}.{key}": value for key, value in values.items()}
-    return {key: _plain(value) for key, value in flat.items()}
+    return dict(_flat(run.scenario.model_dump(mode="json")))
+
+
+def _flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str | float]]:
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}", _plain(value)
 
 
 def _plain(value: Any) -> str | float:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from pydantic.fields import FieldInfo
+from pydantic import BaseModel
 
+from fedcast import registry
 from fedcast.formatting import quantity
 from fedcast.report.content import Content
 from fedcast.report.html import Markup, scrolled, table, tag
@@ -43,13 +45,28 @@ def differences(scenario: Scenario) -> Iterator[tuple[str, str, str, str]]:
     """Yield name, value, default and meaning of each parameter that differs from its default."""
     default = Scenario()
     for section_name in Scenario.model_fields:
-        if section_name in ("seed", "plugins"):
-            continue
         section, usual = getattr(scenario, section_name), getattr(default, section_name)
+        if not isinstance(section, BaseModel):  # seed and plugins
+            continue
         for name, field in type(section).model_fields.items():
             value, key = getattr(section, name), f"{section_name}.{name}"
-            if value != getattr(usual, name) and key not in COMPARED:
-                yield key, _text(name, value), _text(name, getattr(usual, name)), _meaning(field)
+            if name == "tables":
+                yield from _option_differences(section_name, value)
+            elif value != getattr(usual, name) and key not in COMPARED:
+                yield key, _text(name, value), _text(name, getattr(usual, name)), field.description or ""
+    if scenario.plugins:
+        yield "plugins", ", ".join(scenario.plugins), "none", Scenario.model_fields["plugins"].description or ""
+
+
+def _option_differences(section: str, tables: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str, str, str]]:
+    """Yield the same of the options of choices; defaults of a plug-in that is not loaded are unknown."""
+    for table, values in tables.items():
+        choice = registry.find_in_section(section, table)
+        fields = {} if choice is None else registry.option_fields(choice.options)
+        for name, value in values.items():
+            default = _text(name, fields[name].default) if name in fields else "unknown"
+            meaning = fields[name].metadata.get("description", "") if name in fields else ""
+            yield f"{section}.{table}.{name}", _text(name, value), default, meaning
 
 
 def _text(name: str, value: object) -> str:
@@ -62,10 +79,6 @@ def _text(name: str, value: object) -> str:
         return quantity(value, unit)
     text = f"{value:,.0f}" if value.is_integer() else f"{value:g}"
     return f"{text} {unit}" if unit else text
-
-
-def _meaning(field: FieldInfo) -> str:
-    return field.description or ""
 
 
 def reproduce_section(content: Content) -> Markup:
