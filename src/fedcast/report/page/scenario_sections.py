@@ -60,13 +60,13 @@ def differences(scenario: Scenario) -> Iterator[tuple[str, str, str, str]]:
 
 def _option_differences(section: str, tables: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str, str, str]]:
     """Yield the same of the options of choices; defaults of a plug-in that is not loaded are unknown."""
-    for table, values in tables.items():
-        choice = registry.find_in_section(section, table)
+    for choice_name, values in tables.items():
+        choice = registry.find_in_section(section, choice_name)
         fields = {} if choice is None else registry.option_fields(choice.options)
         for name, value in values.items():
             default = _text(name, fields[name].default) if name in fields else "unknown"
             meaning = fields[name].metadata.get("description", "") if name in fields else ""
-            yield f"{section}.{table}.{name}", _text(name, value), default, meaning
+            yield f"{section}.{choice_name}.{name}", _text(name, value), default, meaning
 
 
 def _text(name: str, value: object) -> str:
