@@ -25,6 +25,8 @@ html_theme = "furo"
 html_title = "fedcast"
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
+# Shown by name: the trailing underscore of numpy.str_ would be read as a reference.
+autodoc_type_aliases = {"Names": "Names"}
 autodoc_default_options = {"members": True, "show-inheritance": False}
 napoleon_use_ivar = True
 myst_heading_anchors = 3

@@ -1,4 +1,4 @@
-"""Three rules, three seeds each: means with 95 % intervals, and a paired test against FedAvg.
+"""Compare three rules over three seeds: means with 95 % confidence intervals, and a paired test against FedAvg.
 
 The command line does the same and writes a report: `fedcast compare --rules none,daca,blend --seeds 3`.
 """
@@ -14,7 +14,7 @@ def main() -> None:
     small = ["data.num_users=20", "data.partition=dirichlet", "training.rounds=10", "training.local_epochs=2"]
     scenario = fedcast.load_scenario(base="digits", overrides=small)
     scenarios = fedcast.grid(scenario, rules=["none", "daca", "blend"], seeds=range(3))
-    store = Path(tempfile.mkdtemp())  # a folder that stays would keep finished runs for the next call
+    store = Path(tempfile.mkdtemp())  # with a permanent folder, finished runs would be reused
     folders = fedcast.sweep(scenarios, store, workers=2)
 
     print(f"{'rule':8}{'EMD after':>16}{'accuracy':>18}{'p':>8}")
@@ -28,6 +28,6 @@ def main() -> None:
         )
 
 
-# Processes that are started import this file; without this line each would start a sweep of its own.
+# Worker processes import this file; without this line each would start a sweep of its own.
 if __name__ == "__main__":
     main()

@@ -1,6 +1,6 @@
-"""An allocation method of one's own: every head shares the same ratio, the best of a few.
+"""Your own allocation method as a plug-in: every head shares the same ratio, the best of a few.
 
-As a plug-in, a scenario names this file (plugins = ["own_allocation.py"]) and sets allocation.method = "uniform".
+A scenario names this file (plugins = ["own_allocation.py"]) and sets allocation.method = "uniform".
 """
 
 from dataclasses import dataclass

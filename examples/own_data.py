@@ -1,6 +1,6 @@
-"""Your own arrays: spread them over users, plan who shares what, and train without and with sharing.
+"""Your own arrays: divide them among users, plan who shares what, and train without and with sharing.
 
-Images [n, h, w] or [n, c, h, w] and vectors [n, features] will do. Data in a file work from the command line as well:
+Images [n, h, w] or [n, c, h, w] and vectors [n, features] are supported. On the command line, data come from a file:
 np.savez("mine.npz", inputs=..., labels=...), then `fedcast run --set data.dataset=file --set data.file=mine.npz`.
 """
 
@@ -15,15 +15,15 @@ inputs = rng.normal(rng.normal(0, 1, (4, 64))[labels], 2)
 mine = fedcast.dataset_from_arrays(inputs, labels, class_names=("idle", "normal", "worn", "broken"))
 
 for rule in ("none", "blend"):
-    # What is not set here keeps its default; `fedcast init scenario.toml` lists all that can be set.
+    # Parameters that are not set keep their default; `fedcast init scenario.toml` lists all of them.
     settings = [
         f"clustering.rule={rule}",
-        "data.dataset=file",  # not one of the known datasets
+        "data.dataset=file",  # not one of the built-in datasets
         "data.num_users=30",
         "data.partition=dirichlet",
-        "data.dirichlet.alpha=0.1",  # small: most users see few of the states
+        "data.dirichlet.alpha=0.1",  # small: most users hold few of the states
         "training.model=mlp",
-        "training.model_weights=2212",  # 64 * 32 + 32 + 32 * 4 + 4: what every round sends
+        "training.model_weights=2212",  # 64 * 32 + 32 + 32 * 4 + 4: sent in every round
         "training.local_epochs=2",
         "training.learning_rate=0.1",
         "training.rounds=20",

@@ -1,4 +1,4 @@
-"""Your own model: any torch.nn.Module whose state is all weights (group norm instead of batch norm)."""
+"""Your own model: any torch.nn.Module whose state consists of weights (group norm instead of batch norm)."""
 
 import torch
 from torch import nn
@@ -16,23 +16,23 @@ class Residual(nn.Module):
         self.last = nn.Linear(12 * 4 * 4, 10)
 
     def forward(self, images):
-        """Scores of the ten digits."""
+        """Return the scores of the ten digits."""
         features = self.first(images)
         return self.last(nn.functional.max_pool2d(features + self.second(features), 2).flatten(1))
 
 
-torch.manual_seed(0)  # of the first weights; fedcast itself has no global random state
+torch.manual_seed(0)  # for the initial weights; fedcast itself uses no global random state
 model = Residual()
 weights = sum(weight.numel() for weight in model.parameters())
 scenario = fedcast.load_scenario(
     base="digits",
-    # The number of weights is told, since delay, energy and bytes of every round follow from it.
-    overrides=[f"training.model_weights={weights}", "clustering.rule=blend", "training.rounds=10"],
+    # Delay, energy and bytes of every round follow from the number of weights.
+    overrides=[f"training.model_weights={weights}", "training.learning_rate=0.05", "training.rounds=10"],
 )
 
 
 def show(record) -> None:
-    """Called after every round."""
+    """Print one round; called after every round."""
     print(f"round {record.round:2}: accuracy {record.accuracy:.3f}, {record.seconds:.1f} simulated seconds")
 
 

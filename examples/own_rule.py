@@ -1,9 +1,4 @@
-"""A clustering rule of your own, as a plug-in: who leads, who follows.
-
-Run this file to check and compare the rule; a scenario file names it with ``plugins = ["own_rule.py"]``. Here users
-with many samples lead, and every other user joins the largest head that it may join. What else a rule may use is
-described in docs/how-to/add-a-clustering-rule.md.
-"""
+"""Your own clustering rule as a plug-in: plugins = ["own_rule.py"]; see docs/how-to/add-a-clustering-rule.md."""
 
 from dataclasses import dataclass
 
@@ -12,13 +7,13 @@ from fedcast.registry import option, register
 
 
 @dataclass(frozen=True)
-class RichestOptions:
-    """Options of the rule, the table ``[clustering.richest]`` of a scenario."""
+class Options:
+    """The table [clustering.richest]."""
 
     min_samples: int = option(0, "users with fewer samples do not lead", ge=0)
 
 
-def richest(problem: Problem, options: RichestOptions) -> Clustering:
+def richest(problem: Problem, options: Options) -> Clustering:
     """Cover the graph by heads of many samples; members join the one that holds most."""
     sizes = problem.skew.sizes
     heads, _ = cover(problem, ascending(-sizes))
@@ -26,28 +21,18 @@ def richest(problem: Problem, options: RichestOptions) -> Clustering:
     return Clustering(problem, join_best(problem, heads, -sizes[problem.graph.neighbours]))
 
 
-register(
-    "clustering",
-    "richest",
-    Rule(
-        richest,
-        "heads of many samples cover the graph",
-        # Completes "it is a head because it ..." wherever fedcast explains a clustering.
-        why="holds the most samples where the graph was not covered yet",
-        options=RichestOptions,
-    ),
-)
+# Explanations complete "it is a head because it ..." with `why`.
+why = "holds the most samples where the graph was not covered yet"
+register("clustering", "richest", Rule(richest, "heads of many samples cover the graph", why=why, options=Options))
 
 if __name__ == "__main__":
     import fedcast
     from fedcast.testing.clustering import CHECKS
 
-    # The conformance kit that every built-in rule passes: constraints, repeatability, problems without links or data.
     for check in CHECKS:
         check("richest")
     print(f"richest passes all {len(CHECKS)} checks")
 
-    # From here on it is a rule like any other.
     for rule in ("none", "daca", "richest"):
         settings = [f"clustering.rule={rule}", "data.partition=dirichlet", "data.dirichlet.alpha=0.3"]
         plan = fedcast.make_plan(fedcast.load_scenario(base="digits", overrides=settings), with_curve=False)

@@ -81,7 +81,7 @@ def test_plan_from_tables(lines):
 
 def test_resume(lines):
     assert lines[0] == "stopped after round 3"
-    assert lines[1].startswith("went on to round 8")
+    assert lines[1].startswith("resumed up to round 8")
     assert lines[2] == "the same as without the interruption: True"
 
 

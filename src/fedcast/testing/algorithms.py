@@ -1,6 +1,6 @@
 """Checks of a federated learning algorithm, for tests of built-in algorithms and of plug-ins.
 
-Each check takes the name of a registered algorithm, or an `Algorithm`, and raises `AssertionError` with what is wrong:
+Each check takes the name of a registered algorithm, or an `Algorithm`, and raises `AssertionError` with what is wrong::
 
     @pytest.mark.parametrize("check", ALGORITHM_CHECKS)
     def test_my_algorithm(check):

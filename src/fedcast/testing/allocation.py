@@ -1,6 +1,6 @@
 """Checks that every allocation method must pass, and random problems to try it on.
 
-Each check takes a method and its options, and raises `AssertionError` that says what is wrong:
+Each check takes a method and its options, and raises `AssertionError` that says what is wrong::
 
     @pytest.mark.parametrize("check", CHECKS)
     def test_my_method(check):

@@ -1,6 +1,6 @@
 """Checks that every kind of sharing must pass.
 
-Each check takes a kind of sharing and its options, and raises `AssertionError` that says what is wrong:
+Each check takes a kind of sharing and its options, and raises `AssertionError` that says what is wrong::
 
     @pytest.mark.parametrize("check", CHECKS)
     def test_my_sharing(check):
