@@ -56,4 +56,4 @@ def test_every_old_function_is_its_replacement(old, new):
 def test_nothing_is_imported_for_old_names_until_they_are_used():
     code = "import sys, fedcast; sys.exit(' '.join(n for n in sys.modules if n.startswith('fedcast.') or n == 'numpy'))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stderr.strip() == "fedcast._deprecated"
+    assert done.stderr.strip() == "fedcast._deprecated fedcast._lazy"

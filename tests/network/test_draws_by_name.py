@@ -11,7 +11,7 @@ from fedcast.clustering import Clustering, cluster
 from fedcast.data import Population
 from fedcast.network.geometry import place_users
 from fedcast.plan.world import link_rates_bps, make_world, network_of
-from fedcast.scenario import changed, load_scenario
+from fedcast.scenario import load_scenario, with_overrides
 
 
 def test_draws_follow_names():
@@ -19,7 +19,7 @@ def test_draws_follow_names():
     names = np.array([f"dev-{k}" for k in range(300)])
     drawn = ["sidelink.shadowing=drawn", "trust.generator=community", "geometry.layout=cell"]
     scenario = load_scenario(overrides=["data.dataset=synthetic", "data.num_users=300", *drawn])
-    fewer = changed(scenario, {"data.num_users": 200})
+    fewer = with_overrides(scenario, {"data.num_users": 200})
     order = np.random.default_rng(0).permutation(300)
     counts = np.ones((300, 2), dtype=np.int64)
     worlds = [

@@ -10,7 +10,7 @@ from fedcast.data import Population
 from fedcast.errors import FedcastError
 from fedcast.plan import clustering_of, make_plan
 from fedcast.plan.world import make_world, sharing_cost_of
-from fedcast.scenario import changed, load_scenario
+from fedcast.scenario import load_scenario, with_overrides
 
 COUNTS = np.array([[40, 40, 40], [90, 0, 0], [0, 80, 0], [0, 0, 70], [0, 0, 0]])
 MODEL_BITS = 21_840 * 32
@@ -72,7 +72,7 @@ def test_nobody_waits_for_a_user_that_brings_no_samples(tmp_path, slow):
 
 def test_a_fixed_ratio_of_nothing_leaves_an_empty_member_without_work(tmp_path):
     world = world_with_empty_user(tmp_path, linked=True)
-    fixed = changed(world.scenario, {"allocation.method": "fixed", "allocation.fixed.ratio": 0.001})
+    fixed = with_overrides(world.scenario, {"allocation.method": "fixed", "allocation.fixed.ratio": 0.001})
     plan = plan_of(make_world(fixed, population=world.population))
     assert len(plan.heads) == 0
     assert plan.trained.tolist() == [True, True, True, True, False]
@@ -120,7 +120,7 @@ def test_heads_that_send_nothing_are_none():
 
 def test_a_world_of_another_scenario_is_refused():
     world = make_world(load_scenario(overrides=["data.num_users=30"]))
-    other = changed(world.scenario, {"seed": 1, "clustering.rule": "gain"})
+    other = with_overrides(world.scenario, {"seed": 1, "clustering.rule": "gain"})
     with pytest.raises(FedcastError, match=r"world: made from another scenario \(seed, clustering differ\)"):
         make_plan(other, world=world)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedcast import changed, load_scenario
+from fedcast import load_scenario, with_overrides
 from fedcast.plan import SharingPlan
 from fedcast.report import write_report
 from fedcast.runs.facts import Facts
@@ -19,7 +19,7 @@ from fedcast.training import History, Record
 
 FEW = ["data.num_users=24", "training.model=mlp", "training.rounds=8", "training.local_epochs=3"]
 TARGET = 0.4
-BASE = changed(load_scenario(base="digits"), {"rounds.target_accuracy": 0.5})
+BASE = with_overrides(load_scenario(base="digits"), {"rounds.target_accuracy": 0.5})
 ZERO = dict.fromkeys(Facts.__dataclass_fields__, 0.0)
 
 
@@ -39,7 +39,7 @@ def real_page(real_runs, tmp_path_factory) -> Path:
 
 def with_target(run: StoredRun, target: float) -> StoredRun:
     """The run as if another accuracy had been asked for."""
-    return replace(run, scenario=changed(run.scenario, {"rounds.target_accuracy": target}))
+    return replace(run, scenario=with_overrides(run.scenario, {"rounds.target_accuracy": target}))
 
 
 def made_run(
@@ -66,7 +66,7 @@ def made_run(
     values = {"clustering.rule": rule, "seed": seed, "data.num_users": users, **(changes or {})}
     run = StoredRun(
         folder=Path(f"{rule}-{seed}"),
-        scenario=changed(BASE, values),
+        scenario=with_overrides(BASE, values),
         facts=Facts(**{**ZERO, **known, **counts, "emd_after": 1.2, "largest_revealed_share": 0.2 * (led > 0)}),
         history=History(records),
         plan=plan,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fedcast import changed, load_scenario
+from fedcast import load_scenario, with_overrides
 from fedcast.errors import FedcastError
 from fedcast.formatting import SPACE
 from fedcast.plan import LeakagePoint
@@ -286,7 +286,7 @@ def test_no_runs_are_refused(tmp_path):
 
 def test_a_target_of_a_scenario_is_that_of_the_page(real_runs):
     content = gather(
-        [replace(run, scenario=changed(run.scenario, {"rounds.target_accuracy": 0.99})) for run in real_runs]
+        [replace(run, scenario=with_overrides(run.scenario, {"rounds.target_accuracy": 0.99})) for run in real_runs]
     )
     assert content.target == 0.99
     assert not content.best.reached

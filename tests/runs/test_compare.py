@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedcast import changed, load_scenario
+from fedcast import load_scenario, with_overrides
 from fedcast.cost import Delay
 from fedcast.errors import FedcastError
 from fedcast.runs.comparison import Strategy, compare, comparison_table, interval, paired_test, score
 from fedcast.runs.facts import Facts
 from fedcast.training import History, Record
 
-BASE = changed(load_scenario(base="digits"), {"rounds.target_accuracy": 0.5})
+BASE = with_overrides(load_scenario(base="digits"), {"rounds.target_accuracy": 0.5})
 ZERO = dict.fromkeys(Facts.__dataclass_fields__, 0.0)
 
 
@@ -29,7 +29,12 @@ def stored(rule, seed, accuracies, *, sharing_s=0.0, scenario=BASE, algorithm="f
     values = {"clustering.rule": rule, "seed": seed, "training.algorithm": algorithm}
     folder = Path(f"{rule}-{seed}")
     return SimpleNamespace(
-        folder=folder, scenario=changed(scenario, values), facts=facts, history=History(records), plan=None, rule=rule
+        folder=folder,
+        scenario=with_overrides(scenario, values),
+        facts=facts,
+        history=History(records),
+        plan=None,
+        rule=rule,
     )
 
 
@@ -109,7 +114,7 @@ def test_the_table_has_a_row_per_strategy_and_no_nan():
 
 
 def test_runs_that_differ_in_anything_else_are_not_compared():
-    other = stored("daca", 0, [0.1, 0.6], scenario=changed(BASE, {"training.learning_rate": 0.2}))
+    other = stored("daca", 0, [0.1, 0.6], scenario=with_overrides(BASE, {"training.learning_rate": 0.2}))
     with pytest.raises(FedcastError, match=r"daca-0: training.learning_rate = 0.2, but none-0 has 0.1"):
         compare([stored("none", 0, [0.1, 0.6]), other])
     with pytest.raises(FedcastError) as error:

@@ -11,7 +11,7 @@ import pytest
 
 from fedcast.errors import MovedKeyWarning
 from fedcast.runs.store import former_name, run_folder, run_key, run_scenario
-from fedcast.scenario import Scenario, changed, load_scenario
+from fedcast.scenario import Scenario, load_scenario, with_overrides
 
 STORED = sorted((Path(__file__).parents[2] / "results" / "full" / "runs").glob("*.json"))
 # Of the names, in order, that the first 451 runs were stored under.
@@ -34,7 +34,7 @@ def test_all_stored_runs_are_found_under_their_names_and_had_the_names_of_before
 
 def test_a_folder_under_the_former_name_is_used_and_nothing_is_trained_again(tmp_path):
     scenario = load_scenario(base="digits", overrides=["training.rounds=1", "training.model=mlp", "data.num_users=20"])
-    scenario = changed(scenario, {"allocation.method": "fixed"})
+    scenario = with_overrides(scenario, {"allocation.method": "fixed"})
     folder = run_scenario(scenario, tmp_path)
     folder.rename(tmp_path / former_name(scenario))
     before = (tmp_path / former_name(scenario) / "done.json").stat().st_mtime_ns
@@ -58,7 +58,7 @@ def test_a_folder_under_the_former_name_is_used_and_nothing_is_trained_again(tmp
     ],
 )
 def test_a_key_depends_on_what_decides_the_run_and_on_nothing_else(one, other, same):
-    assert (run_key(changed(Scenario(), one)) == run_key(changed(Scenario(), other))) is same
+    assert (run_key(with_overrides(Scenario(), one)) == run_key(with_overrides(Scenario(), other))) is same
 
 
 def test_scenarios_of_today_have_no_name_of_before(tmp_path):

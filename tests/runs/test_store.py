@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import fedcast
-from fedcast import Scenario, changed, load_scenario, make_world
+from fedcast import Scenario, load_scenario, make_world, with_overrides
 from fedcast.errors import FedcastError
 from fedcast.runs import store as store_module
 from fedcast.runs.facts import facts_of
@@ -23,7 +23,7 @@ from fedcast.training.models import mlp
 @pytest.fixture(scope="module")
 def finished(small, tmp_path_factory):
     """A finished run with sharing; tests copy it before they change it."""
-    return run_scenario(changed(small, {"clustering.rule": "daca"}), tmp_path_factory.mktemp("store"))
+    return run_scenario(with_overrides(small, {"clustering.rule": "daca"}), tmp_path_factory.mktemp("store"))
 
 
 @pytest.fixture
@@ -39,9 +39,9 @@ def test_every_parameter_decides_the_key_but_how_often_checkpoints_are_written(s
         "devices.power_w": 0.02,
         "data.dirichlet.alpha": 0.3,
     }
-    keys = {run_key(changed(small, {name: value})) for name, value in others.items()} | {run_key(small)}
+    keys = {run_key(with_overrides(small, {name: value})) for name, value in others.items()} | {run_key(small)}
     assert len(keys) == len(others) + 1
-    assert run_key(changed(small, {"training.checkpoint_every": 7})) == run_key(small)
+    assert run_key(with_overrides(small, {"training.checkpoint_every": 7})) == run_key(small)
 
 
 def named_files():
@@ -56,14 +56,14 @@ def named_files():
 def test_the_content_of_named_files_decides_the_key(small, tmp_path, name):
     path = tmp_path / "some.csv"
     path.write_text("round,user\n1,0\n")
-    scenario = changed(small, {name: str(path)})
+    scenario = with_overrides(small, {name: str(path)})
     before = run_key(scenario)
     path.write_text("round,user\n1,1\n")
     assert run_key(scenario) != before
 
 
 def test_a_failure_is_in_the_log_of_its_run(small, tmp_path):
-    bad = changed(small, {"training.learning_rate": 1e15})
+    bad = with_overrides(small, {"training.learning_rate": 1e15})
     with pytest.raises(FedcastError, match="training diverged"):
         run_scenario(bad, tmp_path)
     assert "failed: training diverged in round 1" in (run_folder(tmp_path, bad) / "log.txt").read_text()
@@ -79,8 +79,8 @@ def test_a_run_folder_holds_all_that_is_needed(finished):
 
 def test_a_stored_run_equals_the_one_in_memory(small, finished):
     run = load_run(finished)
-    memory = train_scenario(changed(small, {"clustering.rule": "daca"}))
-    assert run.scenario == changed(small, {"clustering.rule": "daca"})
+    memory = train_scenario(with_overrides(small, {"clustering.rule": "daca"}))
+    assert run.scenario == with_overrides(small, {"clustering.rule": "daca"})
     assert run.history.records == memory.history.records
     assert run.facts.received_samples == len(memory.ledger)
     assert run.plan is not None
@@ -90,7 +90,7 @@ def test_a_stored_run_equals_the_one_in_memory(small, finished):
 def test_facts_against_the_ledger_and_plain_counting(small, finished):
     """Counted again from ledger.csv and the labels, with nothing of fedcast's own arithmetic."""
     run = load_run(finished)
-    world = make_world(changed(small, {"clustering.rule": "daca"}))
+    world = make_world(with_overrides(small, {"clustering.rule": "daca"}))
     labels, own = world.population.dataset.labels, world.population.assignment
     held = [list(own.of(user)) for user in range(20)]
     with (finished / "ledger.csv").open() as stream:
@@ -135,7 +135,7 @@ def test_volumes_of_the_plan_are_what_is_shared():
 
 
 def test_users_left_out_by_the_plan_do_not_train(small):
-    scenario = changed(
+    scenario = with_overrides(
         small, {"allocation.infeasible_users": "exclude", "devices.energy_budget_j": 0.003, "clustering.rule": "daca"}
     )
     prepared = prepare_run(scenario)
@@ -151,7 +151,7 @@ def test_users_left_out_by_the_plan_do_not_train(small):
 
 
 def test_what_the_server_sends_is_counted(small):
-    prepared = prepare_run(changed(small, {"clustering.rule": "central"}))
+    prepared = prepare_run(with_overrides(small, {"clustering.rule": "central"}))
     facts, volume = facts_of(prepared), int(prepared.clustering.broadcast.volume)
     assert volume > 0
     assert (facts.sent_samples, facts.received_samples, facts.distinct_samples) == (volume, 20 * volume, volume)
@@ -167,22 +167,22 @@ def test_a_folder_of_an_older_version_without_a_plan_is_read(copied):
 
 def test_a_fixed_ratio_trains_where_the_fit_does_not_reach(small):
     far = {"rounds.fit": "paper-0.95", "rounds.target_accuracy": 0.95, "data.label_skew.single_class_share": 1.0}
-    prepared = prepare_run(changed(small, {**far, "clustering.rule": "daca"}))
+    prepared = prepare_run(with_overrides(small, {**far, "clustering.rule": "daca"}))
     assert prepared.plan.rounds is None
     assert "rounds.fit 'paper-0.95': the average EMD is" in prepared.plan.not_predicted
     assert len(prepared.shared.ledger) > 0
     with pytest.raises(FedcastError, match="rounds.fit"):
-        prepare_run(changed(small, {**far, "clustering.rule": "daca", "allocation.method": "jfvo"}))
+        prepare_run(with_overrides(small, {**far, "clustering.rule": "daca", "allocation.method": "jfvo"}))
 
 
 def test_a_finished_run_is_not_touched_again(small, copied):
     before = {path.name: path.stat().st_mtime_ns for path in copied.iterdir() if path.name != ".lock"}
-    assert run_scenario(changed(small, {"clustering.rule": "daca"}), copied.parent) == copied
+    assert run_scenario(with_overrides(small, {"clustering.rule": "daca"}), copied.parent) == copied
     assert {path.name: path.stat().st_mtime_ns for path in copied.iterdir() if path.name != ".lock"} == before
 
 
 def test_stopped_and_gone_on_with_gives_the_same_bytes(small, finished, tmp_path):
-    scenario = changed(small, {"clustering.rule": "daca"})
+    scenario = with_overrides(small, {"clustering.rule": "daca"})
     assert run_scenario(scenario, tmp_path, should_stop=lambda: True) is None
     folder = run_folder(tmp_path, scenario)
     assert not is_done(folder)
@@ -195,7 +195,7 @@ def test_stopped_and_gone_on_with_gives_the_same_bytes(small, finished, tmp_path
 def test_a_run_with_a_table_from_the_working_folder_goes_on(small, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "gone.csv").write_text("round,user\n1,0\n")
-    scenario = changed(small, {"training.dropout_file": "./gone.csv"})
+    scenario = with_overrides(small, {"training.dropout_file": "./gone.csv"})
     assert run_scenario(scenario, tmp_path / "runs", should_stop=lambda: True) is None
     assert load_run(run_scenario(scenario, tmp_path / "runs")).scenario == scenario
 
@@ -205,7 +205,7 @@ def test_a_scenario_changed_under_its_folder_is_refused(small, copied):
     path = copied / "scenario.toml"
     path.write_text(path.read_text().replace("learning_rate = 0.1 ", "learning_rate = 0.2 "))
     with pytest.raises(FedcastError, match="scenario.toml: was changed after the run started"):
-        run_scenario(changed(small, {"clustering.rule": "daca"}), copied.parent)
+        run_scenario(with_overrides(small, {"clustering.rule": "daca"}), copied.parent)
 
 
 @pytest.mark.parametrize("name", ["history.json", "facts.json", "tables.json"])
@@ -237,7 +237,7 @@ def test_runs_of_another_format_are_refused(copied):
 
 def test_forgotten_runs_are_done_anew(small, copied):
     reset_run(copied)
-    run_scenario(changed(small, {"clustering.rule": "daca"}), copied.parent)
+    run_scenario(with_overrides(small, {"clustering.rule": "daca"}), copied.parent)
     assert (copied / "log.txt").read_text().count("finished") == 2
 
 
@@ -249,7 +249,7 @@ def test_load_runs_of_folders_and_stores(copied):
 
 def test_a_full_disk_leaves_no_half_written_file(small, tmp_path, monkeypatch):
     """The disk is full when history.json is to be written: the run is not done, and resumes when there is room."""
-    scenario = changed(small, {"clustering.rule": "daca"})
+    scenario = with_overrides(small, {"clustering.rule": "daca"})
     save = store_module.History.save
 
     def full(self, path):
@@ -271,7 +271,7 @@ def _do(scenario, folder, barrier):
 
 
 def test_two_processes_on_one_folder_do_the_run_once(small, finished, tmp_path):
-    scenario = changed(small, {"clustering.rule": "daca"})
+    scenario = with_overrides(small, {"clustering.rule": "daca"})
     context = multiprocessing.get_context("spawn")
     barrier = context.Barrier(2)
     processes = [context.Process(target=_do, args=(scenario, tmp_path, barrier)) for _ in range(2)]

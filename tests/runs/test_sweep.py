@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from fedcast import changed
+from fedcast import with_overrides
 from fedcast.errors import FedcastError
 from fedcast.runs.store import is_done, load_run, run_folder
 from fedcast.runs.sweeps import grid, sweep
@@ -68,7 +68,7 @@ def test_processes_give_the_bytes_of_one_process(scenarios, calm, tmp_path):
 
 
 def test_a_failing_run_is_named_and_the_others_are_kept(small, scenarios, tmp_path):
-    bad = changed(small, {"training.learning_rate": 1e15})
+    bad = with_overrides(small, {"training.learning_rate": 1e15})
     with pytest.raises(FedcastError, match=f"{run_folder(tmp_path, bad).name}: training diverged in round"):
         sweep([scenarios[0], bad], tmp_path, workers=2)
     assert is_done(run_folder(tmp_path, scenarios[0]))
@@ -91,7 +91,7 @@ def test_what_all_runs_would_stumble_over_is_found_before_any_has_a_folder(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "far.json").write_text(f"[[99999]{', [0]' * 19}]")
     with pytest.raises(FedcastError, match=message):
-        sweep([changed(small, changes)], tmp_path / "store", workers=2)
+        sweep([with_overrides(small, changes)], tmp_path / "store", workers=2)
     assert not list((tmp_path / "store").iterdir())
 
 
@@ -205,7 +205,7 @@ def test_interrupted_runs_leave_checkpoints_and_are_gone_on_with(small, tmp_path
     """Ctrl-C at the terminal reaches the parent, which lets workers finish their round; a second one ends them."""
     from fedcast import to_toml
 
-    scenario = changed(small, {"training.rounds": 400})
+    scenario = with_overrides(small, {"training.rounds": 400})
     scenario_file, script, store = tmp_path / "scenario.toml", tmp_path / "sweep.py", tmp_path / "store"
     scenario_file.write_text(to_toml(scenario))
     script.write_text(SWEEP)
@@ -234,7 +234,7 @@ def test_who_listens_may_fail(scenarios, tmp_path, workers):
 
 def test_a_killed_worker_is_not_called_a_bug(small, tmp_path):
     """As the kernel does when memory runs out."""
-    slow = grid(changed(small, {"training.rounds": 100_000}), ["none"], seeds=[0, 1])
+    slow = grid(with_overrides(small, {"training.rounds": 100_000}), ["none"], seeds=[0, 1])
 
     def kill_it(*_):
         for worker in multiprocessing.active_children():
@@ -277,7 +277,7 @@ def test_a_ray_cluster_gives_the_same_bytes_also_when_a_worker_is_lost(scenarios
 @pytest.mark.filterwarnings("ignore::Warning")
 def test_a_run_that_fails_on_ray_says_why(small, tmp_path, cluster):
     made, _ = cluster
-    bad = changed(small, {"training.learning_rate": 1e15})
+    bad = with_overrides(small, {"training.learning_rate": 1e15})
     with pytest.raises(FedcastError, match="training diverged in round"):
         sweep([bad], tmp_path, ray_address=made.address)
     assert not is_done(run_folder(tmp_path, bad))

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedcast.errors import ScenarioError
-from fedcast.scenario import PRESETS, Scenario, changed, load_scenario, preset, to_toml
+from fedcast.scenario import PRESETS, Scenario, load_scenario, preset, to_toml, with_overrides
 from fedcast.scenario.describe import accepted, field_at, is_section, values_of
 
 
@@ -224,9 +224,9 @@ def test_overrides_as_values_or_one_string():
 
 def test_changes_to_what_is_not_there_are_refused():
     with pytest.raises(ScenarioError, match="trainning: unknown key; did you mean training?"):
-        changed(Scenario(), {"trainning.rounds": 3})
+        with_overrides(Scenario(), {"trainning.rounds": 3})
     with pytest.raises(ScenarioError, match="seed: "):
-        changed(Scenario(), {"seed.x": 3})
+        with_overrides(Scenario(), {"seed.x": 3})
 
 
 def test_numbers_beyond_reason_are_refused():

@@ -79,12 +79,12 @@ def _slow_devices(world: World) -> list[str]:
 def _dropped_links(world: World) -> list[str]:
     """Return which threshold removes the links of a file, if most users have none."""
     from fedcast.plan import network_of
-    from fedcast.scenario import changed
+    from fedcast.scenario import with_overrides
 
     scenario, graph = world.scenario, world.graph
     if scenario.trust.links_file is None or (graph.degrees > 0).mean() >= 0.5:
         return []
-    without = changed(scenario, {"sidelink.min_rate_bps": 0.0, "trust.min_closeness": 0.0})
+    without = with_overrides(scenario, {"sidelink.min_rate_bps": 0.0, "trust.min_closeness": 0.0})
     given = network_of(without, world.layout)
     thresholds = (
         ("sidelink.min_rate_bps", given.rate_bps, scenario.sidelink.min_rate_bps, " bit/s", "fastest"),

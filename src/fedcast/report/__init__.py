@@ -6,9 +6,9 @@ them as SVG, PNG or PDF.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from fedcast._lazy import lazy_names
 from fedcast.report.colours import GRID, INK, MUTED, PAPER, Colour, Dash
 from fedcast.report.drawing import (
     Axis,
@@ -28,18 +28,10 @@ from fedcast.report.figures.classes import ClassDots, class_dots, class_dots_fig
 from fedcast.report.figures.maps import cluster_figure, cluster_map, network_figure, network_map
 from fedcast.report.save import check_figure_path, save_figure
 
+# Imported when first used: reports of runs need PyTorch; figures of plans do not.
 if TYPE_CHECKING:
     from fedcast.report.export import DEFAULT_FORMATS, check_export, export_report
     from fedcast.report.write import check_report_path, write_report
-
-# Reports of runs need PyTorch; figures of plans do not.
-_HOME_OF = {
-    "DEFAULT_FORMATS": "export",
-    "check_export": "export",
-    "check_report_path": "write",
-    "export_report": "export",
-    "write_report": "write",
-}
 
 __all__ = [
     "DEFAULT_FORMATS",
@@ -76,8 +68,4 @@ __all__ = [
     "write_report",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'fedcast.report' has no attribute {name!r}")
-    return getattr(import_module(f"fedcast.report.{_HOME_OF[name]}"), name)
+__getattr__ = lazy_names(__name__, __file__)

@@ -30,13 +30,13 @@ from fedcast.runs.prepare import PreparedRun, prepare_run, train_prepared
 from fedcast.scenario import (
     NOT_DECIDING,
     Scenario,
-    changed,
     deciding_values,
     load_plugins,
     named_files,
     read_stored_scenario,
     to_toml,
     values_before_tables,
+    with_overrides,
 )
 from fedcast.training import History, Record, load_history
 
@@ -297,7 +297,7 @@ def _start(folder: Path, scenario: Scenario) -> None:
     if path.exists():
         stored = _stored_scenario(folder)
         kept = {f"{section}.{key}": getattr(getattr(stored, section), key) for section, key in NOT_DECIDING}
-        if stored != changed(scenario, kept):
+        if stored != with_overrides(scenario, kept):
             raise FedcastError(
                 f"{path}: was changed after the run started, but a run folder belongs to one scenario: "
                 f"delete the folder, and call fedcast with the changed scenario instead"

@@ -17,7 +17,7 @@ from fedcast.plan import NOTHING_TO_ALLOCATE
 from fedcast.rounds import load_fit
 from fedcast.runs.jobs import SweepProgress, run_job
 from fedcast.runs.store import check_store, is_done, run_folder
-from fedcast.scenario import Scenario, changed, missing_files
+from fedcast.scenario import Scenario, missing_files, with_overrides
 
 _T = TypeVar("_T")
 
@@ -63,7 +63,7 @@ def combinations(
     for rule, method, algorithm, seed in itertools.product(rules, methods, algorithms, seeds):
         if method == methods[0] or rule not in NOTHING_TO_ALLOCATE:
             values = {"clustering.rule": rule, "allocation.method": method, "training.algorithm": algorithm}
-            made.append(changed(scenario, {**values, "seed": seed}))
+            made.append(with_overrides(scenario, {**values, "seed": seed}))
     return list({run_folder(Path(), one): one for one in made}.values())
 
 

@@ -5,7 +5,6 @@ import warnings
 from fedcast.scenario.describe import unit_of
 from fedcast.scenario.files import (
     PRESETS,
-    changed,
     load_plugins,
     load_scenario,
     missing_files,
@@ -15,6 +14,7 @@ from fedcast.scenario.files import (
     read_stored_scenario,
     to_toml,
     unknown_choices,
+    with_overrides,
 )
 from fedcast.scenario.identity import NOT_DECIDING, deciding_values, values_before_tables
 from fedcast.scenario.sections import (
@@ -53,7 +53,6 @@ __all__ = [
     "Sidelink",
     "Training",
     "Trust",
-    "changed",
     "deciding_values",
     "load_plugins",
     "load_scenario",
@@ -66,6 +65,7 @@ __all__ = [
     "unit_of",
     "unknown_choices",
     "values_before_tables",
+    "with_overrides",
 ]
 
 

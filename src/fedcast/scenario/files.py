@@ -121,11 +121,11 @@ def read_stored_scenario(path: Path) -> Scenario:
     return scenario
 
 
-def changed(scenario: Scenario, values: Mapping[str, Any]) -> Scenario:
+def with_overrides(scenario: Scenario, values: Mapping[str, Any]) -> Scenario:
     """Return the scenario with some values replaced, named as in a file, and validated as they are there.
 
     Example:
-        >>> changed(Scenario(), {"seed": 3, "clustering.rule": "blend"}).clustering.rule
+        >>> with_overrides(Scenario(), {"seed": 3, "clustering.rule": "blend"}).clustering.rule
         'blend'
     """
     made, faults = _check(_merge(scenario.model_dump(), move_all(_nested(values))), "")
