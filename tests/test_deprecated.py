@@ -27,7 +27,7 @@ def test_every_old_module_is_its_replacement(old):
         ("fedcast.wireless.sidelink", "fedcast.network.sidelink"),
         ("fedcast.tables.csv_file", "fedcast.io.csv_file"),
         ("fedcast.study.store", "fedcast.runs.store"),
-        ("fedcast.theory.bound", "fedcast_paper.theory.bound"),
+        ("fedcast.theory.constants", "fedcast_paper.theory.constants"),
     ],
 )
 def test_submodules_follow(old, new):

@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits as sklearn_digits
 
 from fedcast.data import CATALOGUE, dataset_from_arrays, load_dataset, presence
 from fedcast.data.dataset import stratified_split
-from fedcast.data.files import Source, SourceFile, fetch
+from fedcast.data.files import SourceFile, fetch
 from fedcast.data.shakespeare import SEQUENCE_LENGTH, VOCABULARY, text_dataset
 from fedcast.errors import DataError, FedcastError
 from fedcast.scenario import Data
@@ -68,7 +68,7 @@ def test_cifar10_from_the_original_archive(data_dir, tmp_path, monkeypatch):
             file.write_bytes(batch)
             tar.add(file, f"cifar-10-batches-bin/{name}")
     digest = hashlib.sha256(archive.read_bytes()).hexdigest()
-    source = Source((SourceFile("cifar10/cifar-10-binary.tar.gz", digest),))
+    source = (SourceFile("cifar10/cifar-10-binary.tar.gz", digest),)
     monkeypatch.setattr(cifar10, "_ARCHIVE", source)
     monkeypatch.setattr(cifar10, "SOURCES", (source,))
     small = cifar10.load_cifar10(tmp_path)
@@ -198,16 +198,16 @@ def test_npz_that_is_none(tmp_path):
     with pytest.raises(DataError, match="not a readable"):
         load_dataset(Data(dataset="file", file=str(path)))
     np.save(tmp_path / "mine.npy", np.zeros(3))
-    with pytest.raises(DataError, match=r"mine.npy: not a readable .npz file, as numpy.savez_compressed writes"):
+    with pytest.raises(DataError, match=r"mine.npy: not a readable .npz file, as written by numpy.savez_compressed"):
         load_dataset(Data(dataset="file", file=str(tmp_path / "mine.npy")))
     (tmp_path / "counts.csv").write_text("user,a,b\n0,1,2\n")
-    with pytest.raises(DataError, match=r"counts.csv: a .csv table, and data.file names an .npz of samples"):
+    with pytest.raises(DataError, match=r"counts.csv: expected an .npz file with samples"):
         load_dataset(Data(dataset="file", file=str(tmp_path / "counts.csv")))
     with pytest.raises(DataError, match="no such file"):
         load_dataset(Data(dataset="file", file=str(tmp_path / "none.npz")))
     with pytest.raises(DataError, match="data.file is not set"):
         load_dataset(Data(dataset="file"))
-    with pytest.raises(DataError, match='set it to "file"'):
+    with pytest.raises(DataError, match='for data.dataset: expected "file"'):
         load_dataset(Data(dataset="digits", file=str(path)))
 
 
@@ -259,11 +259,11 @@ def test_download_is_checked_and_kept(empty_cache, tmp_path):
     threading.Thread(target=server.serve_forever, daemon=True).start()
     address = f"http://127.0.0.1:{server.server_port}/good.bin"
     try:
-        right = Source((SourceFile("d/good.bin", hashlib.sha256(b"good").hexdigest(), address),))
+        right = (SourceFile("d/good.bin", hashlib.sha256(b"good").hexdigest(), address),)
         _, (path,) = fetch("d", (right,))
         assert path.read_bytes() == b"good"
         assert path.is_relative_to(empty_cache)
-        wrong = Source((SourceFile("d/bad.bin", hashlib.sha256(b"other").hexdigest(), address),))
+        wrong = (SourceFile("d/bad.bin", hashlib.sha256(b"other").hexdigest(), address),)
         with pytest.raises(DataError, match="could not be downloaded"):
             fetch("d", (wrong,))
         assert not (empty_cache / "d" / "bad.bin").exists()

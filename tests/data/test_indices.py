@@ -35,19 +35,19 @@ def test_all_forms_say_the_same(tmp_path, name, content):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("p.json", [[0], [5]], r"user 1: sample 5 does not exist; there are 0 to 4"),
-        ("p.json", [[0, 1], [1]], "sample 1 is given to user 0 and to user 1"),
+        ("p.json", [[0], [5]], r"user 1: sample 5 does not exist, expected 0 to 4"),
+        ("p.json", [[0, 1], [1]], "sample 1 is assigned to user 0 and to user 1"),
         ("p.json", [[0], [1.5]], "user 1: 1.5 is not a sample index"),
         ("p.json", [[0], 3], "user 1: expected a list"),
-        ("p.json", {"a": [0]}, "users must be named 0 to 0"),
+        ("p.json", {"a": [0]}, "invalid users a …: expected 0 to 0"),
         ("p.json", [], "expected a list with one list"),
         ("p.json", [[], []], "no user holds any sample"),
         ("p.json", "[[0], [", "not valid JSON"),
         ("p.csv", "user,sample\n0,3\n1,x\n", "line 3"),
         ("p.csv", "user,smple\n0,3\n", "sample"),
-        ("p.npz", {"samples": np.array([0, 1]), "offsets": np.array([0, 3])}, "offsets must rise"),
-        ("p.npz", {"samples": np.array([0, 1])}, "p.npz: holds samples; expected arrays samples and offsets"),
-        ("p.txt", "0 1", "unknown kind of file '.txt'"),
+        ("p.npz", {"samples": np.array([0, 1]), "offsets": np.array([0, 3])}, "invalid offsets"),
+        ("p.npz", {"samples": np.array([0, 1])}, "p.npz: contains samples; expected arrays samples and offsets"),
+        ("p.txt", "0 1", "unknown file format '.txt'"),
     ],
 )
 def test_faults_are_named(tmp_path, name, content, message):
@@ -78,10 +78,10 @@ def test_missing_file_and_setting(tmp_path):
 def test_users_must_match_the_scenario(tmp_path):
     path = write(tmp_path, "p.json", [[0], [1]])
     dataset = dataset_from_arrays(np.zeros((10, 2)), np.arange(10) % 2)
-    with pytest.raises(DataError, match=r"2 users, but data.num_users = 3"):
+    with pytest.raises(DataError, match=r"2 users, expected 3 \(data.num_users\)"):
         populate(dataset, Data(partition="indices", num_users=3, indices_file=str(path)))
     path = write(tmp_path, "p.csv", "user,sample\n0,0\n100000000000,1\n")
-    with pytest.raises(DataError, match=r"100000000001 users, but data.num_users = 2"):
+    with pytest.raises(DataError, match=r"100000000001 users, expected 2 \(data.num_users\)"):
         populate(dataset, Data(partition="indices", num_users=2, indices_file=str(path)))
 
 

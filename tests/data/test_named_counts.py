@@ -55,7 +55,7 @@ def test_one_way_to_write_an_accent(tmp_path):
 
 @pytest.mark.parametrize(
     ("names", "reason"),
-    [(["a"], "one name for each of 2 users"), (["a", "a"], "names: two users are called 'a'")],
+    [(["a"], "one name for each of 2 users"), (["a", "a"], "invalid names: two users have the name 'a'")],
 )
 def test_names_given_from_python_are_checked(names, reason):
     with pytest.raises(DataError, match=reason):

@@ -10,12 +10,11 @@ from scipy import stats
 
 from fedcast.data import PARTITIONS, dataset_from_arrays, populate
 from fedcast.data.assignment import deal, ensure_minimum, random_deal, split_by_shares
-from fedcast.data.partitions.concept import group_of
-from fedcast.data.partitions.dirichlet import dirichlet
-from fedcast.data.partitions.label_skew import label_skew
+from fedcast.data.partitions.dirichlet import DirichletOptions, dirichlet
+from fedcast.data.partitions.label_skew import LabelSkewOptions, label_skew
 from fedcast.data.partitions.noise import noise_std
-from fedcast.data.partitions.quantity import quantity
-from fedcast.data.partitions.shards import shards
+from fedcast.data.partitions.quantity import QuantityOptions, quantity
+from fedcast.data.partitions.shards import ShardsOptions, shards
 from fedcast.errors import DataError, FedcastError
 from fedcast.scenario import Data
 
@@ -106,7 +105,7 @@ def test_equal_parts(name):
 @given(st.integers(1, 40), st.floats(0, 1), st.integers(0, 1000))
 def test_label_skew_sizes_and_classes(num_users, share, seed):
     class_sizes = np.array([300, 250, 0, 40, 410])
-    counts = label_skew(class_sizes, num_users, share, seed=seed)
+    counts = label_skew(class_sizes, num_users, LabelSkewOptions(share), seed)
     single = round(share * num_users)
     size = 1000 // num_users
     present = [0, 1, 3, 4]
@@ -124,21 +123,21 @@ def test_label_skew_sizes_and_classes(num_users, share, seed):
 
 def test_label_skew_of_mnist_shrinks_the_short_class():
     mnist_classes = np.array([5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949])
-    counts = label_skew(mnist_classes, 100, 1.0, seed=0)
+    counts = label_skew(mnist_classes, 100, LabelSkewOptions(1.0), seed=0)
     assert counts[5].sum() == 542
     assert counts[1].sum() == 600
 
 
 def test_label_skew_says_when_a_class_is_too_small():
     with pytest.raises(DataError, match="class 1 has 2 samples for 5 users"):
-        label_skew(np.array([500, 2]), 10, 1.0, seed=0)
+        label_skew(np.array([500, 2]), 10, LabelSkewOptions(1.0), seed=0)
 
 
 @given(st.integers(1, 30), st.integers(1, 6), st.integers(0, 1000))
 def test_shards_hold_exactly_k_classes_and_split_them_evenly(num_users, per_user, seed):
     class_sizes = np.array([100, 90, 120, 80, 100, 110])
     assume(num_users * per_user >= 6)
-    counts = shards(class_sizes, num_users, per_user, seed=seed)
+    counts = shards(class_sizes, num_users, ShardsOptions(per_user), seed)
     assert ((counts > 0).sum(axis=1) == per_user).all()
     assert (counts.sum(axis=0) == class_sizes).all()
     holders = (counts > 0).sum(axis=0)
@@ -149,39 +148,44 @@ def test_shards_hold_exactly_k_classes_and_split_them_evenly(num_users, per_user
 
 
 def test_shards_mix_pairs_of_classes():
-    counts = shards(np.full(10, 1000), 200, 2, seed=0)
+    counts = shards(np.full(10, 1000), 200, ShardsOptions(2), seed=0)
     pairs = {tuple(np.flatnonzero(row)) for row in counts}
     assert len(pairs) > 35  # of 45
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [((5, 4), "only 3 classes"), ((1, 2), "cannot hold 3 classes"), ((30, 2), "class 0 has 10 samples for 20 users")],
+    [
+        ((5, 4), r"expected at most 3 \(classes\)"),
+        ((1, 2), "cannot hold 3 classes"),
+        ((30, 2), "class 0 has 10 samples for 20 users"),
+    ],
 )
 def test_impossible_shards(arguments, message):
+    num_users, per_user = arguments
     with pytest.raises(DataError, match=message):
-        shards(np.array([10, 10, 10]), *arguments, seed=0)
+        shards(np.array([10, 10, 10]), num_users, ShardsOptions(per_user), seed=0)
 
 
 def test_dirichlet_shares_have_the_right_law():
     """A user's share of a class is Beta(alpha, (K-1) alpha)."""
     total, users = 100_000, 50
     draws = np.concatenate(
-        [dirichlet(np.array([total]), users, 0.5, seed=seed, min_samples=0)[:, 0] / total for seed in range(200)]
+        [dirichlet(np.array([total]), users, DirichletOptions(0.5, 0), seed)[:, 0] / total for seed in range(200)]
     )
     assert stats.kstest(draws[::50], stats.beta(0.5, 49 * 0.5).cdf).pvalue > 1e-3
     assert draws.var() == pytest.approx(stats.beta(0.5, 49 * 0.5).var(), rel=0.1)
 
 
 def test_tiny_alpha_puts_each_class_on_one_user():
-    counts = dirichlet(np.full(10, 1000), 100, 1e-4, seed=0, min_samples=0)
+    counts = dirichlet(np.full(10, 1000), 100, DirichletOptions(1e-4, 0), seed=0)
     assert np.isfinite(counts).all()
     assert (counts.max(axis=0) > 990).all()
 
 
 @given(st.integers(1, 50), st.integers(0, 9), st.integers(0, 100))
 def test_minimum_is_kept_by_moving_as_little_as_possible(num_users, minimum, seed):
-    counts = dirichlet(np.array([250, 250]), num_users, 0.05, seed=seed, min_samples=0)
+    counts = dirichlet(np.array([250, 250]), num_users, DirichletOptions(0.05, 0), seed)
     repaired = ensure_minimum(counts, minimum, np.random.default_rng(seed))
     sizes, new_sizes = counts.sum(axis=1), repaired.sum(axis=1)
     assert (repaired >= 0).all()
@@ -199,7 +203,7 @@ def test_minimum_that_cannot_be_kept():
     with pytest.raises(
         DataError, match=r"invalid value 10 for min_samples: 100 users need 1000 samples, there are 500"
     ):
-        quantity(np.array([250, 250]), 100, 0.5, seed=0, min_samples=10)
+        quantity(np.array([250, 250]), 100, QuantityOptions(0.5, 10), seed=0)
 
 
 def test_random_deal_has_the_law_of_dealing_cards():
@@ -233,7 +237,7 @@ def test_split_by_shares_is_within_one(total, shares):
 
 
 def test_quantity_skews_sizes_not_classes():
-    counts = quantity(np.full(10, 6000), 100, 0.5, seed=0)
+    counts = quantity(np.full(10, 6000), 100, QuantityOptions(0.5), seed=0)
     sizes = counts.sum(axis=1)
     assert sizes.sum() == 60_000
     assert sizes.std() / sizes.mean() > 0.8  # 1.4 in expectation; equal sizes have 0
@@ -297,7 +301,7 @@ def test_concept_labels_are_permuted_by_group():
         dataset_from_arrays(images, labels, images, labels),
         Data(partition="concept", concept="labels", num_users=6, concept_groups=3),
     )
-    groups = group_of(6, 3)
+    groups = np.arange(6) % 3
     maps = {}
     for user in range(6):
         for sample in people.assignment.of(user):
@@ -319,20 +323,20 @@ def test_natural_users_are_whole_owners():
     assert all(len(owner) == 1 for owner in owners)
     for user, (owner,) in enumerate(owners):
         assert people.sizes[user] == (groups == owner).sum()
-    with pytest.raises(DataError, match="the data come from 12 users"):
+    with pytest.raises(DataError, match=r"invalid value 13 for data.num_users: expected at most 12 \(owners\)"):
         populate(dataset, Data(partition="natural", num_users=13))
 
 
 def test_natural_needs_owners():
     dataset = dataset_from_arrays(np.zeros((30, 2)), np.arange(30) % 3)
-    with pytest.raises(DataError, match="does not say whom its samples come from"):
+    with pytest.raises(DataError, match="has no owners of its samples"):
         populate(dataset, Data(partition="natural", num_users=2))
 
 
 @pytest.mark.parametrize("name", ["iid", "label_skew", "quantity", "noise"])
 def test_more_users_than_samples(name):
     dataset = dataset_from_arrays(np.zeros((30, 2)), np.arange(30) % 3)
-    with pytest.raises(DataError, match="data.num_users = 100|min_samples"):
+    with pytest.raises(DataError, match="invalid value 100 for data.num_users|min_samples"):
         populate(dataset, Data(partition=name, num_users=100))
 
 

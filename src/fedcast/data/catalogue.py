@@ -1,4 +1,4 @@
-"""Datasets by name: how each is loaded, and whether its files are on this machine."""
+"""Datasets by name: load them, and find out whether their files are on this machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from fedcast.data.dataset import Dataset
-from fedcast.data.files import Source, data_folders, find_source
+from fedcast.data.files import Source, data_folders, downloadable, find_source
 from fedcast.errors import DataError
 from fedcast.registry import NoOptions, Values, find
 
@@ -24,7 +24,7 @@ class DatasetEntry:
         load: (options, data_dir) → dataset, where `data_dir` is a folder to search first, or None.
         summary: its contents in one line.
         terms: its licence or terms of use.
-        sources: files that it can be read from; none: it needs no files of its own.
+        sources: alternative sets of files that contain it; empty if it needs none.
         options: dataclass of its options, the table ``[data.NAME]``.
     """
 
@@ -48,14 +48,14 @@ def load_dataset(data: Data, data_dir: str | Path | None = None) -> Dataset:
     """
     if "file" in data.tables and data.dataset != "file":
         path = data.tables["file"]["path"]
-        raise DataError(f'data.file is set, but data.dataset is {data.dataset!r}; set it to "file" to use {path}')
+        raise DataError(f'invalid value {data.dataset!r} for data.dataset: expected "file", since data.file is {path}')
     entry: DatasetEntry = find("dataset", data.dataset).value
     return entry.load(data.options("dataset"), data_dir)
 
 
 @dataclass(frozen=True)
 class Presence:
-    """Where the files of a dataset were found; their content is not checked."""
+    """Where the files of a dataset were found; their content is not verified."""
 
     name: str
     state: Literal["built in", "here", "to download", "missing", "yours"]
@@ -75,7 +75,6 @@ def presence(name: str, data_dir: str | Path | None = None) -> Presence:
         return Presence(name, "yours" if name == "file" else "built in", None, None)
     found = find_source(sources, data_folders(data_dir))
     if found is None:
-        downloadable = any(source.downloadable for source in sources)
-        return Presence(name, "to download" if downloadable else "missing", None, None)
+        return Presence(name, "to download" if any(map(downloadable, sources)) else "missing", None, None)
     source, folder = found
-    return Presence(name, "here", folder, sum((folder / file.path).stat().st_size for file in source.files) / 1e6)
+    return Presence(name, "here", folder, sum((folder / file.path).stat().st_size for file in source) / 1e6)

@@ -1,4 +1,4 @@
-"""CIFAR-10: 60,000 colour images, 32×32, ten classes; binary version, as one archive or as xz-packed batches."""
+"""CIFAR-10: 60,000 colour images, 32×32, ten classes; the binary version as one archive or as compressed batches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fedcast.data.catalogue import DatasetEntry
 from fedcast.data.dataset import Dataset
-from fedcast.data.files import Source, SourceFile, fetch
+from fedcast.data.files import SourceFile, fetch
 
 _BITS_PER_SAMPLE = 3 * 32 * 32 * 8
 _RECORD_BYTES = 1 + 3 * 32 * 32
@@ -19,32 +19,31 @@ _BATCHES = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
 _TEST_BATCH = "test_batch.bin"
 _CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
-_PACKED = Source(
-    (
-        SourceFile("cifar10/data_batch_1.bin.xz", "197c10cbddaff2d43f8714b1f47834ba0225844e1c87143fc53f8ad819914865"),
-        SourceFile("cifar10/data_batch_2.bin.xz", "ce4dc3fc446db42d3dfa262eb1c1d772a808fa4f4d320a99fca61d126a08c35a"),
-        SourceFile("cifar10/data_batch_3.bin.xz", "11fcb6f6d4728ebe0ca2154c90494bfff4afc1a0b872f7a2d727c0de4de8aafa"),
-        SourceFile("cifar10/data_batch_4.bin.xz", "036a3f7eec76fe54b0bc57124d701700b87cba5fed141c4ffc1393065959f115"),
-        SourceFile("cifar10/data_batch_5.bin.xz", "6bae83ba0278f0ef0dd4803ade45020bcea40039e1bbdf5601124560126b1c40"),
-        SourceFile("cifar10/test_batch.bin.xz", "88d811b524a5420db2da701769b48211385108512a846196d4e6ae8ac0d3333a"),
-    )
+_COMPRESSED = (
+    SourceFile("cifar10/data_batch_1.bin.xz", "197c10cbddaff2d43f8714b1f47834ba0225844e1c87143fc53f8ad819914865"),
+    SourceFile("cifar10/data_batch_2.bin.xz", "ce4dc3fc446db42d3dfa262eb1c1d772a808fa4f4d320a99fca61d126a08c35a"),
+    SourceFile("cifar10/data_batch_3.bin.xz", "11fcb6f6d4728ebe0ca2154c90494bfff4afc1a0b872f7a2d727c0de4de8aafa"),
+    SourceFile("cifar10/data_batch_4.bin.xz", "036a3f7eec76fe54b0bc57124d701700b87cba5fed141c4ffc1393065959f115"),
+    SourceFile("cifar10/data_batch_5.bin.xz", "6bae83ba0278f0ef0dd4803ade45020bcea40039e1bbdf5601124560126b1c40"),
+    SourceFile("cifar10/test_batch.bin.xz", "88d811b524a5420db2da701769b48211385108512a846196d4e6ae8ac0d3333a"),
 )
-_ARCHIVE = Source(
-    (
-        SourceFile(
-            "cifar10/cifar-10-binary.tar.gz",
-            "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
-            "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
-        ),
-    )
+_ARCHIVE = (
+    SourceFile(
+        "cifar10/cifar-10-binary.tar.gz",
+        "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
+        "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
+    ),
 )
-SOURCES = (_ARCHIVE, _PACKED)
+SOURCES = (_ARCHIVE, _COMPRESSED)
 
 
 def load_cifar10(data_dir: str | Path | None = None) -> Dataset:
-    """CIFAR-10 from a data folder, the cache or a download."""
+    """Load CIFAR-10 from a data folder, the cache or a download."""
     source, paths = fetch("cifar10", SOURCES, data_dir)
-    batches = _read_archive(paths[0]) if source is _ARCHIVE else _read_packed(paths)
+    if source is _ARCHIVE:
+        batches = _read_archive(paths[0])
+    else:
+        batches = {path.stem: lzma.decompress(path.read_bytes()) for path in paths}
     records = {name: np.frombuffer(raw, np.uint8).reshape(-1, _RECORD_BYTES) for name, raw in batches.items()}
     train = np.concatenate([records[name] for name in _BATCHES])
     inputs, labels = _images_and_labels(train)
@@ -62,10 +61,6 @@ def load_cifar10(data_dir: str | Path | None = None) -> Dataset:
     )
 
 
-def _read_packed(paths: list[Path]) -> dict[str, bytes]:
-    return {path.name.removesuffix(".xz"): lzma.decompress(path.read_bytes()) for path in paths}
-
-
 def _read_archive(path: Path) -> dict[str, bytes]:
     batches = {}
     with tarfile.open(path) as archive:
@@ -73,13 +68,13 @@ def _read_archive(path: Path) -> dict[str, bytes]:
             name = Path(member.name).name
             if name in (*_BATCHES, _TEST_BATCH):
                 stream = archive.extractfile(member)
-                assert stream is not None, f"{name} is a plain file of a checked archive"
+                assert stream is not None, f"{name} is a regular file of a verified archive"
                 batches[name] = stream.read()
     return batches
 
 
 def _images_and_labels(records: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """A record is the label, then 1,024 red, green and blue bytes, row by row."""
+    """Split records: one byte of label, then 1,024 red, green and blue bytes each, row by row."""
     return np.ascontiguousarray(records[:, 1:]).reshape(-1, 3, 32, 32), records[:, 0].astype(np.int64)
 
 

@@ -1,4 +1,4 @@
-"""digits: 1,797 handwritten 8×8 images that come with scikit-learn, so that nothing is downloaded."""
+"""digits: 1,797 handwritten 8×8 images that are part of scikit-learn, so that no download is needed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NUM_TEST = 360
 
 
 def load_digits() -> Dataset:
-    """The dataset, split into 1,437 training and 360 test images, a fifth of each class.
+    """Load the dataset, split into 1,437 training and 360 test images, a fifth of each class.
 
     Example:
         >>> digits = load_digits()
@@ -40,5 +40,5 @@ def load_digits() -> Dataset:
 
 
 DATASET = DatasetEntry(
-    lambda *_: load_digits(), "1,437 + 360 images 8×8, 10 classes", "CC BY 4.0 (UCI); comes with scikit-learn"
+    lambda *_: load_digits(), "1,437 + 360 images 8×8, 10 classes", "CC BY 4.0 (UCI); part of scikit-learn"
 )

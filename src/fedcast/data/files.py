@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,16 +23,13 @@ class SourceFile:
     url: str | None = None
 
 
-@dataclass(frozen=True)
-class Source:
-    """Files that together contain a dataset. A dataset may have several alternative sources."""
+# Files that together contain a dataset. A dataset may have several alternative sources.
+Source = tuple[SourceFile, ...]
 
-    files: tuple[SourceFile, ...]
 
-    @property
-    def downloadable(self) -> bool:
-        """Whether every file has a download address."""
-        return all(file.url for file in self.files)
+def downloadable(source: Source) -> bool:
+    """Return whether every file has a download address."""
+    return all(file.url for file in source)
 
 
 def cache_folder() -> Path:
@@ -54,7 +52,7 @@ def find_source(sources: Iterable[Source], folders: Iterable[Path]) -> tuple[Sou
     """Return the first source whose files all exist in one of the folders (not yet verified), or None."""
     for folder in folders:
         for source in sources:
-            if all((folder / file.path).is_file() for file in source.files):
+            if all((folder / file.path).is_file() for file in source):
                 return source, folder
     return None
 
@@ -71,10 +69,9 @@ def fetch(name: str, sources: tuple[Source, ...], data_dir: str | Path | None = 
     if found is None:
         return _download(name, sources, folders)
     source, folder = found
-    paths = [folder / file.path for file in source.files]
-    for file, path in zip(source.files, paths, strict=True):
-        _verify(file, path)
-    return source, paths
+    for file in source:
+        _verify(file, folder / file.path)
+    return source, [folder / file.path for file in source]
 
 
 def _verify(file: SourceFile, path: Path) -> None:
@@ -88,36 +85,26 @@ def _verify(file: SourceFile, path: Path) -> None:
 
 
 def _download(name: str, sources: tuple[Source, ...], folders: list[Path]) -> tuple[Source, list[Path]]:
-    source = next((source for source in sources if source.downloadable), None)
+    source = next(filter(downloadable, sources), None)
     if source is None:
         raise DataError(_where_to_put(name, sources[0], folders))
     import pooch
 
     pooch.get_logger().setLevel("ERROR")
-    cache = folders[-1]
-    paths = []
-    for file in source.files:
-        target = cache / file.path
+    paths = [folders[-1] / file.path for file in source]
+    for file, target in zip(source, paths, strict=True):
         try:
             # pooch writes to a temporary file, verifies the hash and then renames it.
-            pooch.retrieve(
-                file.url, f"sha256:{file.sha256}", fname=target.name, path=target.parent, progressbar=_progress_shown()
-            )
+            shown = sys.stderr.isatty()
+            pooch.retrieve(file.url, f"sha256:{file.sha256}", target.name, target.parent, progressbar=shown)
         except Exception as error:
             reason = _where_to_put(name, source, folders)
             raise DataError(f"{file.url} could not be downloaded ({type(error).__name__}). {reason}") from error
-        paths.append(target)
     return source, paths
 
 
-def _progress_shown() -> bool:
-    import sys
-
-    return sys.stderr.isatty()
-
-
 def _where_to_put(name: str, source: Source, folders: list[Path]) -> str:
-    files = ", ".join(file.path for file in source.files)
+    files = ", ".join(file.path for file in source)
     places = " or ".join(str(folder) for folder in folders)
     return (
         f"Dataset {name} is not on this machine: put {files} under {places}, "

@@ -10,43 +10,23 @@ from numpy.typing import NDArray
 
 from fedcast.data.catalogue import DatasetEntry
 from fedcast.data.dataset import Dataset
-from fedcast.data.files import Source, SourceFile, fetch
+from fedcast.data.files import SourceFile, fetch
 
 _ADDRESS = "https://ossci-datasets.s3.amazonaws.com/mnist/"
 _BITS_PER_SAMPLE = 28 * 28 * 8
 _HEADER_BYTES = {3: 16, 1: 8}
 
-
-def _file(name: str, sha256: str) -> SourceFile:
-    return SourceFile(f"mnist/{name}", sha256, _ADDRESS + name)
-
-
-SOURCES = (
-    Source(
-        (
-            _file(
-                "train-images-idx3-ubyte.gz",
-                "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
-            ),
-            _file(
-                "train-labels-idx1-ubyte.gz",
-                "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
-            ),
-            _file(
-                "t10k-images-idx3-ubyte.gz",
-                "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
-            ),
-            _file(
-                "t10k-labels-idx1-ubyte.gz",
-                "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
-            ),
-        )
-    ),
-)
+_SHA256 = {
+    "train-images-idx3-ubyte.gz": "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+    "train-labels-idx1-ubyte.gz": "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+    "t10k-images-idx3-ubyte.gz": "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+    "t10k-labels-idx1-ubyte.gz": "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
+}
+SOURCES = (tuple(SourceFile(f"mnist/{name}", sha256, _ADDRESS + name) for name, sha256 in _SHA256.items()),)
 
 
 def load_mnist(data_dir: str | Path | None = None) -> Dataset:
-    """MNIST from a data folder, the cache or a download."""
+    """Load MNIST from a data folder, the cache or a download."""
     _, (train_images, train_labels, test_images, test_labels) = fetch("mnist", SOURCES, data_dir)
     return Dataset(
         name="mnist",
@@ -62,7 +42,7 @@ def load_mnist(data_dir: str | Path | None = None) -> Dataset:
 
 
 def _read_idx(path: Path) -> NDArray[np.uint8]:
-    """The values of an idx file; its fourth byte is the number of dimensions (yann.lecun.com/exdb/mnist)."""
+    """Return the values of an idx file; its fourth byte is the number of dimensions (yann.lecun.com/exdb/mnist)."""
     with gzip.open(path) as stream:
         raw = stream.read()
     return np.frombuffer(raw, np.uint8, offset=_HEADER_BYTES[raw[3]])

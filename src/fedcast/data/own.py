@@ -1,4 +1,4 @@
-"""Your own data from an .npz file."""
+"""file: a dataset from an .npz file."""
 
 from __future__ import annotations
 
@@ -20,22 +20,21 @@ _TABLES = (".csv", ".parquet")
 
 @dataclass(frozen=True)
 class FileOptions:
-    """Options of dataset ``file``; ``data.file = "mine.npz"`` is short for its path."""
+    """Options of dataset ``file``; ``data.file = "mine.npz"`` sets the path."""
 
     path: str | None = option(None, "an .npz with inputs, labels, test_inputs, test_labels")
 
 
 def load_npz(path: str | Path | None) -> Dataset:
-    """A dataset from an .npz with `inputs` and `labels`; optional: test_inputs, test_labels, groups, class_names.
+    """Load an .npz file with `inputs` and `labels`; optional: test_inputs, test_labels, groups, class_names.
 
     Write one with ``numpy.savez_compressed("mine.npz", inputs=..., labels=...)``.
     """
     if path is None:
-        raise DataError('data.dataset is "file", but data.file is not set: name an .npz file there')
+        raise DataError('data.dataset is "file", but data.file is not set: expected the path of an .npz file')
     path = Path(path)
     if path.suffix.lower() in _TABLES:
-        counts = "a table of class counts is given by --counts"
-        raise DataError(f"{path}: a {path.suffix} table, and data.file names an .npz of samples; {counts}")
+        raise DataError(f"{path}: expected an .npz file with samples; a table of class counts is set with --counts")
     arrays = read_npz(path)
     missing = [name for name in ("inputs", "labels") if name not in arrays]
     unknown = [name for name in arrays if name not in _KNOWN]
@@ -50,11 +49,11 @@ def load_npz(path: str | Path | None) -> Dataset:
 
 
 def read_npz(path: Path) -> dict[str, Any]:
-    """The arrays of an .npz file, by name."""
+    """Return the arrays of an .npz file by name."""
     if not path.exists():
         raise DataError(f"{path}: no such file")
     if not zipfile.is_zipfile(path):
-        raise DataError(f"{path}: not a readable .npz file, as numpy.savez_compressed writes them")
+        raise DataError(f"{path}: not a readable .npz file, as written by numpy.savez_compressed")
     try:
         with np.load(path, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}

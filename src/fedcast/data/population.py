@@ -1,4 +1,4 @@
-"""A population: who holds which samples of a dataset, and how many of each class."""
+"""The population: users, their samples and class counts."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """Users and their data: one dataset, index lists into it, and class counts. No sample is copied.
+    """Users and their data: a dataset, the assignment of its samples to users, and class counts.
 
     Attributes:
-        counts: int64[K, Y], samples of each user and class.
-        class_names: Y names.
-        dataset: None for synthetic populations, which have counts only.
-        assignment: None likewise.
-        names: str[K], of the users, where a table gives them names.
+        counts: int64[K, Y], number of samples of each user and class.
+        class_names: one per class.
+        dataset: None if there are only counts.
+        assignment: None if there are only counts.
+        names: str[K], names of the users, if they have names.
     """
 
     counts: Ints
@@ -47,12 +47,12 @@ class Population:
 
     @property
     def num_users(self) -> int:
-        """Users K."""
+        """Number of users K."""
         return len(self.counts)
 
     @property
     def sizes(self) -> Ints:
-        """Samples of each user, int64[K]."""
+        """Number of samples of each user, int64[K]."""
         sizes: Ints = self.counts.sum(axis=1)
         return sizes
 
@@ -60,21 +60,21 @@ class Population:
 def _checked_names(names: ArrayLike, num_users: int) -> Names:
     checked = np.asarray(names, dtype=np.str_)
     if checked.shape != (num_users,):
-        raise DataError(f"names: shape {checked.shape}, expected one name for each of {num_users} users")
+        raise DataError(f"invalid names of shape {checked.shape}: expected one name for each of {num_users} users")
     different, first, times = np.unique(checked, return_index=True, return_counts=True)
     if (times > 1).any():
         twice = different[times > 1][np.argmin(first[times > 1])]
-        raise DataError(f"names: two users are called {str(twice)!r}")
+        raise DataError(f"invalid names: two users have the name {str(twice)!r}")
     return checked
 
 
 def make_population(data: Data, seed: int = 0, data_dir: str | Path | None = None) -> Population:
-    """Load the scenario's dataset and spread it over the users.
+    """Load the scenario's dataset and divide it among the users.
 
     Example:
         >>> from fedcast.scenario import Data
-        >>> people = make_population(Data(num_users=10, partition="iid"))
-        >>> people.num_users, int(people.sizes.sum())
+        >>> population = make_population(Data(num_users=10, partition="iid"))
+        >>> population.num_users, int(population.sizes.sum())
         (10, 1437)
     """
     partition = find_partition(data.partition)
@@ -84,7 +84,7 @@ def make_population(data: Data, seed: int = 0, data_dir: str | Path | None = Non
 
 
 def populate(dataset: Dataset, data: Data, seed: int = 0) -> Population:
-    """Spread a dataset that is already at hand over the users, as `data.partition` says."""
+    """Divide a loaded dataset among the users by `data.partition`."""
     partition = find_partition(data.partition)
     if partition.counts is not None:
         counts = partition.counts(dataset.class_sizes, data.num_users, data.options("partition"), seed)
@@ -96,7 +96,7 @@ def populate(dataset: Dataset, data: Data, seed: int = 0) -> Population:
 
 
 def population_from(dataset: Dataset, assignment: Assignment, data: Data | None = None, seed: int = 0) -> Population:
-    """A population from an assignment made elsewhere; the transform of `data.partition`, if any, is applied."""
+    """Return the population of a given assignment; the transform of `data.partition`, if any, is applied."""
     transform = find_partition(data.partition).transform if data else None
     if transform is not None and data is not None:
         dataset = transform(dataset, assignment, data.options("partition"), seed)
@@ -105,10 +105,12 @@ def population_from(dataset: Dataset, assignment: Assignment, data: Data | None 
 
 
 def _synthetic(partition: Partition, data: Data, seed: int) -> Population:
-    """A population of counts alone: equally common classes, `samples_per_user` samples for each user on average."""
     if partition.counts is None or partition.transform is not None:
         able = [name for name, other in PARTITIONS.items() if other.counts and not other.transform]
-        raise DataError(f"data.partition = {data.partition}: synthetic data have counts only; use {', '.join(able)}")
+        raise DataError(
+            f"invalid value {data.partition!r} for data.partition: synthetic data have class counts only; "
+            f"use {', '.join(able)}"
+        )
     class_sizes = synthetic_class_sizes(data.num_users, data.options("dataset"))
     counts = partition.counts(class_sizes, data.num_users, data.options("partition"), seed)
     return Population(counts, tuple(str(label) for label in range(len(class_sizes))))

@@ -1,8 +1,8 @@
-"""Shakespeare: guess the next character; a speaking role is a natural user.
+"""shakespeare, tiny_shakespeare: prediction of the next character; the natural users are the speaking roles.
 
-The vocabulary is LEAF's 80 characters (Caldas et al. 2018). A sample is 80 characters and the one that follows. Roles
-with fewer than 1,000 characters are left out; the last fifth of each role's text is its test text, and no sequence
-reaches from one into the other.
+The vocabulary is that of LEAF, 80 characters (Caldas et al. 2018). A sample is 80 characters, its label the next one.
+Roles with fewer than 1,000 characters are left out. The last fifth of each role's text is for the test, and no sequence
+overlaps both parts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from fedcast.data.catalogue import DatasetEntry
 from fedcast.data.dataset import Dataset, TextWindows
-from fedcast.data.files import Source, SourceFile, fetch
+from fedcast.data.files import SourceFile, fetch
 from fedcast.registry import option
 from fedcast.typing import Ints
 
@@ -29,35 +29,21 @@ _MIN_ROLE_CHARACTERS = 1000
 _TRAIN_SHARE = 0.8
 _BITS_PER_SAMPLE = (SEQUENCE_LENGTH + 1) * 8
 
-SOURCES = (
-    Source(
-        (
-            SourceFile(
-                "shakespeare/moby_public_domain/roles.jsonl.xz",
-                "ef78394fb79396c8a9efb2f17ad79f9a1a54823adeaef124616a5437c56154f9",
-            ),
-        )
-    ),
+_ROLES = SourceFile(
+    "shakespeare/moby_public_domain/roles.jsonl.xz",
+    "ef78394fb79396c8a9efb2f17ad79f9a1a54823adeaef124616a5437c56154f9",
 )
-TINY_SOURCES = (
-    Source(
-        (
-            SourceFile(
-                "shakespeare/tinyshakespeare/input.txt.xz",
-                "d2476529549e2da7ec5dd2530f028856808ec42fec335c232268c9c6af463bc6",
-            ),
-        )
-    ),
-    Source(
-        (
-            SourceFile(
-                "shakespeare/tinyshakespeare/input.txt",
-                "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed",
-                "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt",
-            ),
-        )
-    ),
+_TINY_COMPRESSED = SourceFile(
+    "shakespeare/tinyshakespeare/input.txt.xz",
+    "d2476529549e2da7ec5dd2530f028856808ec42fec335c232268c9c6af463bc6",
 )
+_TINY = SourceFile(
+    "shakespeare/tinyshakespeare/input.txt",
+    "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed",
+    "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt",
+)
+SOURCES = ((_ROLES,),)
+TINY_SOURCES = ((_TINY_COMPRESSED,), (_TINY,))
 
 
 @dataclass(frozen=True)
@@ -68,7 +54,7 @@ class TextOptions:
 
 
 def load_shakespeare(data_dir: str | Path | None = None, stride: int = 1) -> Dataset:
-    """All 37 plays, users named play/role."""
+    """Load all 37 plays; users are named play/role."""
     _, (path,) = fetch("shakespeare", SOURCES, data_dir)
     with lzma.open(path, "rt", encoding="utf-8") as stream:
         rows = [json.loads(line) for line in stream]
@@ -77,7 +63,7 @@ def load_shakespeare(data_dir: str | Path | None = None, stride: int = 1) -> Dat
 
 
 def load_tiny_shakespeare(data_dir: str | Path | None = None, stride: int = 1) -> Dataset:
-    """Karpathy's 1.1 MB sample; plays are not marked there, so that roles of one name are one user."""
+    """Load Karpathy's 1.1 MB sample; it does not mark plays, so that all roles of one name are one user."""
     _, (path,) = fetch("tiny_shakespeare", TINY_SOURCES, data_dir)
     raw = path.read_bytes()
     text = (lzma.decompress(raw) if path.suffix == ".xz" else raw).decode("utf-8")
@@ -93,7 +79,7 @@ def _as_text(speeches: list[str]) -> str:
 
 
 def text_dataset(name: str, roles: Iterable[tuple[str, str]], stride: int = 1) -> Dataset:
-    """A next-character dataset from (user, text) pairs.
+    """Return a next-character dataset of (user, text) pairs.
 
     Example:
         >>> text = text_dataset("mine", [("a", "to be or not to be " * 60)])
@@ -102,22 +88,17 @@ def text_dataset(name: str, roles: Iterable[tuple[str, str]], stride: int = 1) -
         >>> VOCABULARY[text.labels[0]]
         'e'
     """
-    codes: list[NDArray[np.uint8]] = []
-    names: list[str] = []
+    encoded = [(role, _encode(text)) for role, text in roles]
+    kept = [(role, codes) for role, codes in encoded if len(codes) >= _MIN_ROLE_CHARACTERS]
     train: list[Ints] = []
     test: list[Ints] = []
     position = 0
-    for role, text in roles:
-        encoded = _encode(text)
-        if len(encoded) < _MIN_ROLE_CHARACTERS:
-            continue
-        middle = int(_TRAIN_SHARE * len(encoded))
-        train.append(np.arange(position, position + middle - SEQUENCE_LENGTH, stride))
-        test.append(np.arange(position + middle, position + len(encoded) - SEQUENCE_LENGTH, stride))
-        codes.append(encoded)
-        names.append(role)
-        position += len(encoded)
-    text_codes = np.concatenate(codes)
+    for _, codes in kept:
+        middle, end = position + int(_TRAIN_SHARE * len(codes)), position + len(codes)
+        train.append(np.arange(position, middle - SEQUENCE_LENGTH, stride))
+        test.append(np.arange(middle, end - SEQUENCE_LENGTH, stride))
+        position = end
+    text_codes = np.concatenate([codes for _, codes in kept])
     starts, test_starts = np.concatenate(train), np.concatenate(test)
     return Dataset(
         name=name,
@@ -129,9 +110,9 @@ def text_dataset(name: str, roles: Iterable[tuple[str, str]], stride: int = 1) -
         bits_per_sample=_BITS_PER_SAMPLE,
         scale=None,
         class_names=tuple(VOCABULARY),
-        groups=np.repeat(np.arange(len(names)), [len(part) for part in train]),
-        test_groups=np.repeat(np.arange(len(names)), [len(part) for part in test]),
-        group_names=tuple(names),
+        groups=np.repeat(np.arange(len(kept)), [len(part) for part in train]),
+        test_groups=np.repeat(np.arange(len(kept)), [len(part) for part in test]),
+        group_names=tuple(role for role, _ in kept),
     )
 
 
@@ -140,7 +121,7 @@ _CODE_OF[[ord(character) for character in VOCABULARY]] = np.arange(len(VOCABULAR
 
 
 def _encode(text: str) -> NDArray[np.uint8]:
-    """Numbers of the characters; the few outside the vocabulary (one $ in all plays) are dropped."""
+    """Return the codes of the characters; the few outside the vocabulary (one $ in all plays) are dropped."""
     ascii_codes = np.frombuffer(text.encode("ascii", "ignore"), np.uint8)
     codes: NDArray[np.uint8] = _CODE_OF[ascii_codes]
     return codes[codes < len(VOCABULARY)]

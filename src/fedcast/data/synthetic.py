@@ -1,4 +1,4 @@
-"""synthetic: class counts alone, for populations of any size without samples."""
+"""synthetic: class counts without samples, for populations of any size."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def synthetic_class_sizes(num_users: int, options: SyntheticOptions) -> Ints:
 
 
 def _no_samples(_options: Any, _data_dir: str | Path | None) -> Dataset:
-    raise DataError("data.dataset = synthetic: synthetic data have class counts and no samples to load")
+    raise DataError("invalid value 'synthetic' for data.dataset: it has class counts, but no samples to load")
 
 
-DATASET = DatasetEntry(_no_samples, "class counts alone, any number of users", "", (), SyntheticOptions)
+DATASET = DatasetEntry(_no_samples, "class counts without samples, any number of users", "", (), SyntheticOptions)

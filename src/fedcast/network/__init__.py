@@ -3,11 +3,8 @@ r"""The network: positions of users, radio links, social closeness, and the cons
 Two users are linked if they are close enough and their sidelink is fast enough,
 :math:`e_{kj} \ge e_{th}` and :math:`v_{kj} \ge v_{th}`.
 
-- `geometry`: positions of users and base stations;
-- `propagation`, `link_states`, `fading`, `units`: path loss, states of a link, fading, decibels and noise;
-- `sidelink`, `cellular`: rates between users, and between users and base stations;
-- `trust`: closeness of pairs of users;
-- `graph`, `build`, `pair_values`, `links_table`: the graph, built from a layout or from a table of links.
+Parameters of a scenario (`Geometry`, `Sidelink`, `Cellular`, `Trust`) are documented there. Arrays broadcast; lengths
+are in m, rates in bit/s, and a distance is the distance on the ground unless its name says otherwise.
 """
 
 from __future__ import annotations

@@ -14,7 +14,6 @@ from fedcast.network.graph import Graph, Links, assemble
 from fedcast.network.links_table import graph_from_links
 from fedcast.network.pair_values import (
     NetworkInputs,
-    PairFunctions,
     Pairs,
     exact_functions,
     links_of_pairs,
@@ -51,17 +50,7 @@ def build_graph(layout: Layout, sidelink: Sidelink, trust: Trust, geometry: Geom
     r"""Return the graph of all pairs with :math:`v_{kj} \ge v_{th}` and :math:`e_{kj} \ge e_{th}`.
 
     If `trust.links_file` is set, closeness is read from that file, and so are rates if it has them
-    (`graph_from_links`).
-
-    Time and memory grow with the number of users and links, not with the number of pairs: neighbours are searched
-    within the reach of the radio only, and the trust of a pair is a hash of its ids.
-
-    Args:
-        layout: positions of the users, and their names if they have any.
-        sidelink: parameters of the radio, with the threshold `min_rate_bps`.
-        trust: parameters of closeness, with the threshold `min_closeness`.
-        geometry: heights of the antennas.
-        seed: seed of the scenario.
+    (`graph_from_links`). Time and memory grow with the number of users and links, not with the number of pairs.
 
     Example:
         >>> from fedcast.scenario import Geometry, Sidelink, Trust
@@ -82,19 +71,13 @@ def build_graph(layout: Layout, sidelink: Sidelink, trust: Trust, geometry: Geom
         functions, candidates = tabulated_functions(network, radius_m), _pairs_by_sweep(network, radius_m)
     else:
         functions, candidates = exact_functions(network), _pairs_by_tree(network, radius_m)
-    links = list(_find_links(candidates, functions, network))
-    return assemble(links, network.num_users, compiled=compiled)
-
-
-def _find_links(
-    candidates: Iterator[tuple[Pairs, int]], functions: PairFunctions, network: NetworkInputs
-) -> Iterator[Links]:
+    blocks: list[Links] = []
     num_links = 0
     for pairs, users_done in candidates:
-        links = links_of_pairs(pairs, functions, network)
-        num_links += len(links.first)
+        blocks.append(links_of_pairs(pairs, functions, network))
+        num_links += len(blocks[-1].first)
         _check_memory(num_links, users_done / network.num_users, network.num_users)
-        yield links
+    return assemble(blocks, network.num_users, compiled=compiled)
 
 
 def _check_memory(num_links: int, fraction_done: float, num_users: int) -> None:
@@ -148,11 +131,7 @@ def _pairs_by_sweep(network: NetworkInputs, radius_m: float) -> Iterator[tuple[P
 
 
 def _sort_users(network: NetworkInputs, radius_m: float) -> tuple[Users, int]:
-    """Sort users by strips, and by columns within a strip, so that neighbours in space are near in memory.
-
-    Returns:
-        The users, and the largest number of columns that the radius spans.
-    """
+    """Sort users by strips and columns, so that neighbours are near in memory; also return the radius in columns."""
     from fedcast._fast import graph as kernels
 
     positions = network.layout.positions_m

@@ -61,15 +61,8 @@ def cellular_links(
 ) -> CellularLinks:
     """Return the links of all users, from distance, from the scenario's `snr_db` if set, or from given SNRs or rates.
 
-    Args:
-        layout: positions of users and base stations.
-        power_w: [K] or a scalar, transmit power of the users.
-        cellular: parameters of the links.
-        geometry: antenna heights.
-        up_rate_bps: float64[K], measured rate on one subcarrier, replaces the model.
-        down_rate_bps: float64[K], measured rate of the broadcast, replaces the model.
-        up_snr_db: float64[K], mean SNR on one subcarrier, replaces the distance.
-        down_snr_db: float64[K], mean SNR of the broadcast, replaces the distance.
+    Measured rates replace the model, and mean SNRs the distance: float64[K], ``up`` on one subcarrier, ``down`` of the
+    broadcast. `power_w` is the transmit power of the users, [K] or a scalar.
 
     Example:
         >>> from fedcast.network import layout_from_positions
@@ -93,18 +86,10 @@ def cellular_links(
 
 
 def path_loss_db(distance_m: ArrayLike, cellular: Cellular, geometry: Geometry) -> Floats:
-    """Return the path loss between a user and a base station; distances below `min_distance_m` are set to it.
+    """Return the path loss to the base station, dB; distances below `min_distance_m` are set to it.
 
     ``macro`` is 128.1 + 37.6 log10 d_km (TR 36.942 §4.5.2). ``uma`` and ``umi`` are TR 38.901 Table 7.4.1-1 without
     line of sight, which holds for all but the closest users and is conservative for those.
-
-    Args:
-        distance_m: [...], distance on the ground, m.
-        cellular: `path_loss`, `carrier_hz` and `min_distance_m` are used.
-        geometry: antenna heights.
-
-    Returns:
-        float64[...], dB.
 
     Example:
         >>> from fedcast.scenario import Cellular, Geometry
@@ -114,7 +99,7 @@ def path_loss_db(distance_m: ArrayLike, cellular: Cellular, geometry: Geometry) 
     distance = np.maximum(np.asarray(distance_m, dtype=np.float64), cellular.min_distance_m)
     if cellular.path_loss == "macro":
         return propagation.macro_loss_db(distance)
-    urban = propagation.UMA if cellular.path_loss == "uma" else propagation.UMI
+    urban = propagation.URBAN[cellular.path_loss]
     heights_m = geometry.base_station_height_m, geometry.user_height_m
     return propagation.nlos_loss_db(urban, distance, cellular.carrier_hz, *heights_m)
 

@@ -1,5 +1,7 @@
 r"""Small-scale fading: mean spectral efficiency in bit/s/Hz, or mean inverse efficiency in s·Hz/bit.
 
+An SNR is the mean SNR :math:`\rho`, linear, not dB; 0 gives efficiency 0 and infinite inverse efficiency.
+
 With :math:`g = |h|^2 / E|h|^2` and mean SNR :math:`\rho`, the efficiency of a link is :math:`\log_2(1 + \rho g)`. A
 transfer of M bits in bandwidth B that spans many fades takes :math:`M / (B\, E[\log_2(1 + \rho g)])` on average (the
 ergodic rate, the default). A transfer within a single fade takes :math:`(M/B)\, E[1/\log_2(1 + \rho g)]`, which is
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 _INFINITE_MEAN = "the expected delay of a transfer within one fade is infinite under Rayleigh and Rician fading"
 _LN2 = math.log(2)
+_leggauss = cache(np.polynomial.legendre.leggauss)
 # For larger arguments e^x overflows long before E1(x) is negligible; the continued fraction is exact at this depth.
 _FRACTION_FROM = 20.0
 _FRACTION_DEPTH = 16
@@ -44,15 +47,9 @@ def awgn_efficiency(snr: ArrayLike) -> Floats:
 
 
 def ergodic_efficiency(snr: ArrayLike) -> Floats:
-    r"""Return the mean efficiency under Rayleigh fading, bit/s/Hz.
+    r"""Return the mean efficiency under Rayleigh fading, bit/s/Hz, to full precision at any SNR.
 
     .. math:: E[\log_2(1 + \rho g)] = e^{1/\rho} E_1(1/\rho) / \ln 2
-
-    Args:
-        snr: [...], mean SNR :math:`\rho`, linear, not dB; 0 gives 0.
-
-    Returns:
-        float64[...], to full precision at any SNR.
 
     Example:
         >>> ergodic_efficiency([0.1, 1, 10, 100]).round(8).tolist()
@@ -84,12 +81,8 @@ def truncated_inverse_efficiency(snr: ArrayLike, outage: float) -> Floats:
 
     .. math:: E\Big[\frac{1}{\log_2(1 + \rho g)} \,\Big|\, g \ge g_0\Big], \qquad g_0 = -\ln(1 - \varepsilon)
 
-    The transfer pauses during a fraction :math:`\varepsilon` of the fades; the pauses are not counted. Computed by
-    Gauss–Legendre quadrature in ln g.
-
-    Args:
-        snr: [...], mean SNR :math:`\rho`, linear; 0 gives infinity.
-        outage: fraction :math:`\varepsilon` of fades that are excluded, in (0, 1).
+    The transfer pauses during the fraction :math:`\varepsilon` = `outage` of the fades; the pauses are not counted.
+    Computed by Gauss–Legendre quadrature in ln g.
 
     Example:
         >>> truncated_inverse_efficiency([1.0, 10.0], 0.01).round(8).tolist()
@@ -111,7 +104,7 @@ def truncated_inverse_efficiency(snr: ArrayLike, outage: float) -> Floats:
 
 
 def nakagami_inverse_efficiency(snr: ArrayLike, shape: float) -> Floats:
-    r"""Return the mean inverse efficiency under Nakagami-m fading, s·Hz/bit; finite only for m > 1.
+    r"""Return the mean inverse efficiency under Nakagami-m fading, s·Hz/bit; finite only for `shape` m > 1.
 
     The singular part is integrated exactly, the bounded rest by Gauss–Legendre in u = ln g:
 
@@ -119,10 +112,6 @@ def nakagami_inverse_efficiency(snr: ArrayLike, shape: float) -> Floats:
         = \ln 2 \Big\{\frac{m}{(m - 1) \rho} + E[\phi(\rho g)]\Big\}, \qquad \phi(z) = \frac{1}{\ln(1+z)} - \frac1z
 
     with :math:`0 < \phi \le \tfrac12` and the density of u proportional to :math:`e^{-m(e^u - u - 1)}`.
-
-    Args:
-        snr: [...], mean SNR :math:`\rho`, linear; 0 gives infinity.
-        shape: m of the distribution; 1 is Rayleigh fading, large m is no fading.
 
     Example:
         >>> nakagami_inverse_efficiency([1.0, 10.0], 2.0).round(8).tolist()
@@ -164,27 +153,16 @@ def _inverse_log_rest(z: Floats) -> Floats:
 
 def _legendre(low: float, high: float) -> tuple[Floats, Floats]:
     """Return nodes and weights of Gauss–Legendre quadrature on [low, high]."""
-    nodes, weights = _unit_legendre()
+    nodes, weights = _leggauss(_NODES)
     half = (high - low) / 2
     return low + half * (nodes + 1), half * weights
-
-
-@cache
-def _unit_legendre() -> tuple[Floats, Floats]:
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-    return nodes, weights
 
 
 def mean_inverse_efficiency(snr: ArrayLike, cellular: Cellular) -> Floats:
     r"""Return the mean inverse efficiency, s·Hz/bit, under the scenario's fading; delay = bits x this / bandwidth.
 
     ``ergodic`` gives :math:`1/E[\log_2(1 + \rho g)]`, ``awgn`` :math:`1/\log_2(1 + \rho)`, ``truncated`` and
-    ``nakagami`` :math:`E[1/\log_2(1 + \rho g)]` under their distributions. The latter is infinite under plain Rayleigh
-    fading, which is therefore an invalid choice.
-
-    Args:
-        snr: [...], mean SNR, linear; 0 gives infinity.
-        cellular: `fading`, `outage` and `nakagami_shape` are used.
+    ``nakagami`` :math:`E[1/\log_2(1 + \rho g)]` under their distributions; under plain Rayleigh fading it is infinite.
 
     Example:
         >>> from fedcast.scenario import Cellular

@@ -60,14 +60,8 @@ def place_users(num_users: int, geometry: Geometry, seed: int, names: Names | No
     r"""Draw users uniformly in a disc, or read `positions_file`, and place the base stations that serve them.
 
     The disc has the radius R of a cell, or :math:`R \sqrt{K / \text{users\_per\_cell}}` if the layout keeps the
-    density. The position of a user in the unit disc is a function of (seed, user) alone, where a user is identified by
-    its name if it has one.
-
-    Args:
-        num_users: number of users K.
-        geometry: layout, radius and density of cells, or a file.
-        seed: seed of the scenario.
-        names: names of the users, if they have names.
+    density. The position of a user in the unit disc is a function of (seed, user) alone; a user is identified by its
+    name if it has one.
 
     Example:
         >>> from fedcast.scenario import Geometry
@@ -109,10 +103,6 @@ def layout_from_positions(positions_m: ArrayLike, geometry: Geometry) -> Layout:
     One base station is placed at the centre if all users are within a cell radius of it or the layout is ``cell``;
     otherwise a grid of hexagonal cells covers the area. The centre is the origin if the origin is inside the bounding
     box of the users or within a cell radius of all of them, otherwise the centre of the bounding box.
-
-    Args:
-        positions_m: [K, 2], positions of the users, m.
-        geometry: layout and radius of cells.
 
     Example:
         >>> from fedcast.scenario import Geometry

@@ -38,7 +38,7 @@ class StateWeights(NamedTuple):
 
 
 def link_states(distance_m: ArrayLike, sidelink: Sidelink, geometry: Geometry) -> list[State]:
-    """Return the states of links of the given lengths under the scenario's path-loss model.
+    """Return the states of links of the given lengths under the scenario's path-loss model; weights sum to 1.
 
     - ``four_state``: the paper's four states, in its order;
     - ``umi``, ``uma`` (TR 38.901 §7.4.1, with the slope before the breakpoint at every distance, since both antennas
@@ -47,14 +47,6 @@ def link_states(distance_m: ArrayLike, sidelink: Sidelink, geometry: Geometry) -
 
     The shadowing is that of the standard's row; ``four_state`` takes the rows of UMi, without line of sight the
     optional one.
-
-    Args:
-        distance_m: [...], distance on the ground, m.
-        sidelink: parameters of the link.
-        geometry: only `user_height_m` is used.
-
-    Returns:
-        The states; their weights, float64[...] each, sum to 1.
 
     Example:
         >>> from fedcast.scenario import Geometry, Sidelink
@@ -70,10 +62,8 @@ def link_states(distance_m: ArrayLike, sidelink: Sidelink, geometry: Geometry) -
         case "los_only":
             loss = _slope(distance, sidelink, sidelink.los_exponent)
             return [State(CERTAIN, loss, propagation.UMI.los_shadow_db)]
-        case "umi":
-            return _two_states(propagation.UMI, distance, carrier_hz, height_m)
-        case "uma":
-            return _two_states(propagation.UMA, distance, carrier_hz, height_m)
+        case "umi" | "uma":
+            return _two_states(propagation.URBAN[sidelink.model], distance, carrier_hz, height_m)
         case "v2x_urban":
             los = propagation.v2x_urban_los_probability(distance)
             los_db = propagation.v2x_urban_los_loss_db(distance, carrier_hz)
@@ -137,19 +127,8 @@ def blockage_probability(
     .. math:: p_B(d) = 1 - \exp\{-2 \lambda r (\varphi d + r)\}, \qquad
         \varphi = \frac{h - h_{low}}{h_{high} - h_{low}} \text{ clipped to } [0, 1]
 
-    :math:`\varphi` is the fraction of the path below the height of a person: 1 between two devices that are both held
-    lower than that. The probability is 0 if people are no taller than the lower antenna.
-
-    Args:
-        distance_2d_m: [...], distance on the ground, m.
-        blocker_density_per_m2: people per square metre.
-        blocker_radius_m: radius of a person, m.
-        blocker_height_m: height of a person, m.
-        first_height_m: antenna height of one end, m.
-        second_height_m: antenna height of the other end, m.
-
-    Returns:
-        float64[...], in [0, 1).
+    where d is the distance on the ground, and :math:`\varphi` the fraction of the path below the height of a person: 1
+    between two devices that are both held lower. People no taller than the lower antenna do not block the path.
 
     Example:
         >>> crowd = dict(blocker_density_per_m2=0.1, blocker_radius_m=0.3, blocker_height_m=1.7)
@@ -167,13 +146,7 @@ def blockage_probability(
 
 
 def state_weights(los_probability: ArrayLike, blockage_probability: ArrayLike) -> StateWeights:
-    r"""Return the weights :math:`\kappa_0 \dots \kappa_3` of the four states.
-
-    Buildings and people block the path independently of each other.
-
-    Args:
-        los_probability: [...], probability that no building blocks the path.
-        blockage_probability: [...], probability that a person blocks it.
+    r"""Return the weights :math:`\kappa_0 \dots \kappa_3` of the four states, if buildings and people are independent.
 
     Example:
         >>> [weight.item() for weight in state_weights(0.5, 0.25)]

@@ -47,8 +47,8 @@ def graph_from_links(
     Args:
         path: the file; a file without rows yields a graph without links.
         num_users: number of users K; ids are 0 … K - 1 unless users have names.
-        sidelink: only `min_rate_bps` is used.
-        trust: only `min_closeness` is used.
+        sidelink: threshold `min_rate_bps`.
+        trust: threshold `min_closeness`.
         radio: function (int64[N], int64[N]) -> float64[N] that returns the rate of pairs of users in bit/s, for a file
             without rates.
         names: names of the users, if they have names.
@@ -87,16 +87,9 @@ def graph_from_edges(
     min_rate_bps: float = 0.0,
     min_closeness: float = 0.0,
 ) -> Graph:
-    """Return the graph of links given as arrays, by the rules of `graph_from_links`.
+    """Return the graph of N links given as arrays, by the rules of `graph_from_links`.
 
-    Args:
-        first: int[N], user at one end.
-        second: int[N], user at the other end.
-        rate_bps: float[N] or a scalar, bit/s.
-        closeness: float[N] or a scalar, in [0, 1].
-        num_users: number of users K.
-        min_rate_bps: slower links are left out.
-        min_closeness: less close links are left out.
+    Rates (bit/s) and closeness (in [0, 1]) are arrays [N], or scalars for all links.
 
     Example:
         >>> graph_from_edges([0, 1], [1, 2], 1e6, 0.9, num_users=4).degrees.tolist()

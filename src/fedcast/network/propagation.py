@@ -1,7 +1,7 @@
 r"""Path loss and line-of-sight probability of 3GPP TR 38.901, TR 37.885 and TR 36.942.
 
 Distances are in m, carrier frequencies in Hz, losses in dB and positive. All functions take arrays that broadcast.
-Distances are not clipped: the range of each model is stated, and the caller must keep to it.
+Distances are not clipped: the models of TR 38.901 hold from 10 m to 5 km and 0.5 to 100 GHz.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ UMI = Urban(
     los_decay_m=36.0,
     sees_tall_users=False,
 )
-"""Urban micro, street canyon: base stations at 10 m, 10 m to 5 km, 0.5 to 100 GHz."""
+"""Urban micro, street canyon: base stations at 10 m."""
 
 UMA = Urban(
     los_db=28.0,
@@ -92,7 +92,9 @@ UMA = Urban(
     los_decay_m=63.0,
     sees_tall_users=True,
 )
-"""Urban macro: base stations at 25 m, 10 m to 5 km, 0.5 to 100 GHz."""
+"""Urban macro: base stations at 25 m."""
+
+URBAN = {"umi": UMI, "uma": UMA}
 
 _OPTIONAL_NLOS_DB = 32.4
 
@@ -115,14 +117,6 @@ def los_probability(scenario: Urban, distance_2d_m: ArrayLike, user_height_m: fl
         \Big(1 + C' \frac54 \big(\tfrac{d}{100}\big)^3 e^{-d/150}\Big), \qquad P = 1 \text{ for } d \le 18
 
     with :math:`d_0` = 36 m (UMi) or 63 m (UMa), and :math:`C' = ((h - 13)/10)^{1.5}` for UMa users above 13 m, else 0.
-
-    Args:
-        scenario: `UMI` or `UMA`.
-        distance_2d_m: [...], distance on the ground.
-        user_height_m: height h of the antenna of the user, m.
-
-    Returns:
-        float64[...], in [0, 1].
 
     Example:
         >>> los_probability(UMI, [10, 50, 100], 1.5).round(6).tolist()
@@ -163,15 +157,7 @@ def los_loss_db(
     .. math:: PL_2 = a + 40 \log_{10} d_{3D} + 20 \log_{10} f_{GHz}
         - b \log_{10}\big(d'^2_{BP} + (h_{BS} - h_{UT})^2\big) \quad (d_{2D} > d'_{BP})
 
-    Args:
-        scenario: `UMI` (a = 32.4, s = 21, b = 9.5) or `UMA` (28, 22, 9).
-        distance_2d_m: [...], distance on the ground, 10 m to 5 km.
-        carrier_hz: carrier frequency, Hz.
-        base_height_m: antenna height of the base station, m.
-        user_height_m: antenna height of the user, m.
-
-    Returns:
-        float64[...], dB.
+    with a, s, b = 32.4, 21, 9.5 (UMi) or 28, 22, 9 (UMa).
 
     Example:
         >>> los_loss_db(UMI, [100, 2000], 28e9, 10.0, 1.5).round(4).tolist()
@@ -205,15 +191,7 @@ def nlos_loss_db(
 
     .. math:: PL = \max(PL_{LoS},\; a + s \log_{10} d_{3D} + c \log_{10} f_{GHz} - h (h_{UT} - 1.5))
 
-    Args:
-        scenario: `UMI` (a = 22.4, s = 35.3, c = 21.3, h = 0.3) or `UMA` (13.54, 39.08, 20, 0.6).
-        distance_2d_m: [...], distance on the ground, 10 m to 5 km.
-        carrier_hz: carrier frequency, Hz.
-        base_height_m: antenna height of the base station, m.
-        user_height_m: antenna height of the user, m.
-
-    Returns:
-        float64[...], dB.
+    with a, s, c, h = 22.4, 35.3, 21.3, 0.3 (UMi) or 13.54, 39.08, 20, 0.6 (UMa).
 
     Example:
         >>> nlos_loss_db(UMI, [10, 1000], 28e9, 10.0, 1.5).round(4).tolist()
@@ -242,15 +220,7 @@ def nlos_row_db(scenario: Urban, distance_m: ArrayLike, carrier_hz: float, user_
 def optional_nlos_loss_db(scenario: Urban, distance_3d: ArrayLike, carrier_hz: float) -> Floats:
     r"""Return the path loss of the optional non-line-of-sight row; TR 38.901 Table 7.4.1-1.
 
-    .. math:: PL = 32.4 + s \log_{10} d_{3D} + 20 \log_{10} f_{GHz}
-
-    Args:
-        scenario: `UMI` (s = 31.9) or `UMA` (s = 30).
-        distance_3d: [...], distance between the antennas, m.
-        carrier_hz: carrier frequency.
-
-    Returns:
-        float64[...], dB.
+    .. math:: PL = 32.4 + s \log_{10} d_{3D} + 20 \log_{10} f_{GHz}, \qquad s = 31.9 \text{ (UMi)}, 30 \text{ (UMa)}
 
     Example:
         >>> optional_nlos_loss_db(UMI, distance_3d_m(100, 10.0, 1.5), 28e9).round(4).item()
@@ -314,17 +284,8 @@ def macro_loss_db(distance_m: ArrayLike) -> Floats:
 def single_slope_loss_db(distance_m: ArrayLike, carrier_hz: float, reference_loss_db: float, exponent: float) -> Floats:
     r"""Return the log-distance path loss :math:`\beta + 10 \zeta \log_{10} d + 20 \log_{10} f_{GHz}`.
 
-    With :math:`\beta` = 32.4 dB it is :math:`PL_1` of TR 38.901 UMi for :math:`\zeta` = 2.1 and its optional
-    non-line-of-sight row for :math:`\zeta` = 3.19.
-
-    Args:
-        distance_m: [...], distance between the antennas, m.
-        carrier_hz: carrier frequency, Hz.
-        reference_loss_db: loss :math:`\beta` at 1 m and 1 GHz.
-        exponent: path-loss exponent :math:`\zeta`.
-
-    Returns:
-        float64[...], dB.
+    `reference_loss_db` is :math:`\beta` at 1 m and 1 GHz. With 32.4 dB it is :math:`PL_1` of TR 38.901 UMi for
+    :math:`\zeta` = 2.1 and its optional non-line-of-sight row for :math:`\zeta` = 3.19.
 
     Example:
         >>> single_slope_loss_db(100.0, 28e9, 32.4, 2.1).round(4).item()

@@ -7,7 +7,8 @@ A link is in one of several states (line of sight or not, blocked by a person or
     {N_0 B \cdot 10^{(F + I)/10}}, \qquad v = B \log_2(1 + \gamma)
 
 with S the shadowing, F the noise figure in dB and I the interference as a rise of the noise in dB. Both antennas are at
-the height of a user, so that 2D and 3D distances are equal. Distances below `min_distance_m` are set to it.
+the height of a user, so that 2D and 3D distances are equal. Distances below `min_distance_m` are set to it. Of the
+geometry only `user_height_m` is used.
 """
 
 from __future__ import annotations
@@ -43,15 +44,7 @@ _HALF_STEP = 2.0**-54  # half the spacing of `pair_uniform`, so that a normal dr
 
 
 def sinr(distance_m: ArrayLike, sidelink: Sidelink, geometry: Geometry) -> Floats:
-    r"""Return the SINR :math:`\gamma(d)`, averaged over the states of a link; interference is the noise rise.
-
-    Args:
-        distance_m: [...], distance on the ground, m.
-        sidelink: parameters of the link, with `shadowing` = margin and `state_mode` other than sampled.
-        geometry: only `user_height_m` is used.
-
-    Returns:
-        float64[...], linear, not dB.
+    r"""Return the linear SINR :math:`\gamma(d)`, averaged over the states of a link; interference is the noise rise.
 
     Example:
         >>> from fedcast.network.units import to_db
@@ -70,16 +63,7 @@ def rate_bps(distance_m: ArrayLike, sidelink: Sidelink, geometry: Geometry) -> F
 
     With `state_mode` = mean_sinr this is the rate of the mean SINR, as printed in the paper, which is optimistic; with
     mean_rate it is the mean of the rates of the states. Interference is the noise rise, also in scenarios with
-    concurrent heads, whose rates are known only after clustering. If states or shadowing are drawn for each pair, use
-    `pair_rate_bps`.
-
-    Args:
-        distance_m: [...], distance on the ground, m.
-        sidelink: parameters of the link, with `shadowing` = margin and `state_mode` other than sampled.
-        geometry: only `user_height_m` is used.
-
-    Returns:
-        float64[...], bit/s.
+    concurrent heads, whose rates are known only after clustering. If states or shadowing are drawn: `pair_rate_bps`.
 
     Example:
         >>> from fedcast.scenario import Geometry, Sidelink
@@ -103,17 +87,6 @@ def pair_rate_bps(
 
     A draw is a function of (seed, unordered pair) alone: it is the same in both directions and does not depend on
     other users. Drawn shadowing replaces the margin and is the same number of standard deviations in every state.
-
-    Args:
-        distance_m: [...], distance on the ground, m.
-        first: int[...], id of one user.
-        second: int[...], id of the other user.
-        sidelink: parameters of the link.
-        geometry: only `user_height_m` is used.
-        seed: seed of the scenario.
-
-    Returns:
-        float64[...], bit/s.
 
     Example:
         >>> from fedcast.scenario import Geometry, Sidelink
@@ -168,14 +141,11 @@ def concurrent_rate_bps(
         members: int[N], ids of the receiving users.
         heads: int[N], the head of each; all distinct heads transmit at once.
         sidelink: parameters of the link.
-        geometry: only `user_height_m` is used.
+        geometry: height of the antennas.
         seed: seed of the scenario.
         interferer_gain_db: sum of both antenna gains when the arrays do not point at each other; None: the worst case
             `tx_gain_db` + `rx_gain_db`.
         hash_keys: uint64[K], hash keys of the users, which determine their draws; None: their ids.
-
-    Returns:
-        float64[N], bit/s.
 
     Example:
         >>> from fedcast.scenario import Geometry, Sidelink
@@ -214,12 +184,7 @@ def reach_m(sidelink: Sidelink, geometry: Geometry) -> float:
 
     .. math:: \int_{reach}^\infty p(r)\, r\, dr \le 10^{-4} \int_0^\infty p(r)\, r\, dr
 
-    Args:
-        sidelink: parameters of the link.
-        geometry: only `user_height_m` is used.
-
-    Returns:
-        Metres; infinite if the threshold is 0, 0 if not even the shortest link meets the threshold.
+    The reach is infinite if the threshold is 0, and 0 if not even the shortest link meets it.
 
     Example:
         >>> from fedcast.scenario import Geometry, Sidelink

@@ -7,7 +7,7 @@ added, and increases with :math:`u_{ij}`: whether a pair meets a threshold follo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,13 +26,6 @@ _COMMUNITY_PURPOSE = "community"
 _ROUNDING = 1e-9
 
 
-class LeastDraws(NamedTuple):
-    """Draws below these cannot meet the threshold: of pairs within one community, and of pairs across two."""
-
-    inside: float
-    across: float
-
-
 def closeness(
     first: ArrayLike, second: ArrayLike, trust: Trust, seed: int, distance_m: ArrayLike | None = None
 ) -> Floats:
@@ -44,17 +37,7 @@ def closeness(
     - ``community``: :math:`\mathrm{Beta}^{-1}(u)`, with one Beta distribution within a community and one across two;
     - ``contact``: :math:`1 - e^{-\lambda T}`, the probability to meet within :math:`T`, with contact rate
       :math:`\lambda \sim \mathrm{Gamma}`;
-    - ``distance``: :math:`\rho\, e^{-d/d_0} + (1 - \rho)\, u`.
-
-    Args:
-        first: int[...], user ids.
-        second: int[...], user ids, broadcast against `first`.
-        trust: the generator and its parameters.
-        seed: seed of the scenario.
-        distance_m: float[...], distance of each pair in m; only ``distance`` uses it.
-
-    Returns:
-        float64[...], in [0, 1].
+    - ``distance``: :math:`\rho\, e^{-d/d_0} + (1 - \rho)\, u`, which needs `distance_m`.
 
     Example:
         >>> from fedcast.scenario import Trust
@@ -72,11 +55,7 @@ def closeness_of_draws(
 ) -> Floats:
     """Return the closeness of pairs with given uniform numbers; it is non-decreasing in them.
 
-    Args:
-        draws: float[...], uniform numbers in [0, 1).
-        trust: the generator and its parameters.
-        together: bool[...], whether both are in one community; only ``community`` uses it.
-        distance_m: float[...], distance of each pair in m; only ``distance`` uses it.
+    `together` says whether both users are in one community, for ``community``; `distance_m` is for ``distance``.
 
     Example:
         >>> from fedcast.scenario import Trust
@@ -102,10 +81,11 @@ def closeness_of_draws(
     return close
 
 
-def least_draws(trust: Trust, distance_m: float = 0.0) -> LeastDraws:
+def least_draws(trust: Trust, distance_m: float = 0.0) -> tuple[float, float]:
     """Return the draws below which no pair at that distance or further can meet `trust.min_closeness`.
 
-    They are reduced by a rounding margin, so pairs above them must still be compared with the threshold.
+    The first is for pairs within one community, the second for pairs across two. They are reduced by a rounding
+    margin, so pairs above them must still be compared with the threshold.
 
     Example:
         >>> from fedcast.scenario import Trust
@@ -113,7 +93,7 @@ def least_draws(trust: Trust, distance_m: float = 0.0) -> LeastDraws:
         [0.0625, 0.9375]
     """
     inside, across = (_least_draw(trust, together, distance_m) for together in (True, False))
-    return LeastDraws(inside - _ROUNDING, across - _ROUNDING)
+    return inside - _ROUNDING, across - _ROUNDING
 
 
 def greatest_distance_m(trust: Trust) -> float:

@@ -42,13 +42,7 @@ def noise_power_w(
 ) -> float:
     r"""Return the noise power in a band, :math:`N_0 B \cdot 10^{(F + I)/10}`, in watts.
 
-    Interference is given in dB as a rise of the noise: :math:`N_0 B + I = N_0 B \cdot 10^{I/10}`.
-
-    Args:
-        bandwidth_hz: bandwidth B, Hz.
-        noise_density_dbm_hz: thermal noise density N0, dBm/Hz.
-        noise_figure_db: noise figure F of the receiver, dB.
-        noise_rise_db: interference I as a rise of the noise, dB.
+    F is the noise figure of the receiver and I the interference as a rise of the noise, both in dB.
 
     Example:
         >>> f"{noise_power_w(1e6, -174.0):.3e}"

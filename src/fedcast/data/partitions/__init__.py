@@ -1,4 +1,4 @@
-"""Partitions: how a dataset is divided among users. One file each."""
+"""Partitions of a dataset over users, one file each."""
 
 from fedcast.data.partitions.base import Partition
 from fedcast.registry import Values

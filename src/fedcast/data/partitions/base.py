@@ -1,4 +1,4 @@
-"""What a partition is: class counts for every user, or a direct assignment; and what it promises."""
+"""The declaration of a partition, and a check that several share."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ from typing import Any
 
 from fedcast.data.assignment import Assignment
 from fedcast.data.dataset import Dataset
+from fedcast.errors import DataError
 from fedcast.registry import NoOptions
 from fedcast.typing import Ints
 
 
 @dataclass(frozen=True)
 class Partition:
-    """One way to spread a dataset over users. Exactly one of `counts` and `assign` is set.
+    """A method to divide a dataset among users. Exactly one of `counts` and `assign` is set.
 
     Attributes:
-        summary: one line that says what it does.
-        counts: (class_sizes[Y], num_users, options, seed) → counts[K, Y]. It sees no sample, so that populations of any
-            size can be made without a dataset.
-        assign: (dataset, num_users, options, seed) → assignment, where counts alone do not say who gets what.
-        complete: every sample goes to exactly one user; else to at most one.
-        transform: (dataset, assignment, options, seed) → dataset whose samples look different for each user.
+        summary: one line that describes it.
+        counts: (class_sizes[Y], num_users, options, seed) → counts[K, Y]. It uses no samples, so that populations of
+            any size can be made without a dataset.
+        assign: (dataset, num_users, options, seed) → assignment, where class counts are not sufficient.
+        complete: whether every sample is assigned to a user; otherwise some may be left over.
+        transform: (dataset, assignment, options, seed) → dataset with samples changed depending on their user.
         options: dataclass of its options, the table ``[data.NAME]``.
     """
 
@@ -32,3 +33,14 @@ class Partition:
     complete: bool = True
     transform: Callable[[Dataset, Assignment, Any, int], Dataset] | None = None
     options: type[Any] = NoOptions
+
+
+def check_one_each(class_sizes: Ints, num_users: int) -> int:
+    """Return the number of samples, or raise an error if there are fewer samples than users."""
+    total = int(class_sizes.sum())
+    if total < num_users:
+        raise DataError(
+            f"invalid value {num_users} for data.num_users: expected at most {total} (samples), "
+            "since every user needs at least one"
+        )
+    return total

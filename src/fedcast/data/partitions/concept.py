@@ -1,4 +1,4 @@
-"""concept: the same label looks different in each group of users, or the same input is labelled differently."""
+"""concept: groups of users whose images are rotated, or whose labels are permuted."""
 
 from __future__ import annotations
 
@@ -10,14 +10,11 @@ from numpy.typing import NDArray
 
 from fedcast.data.assignment import Assignment
 from fedcast.data.dataset import Dataset
-from fedcast.data.partitions import iid
 from fedcast.data.partitions.base import Partition
+from fedcast.data.partitions.iid import iid
 from fedcast.errors import DataError
 from fedcast.random import generator
 from fedcast.registry import option
-from fedcast.typing import Ints
-
-_FULL_TURN_DEGREES = 360.0
 
 
 @dataclass(frozen=True)
@@ -28,23 +25,31 @@ class ConceptOptions:
     groups: int = option(4, "number of groups of users", ge=1)
 
 
-def group_of(num_users: int, num_groups: int) -> Ints:
-    """Groups in turn: user k is in group k mod G; group 0 is left as it is."""
-    return np.arange(num_users) % num_groups
+def change_groups(dataset: Dataset, assignment: Assignment, options: ConceptOptions, seed: int) -> Dataset:
+    """Rotate the images of group g by 360°·g/G, or permute its labels; group 0 and the test set are unchanged.
 
-
-def rotate_groups(dataset: Dataset, assignment: Assignment, num_groups: int) -> Dataset:
-    """Turn the images of group g by 360°·g/G: same labels, other features. The test set stays upright."""
-    if not isinstance(dataset.inputs, np.ndarray) or dataset.inputs.ndim != 4:
+    User k is in group k mod G.
+    """
+    if options.groups > assignment.num_users:
         raise DataError(
-            f"data.concept.change = rotation: dataset {dataset.name} has no images; use data.concept.change = labels"
+            f"invalid value {options.groups} for data.concept.groups: expected at most the number of users "
+            f"({assignment.num_users})"
         )
-    inputs = dataset.inputs.copy()
-    owners, groups = assignment.owners, group_of(assignment.num_users, num_groups)
-    for group in range(1, num_groups):
-        samples = assignment.samples[groups[owners] == group]
-        inputs[samples] = _rotated(inputs[samples], _FULL_TURN_DEGREES * group / num_groups)
-    return replace(dataset, inputs=inputs)
+    rotates = options.change == "rotation"
+    if rotates and len(dataset.sample_shape) != 3:
+        raise DataError(
+            f"invalid value 'rotation' for data.concept.change: dataset {dataset.name} has no images; use labels"
+        )
+    values = np.array(dataset.inputs if rotates else dataset.labels)
+    group_of_sample = assignment.owners % options.groups
+    for group in range(1, options.groups):
+        samples = assignment.samples[group_of_sample == group]
+        if rotates:
+            values[samples] = _rotated(values[samples], 360.0 * group / options.groups)
+        else:
+            permutation = generator(seed, "concept-labels", user=group).permutation(dataset.num_classes)
+            values[samples] = permutation[values[samples]]
+    return replace(dataset, inputs=values) if rotates else replace(dataset, labels=values)
 
 
 def _rotated(images: NDArray[Any], degrees: float) -> NDArray[Any]:
@@ -57,31 +62,9 @@ def _rotated(images: NDArray[Any], degrees: float) -> NDArray[Any]:
     return turned
 
 
-def permute_labels(dataset: Dataset, assignment: Assignment, num_groups: int, *, seed: int) -> Dataset:
-    """Permute the labels of each group: same features, other labels. The test set keeps the true ones."""
-    labels = dataset.labels.copy()
-    owners, groups = assignment.owners, group_of(assignment.num_users, num_groups)
-    for group in range(1, num_groups):
-        permutation = generator(seed, "concept-labels", user=group).permutation(dataset.num_classes)
-        samples = assignment.samples[groups[owners] == group]
-        labels[samples] = permutation[labels[samples]]
-    return replace(dataset, labels=labels)
-
-
-def _transform(dataset: Dataset, assignment: Assignment, options: ConceptOptions, seed: int) -> Dataset:
-    if options.groups > assignment.num_users:
-        raise DataError(
-            f"invalid value {options.groups} for data.concept.groups: expected at most the number of users "
-            f"({assignment.num_users})"
-        )
-    if options.change == "rotation":
-        return rotate_groups(dataset, assignment, options.groups)
-    return permute_labels(dataset, assignment, options.groups, seed=seed)
-
-
 PARTITION = Partition(
-    "equal parts, images turned or labels permuted per group",
-    counts=iid.PARTITION.counts,
-    transform=_transform,
+    "equal parts, images rotated or labels permuted per group",
+    counts=iid,
+    transform=change_groups,
     options=ConceptOptions,
 )

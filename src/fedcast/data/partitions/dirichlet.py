@@ -21,25 +21,21 @@ class DirichletOptions:
     min_samples: int = option(1, "every user holds at least this many samples", ge=0)
 
 
-def dirichlet(class_sizes: Ints, num_users: int, alpha: float, *, seed: int, min_samples: int = 1) -> Ints:
-    """Class counts [K, Y]; every class is split by its own draw from Dir(alpha) over the users.
+def dirichlet(class_sizes: Ints, num_users: int, options: DirichletOptions, seed: int) -> Ints:
+    """Return the class counts [K, Y]; every class is split by its own draw from Dir(alpha) over the users.
 
-    Users short of `min_samples` get them from the largest users in one pass, instead of drawing again until chance
-    obliges, so that many users and tiny alpha take no longer than others.
+    Users with fewer than `min_samples` get samples of the largest users in one pass, instead of redrawing the whole
+    partition until every user has enough.
 
     Example:
-        >>> counts = dirichlet(np.array([50, 50]), 10, 0.01, seed=0)
+        >>> counts = dirichlet(np.array([50, 50]), 10, DirichletOptions(alpha=0.01), seed=0)
         >>> counts.sum(axis=0).tolist(), bool((counts.sum(axis=1) >= 1).all())
         ([50, 50], True)
     """
     rng = generator(seed, "dirichlet")
-    shares = dirichlet_shares(alpha, (num_users, len(class_sizes)), rng)
+    shares = dirichlet_shares(options.alpha, (num_users, len(class_sizes)), rng)
     columns = [split_by_shares(int(total), shares[:, label]) for label, total in enumerate(class_sizes)]
-    return ensure_minimum(np.stack(columns, axis=1), min_samples, rng)
+    return ensure_minimum(np.stack(columns, axis=1), options.min_samples, rng)
 
 
-def _counts(class_sizes: Ints, num_users: int, options: DirichletOptions, seed: int) -> Ints:
-    return dirichlet(class_sizes, num_users, options.alpha, seed=seed, min_samples=options.min_samples)
-
-
-PARTITION = Partition("classes split by Dirichlet shares", counts=_counts, options=DirichletOptions)
+PARTITION = Partition("classes split by Dirichlet shares", counts=dirichlet, options=DirichletOptions)

@@ -1,11 +1,10 @@
-"""indices: your own partition from a file of sample indices."""
+"""indices: a partition read from a file of sample indices."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -26,13 +25,13 @@ class IndicesOptions:
 
 
 def read_indices(path: str | Path, num_samples: int, num_users: int | None = None) -> Assignment:
-    """Read who holds which sample of the training set, by its suffix.
+    """Read which user holds which samples of the training set; the suffix of the file gives its format.
 
     - ``.json``: a list with one list of sample indices per user, or an object ``{"0": [...], "1": [...]}``;
-    - ``.csv``: a header ``user,sample`` and one line per sample;
+    - ``.csv``, ``.parquet``: columns ``user`` and ``sample``, one row per sample;
     - ``.npz``: arrays ``samples`` and ``offsets``: user k holds ``samples[offsets[k]:offsets[k + 1]]``.
 
-    Every sample may be given once at most; users may hold none. With `num_users`, so many are expected.
+    Every sample is assigned at most once; users may hold none. `num_users`, if given, must be the number of users.
     """
     path = Path(path)
     if not path.is_file():
@@ -45,9 +44,9 @@ def read_indices(path: str | Path, num_samples: int, num_users: int | None = Non
         case ".npz":
             owners, samples, found = _from_npz(path)
         case suffix:
-            raise DataError(f"{path}: unknown kind of file {suffix!r}; expected .json, .csv, .parquet or .npz")
+            raise DataError(f"{path}: unknown file format {suffix!r}; expected .json, .csv, .parquet or .npz")
     if num_users is not None and found != num_users:
-        raise DataError(f"{path}: {found} users, but data.num_users = {num_users}; make them equal")
+        raise DataError(f"{path}: {found} users, expected {num_users} (data.num_users)")
     _check(path, owners, samples, num_samples)
     return assignment_from_owners(owners, samples, found)
 
@@ -60,24 +59,17 @@ def _from_json(path: Path) -> tuple[Ints, Ints, int]:
     if isinstance(content, dict):
         expected = [str(user) for user in range(len(content))]
         if sorted(content) != sorted(expected):
-            raise DataError(
-                f"{path}: users must be named 0 to {len(content) - 1}, got {', '.join(list(content)[:5])} …"
-            )
+            raise DataError(f"{path}: invalid users {', '.join(list(content)[:5])} …: expected 0 to {len(content) - 1}")
         content = [content[user] for user in expected]
     if not isinstance(content, list) or not content:
         raise DataError(f"{path}: expected a list with one list of sample indices per user")
     for user, held in enumerate(content):
-        _check_json_list(path, user, held)
+        if not isinstance(held, list):
+            raise DataError(f"{path}: user {user}: expected a list of sample indices, got {held!r}")
+        if wrong := [sample for sample in held if type(sample) is not int]:
+            raise DataError(f"{path}: user {user}: {wrong[0]!r} is not a sample index")
     owners = np.repeat(np.arange(len(content)), [len(held) for held in content])
     return owners, np.array([sample for held in content for sample in held], dtype=np.int64), len(content)
-
-
-def _check_json_list(path: Path, user: int, held: Any) -> None:
-    if not isinstance(held, list):
-        raise DataError(f"{path}: user {user}: expected a list of sample indices, got {held!r}")
-    for sample in held:
-        if not isinstance(sample, int) or isinstance(sample, bool):
-            raise DataError(f"{path}: user {user}: {sample!r} is not a sample index")
 
 
 def _from_table(path: Path) -> tuple[Ints, Ints, int]:
@@ -90,11 +82,11 @@ def _from_table(path: Path) -> tuple[Ints, Ints, int]:
 def _from_npz(path: Path) -> tuple[Ints, Ints, int]:
     arrays = read_npz(path)
     if not {"samples", "offsets"} <= arrays.keys():
-        raise DataError(f"{path}: holds {', '.join(arrays) or 'nothing'}; expected arrays samples and offsets")
+        raise DataError(f"{path}: contains {', '.join(arrays) or 'no arrays'}; expected arrays samples and offsets")
     samples, offsets = arrays["samples"], arrays["offsets"]
     whole = samples.dtype.kind in "iu" and offsets.dtype.kind in "iu" and samples.ndim == offsets.ndim == 1
     if not whole or len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != len(samples) or (np.diff(offsets) < 0).any():
-        raise DataError(f"{path}: offsets must rise from 0 to the number of samples, both arrays of whole numbers")
+        raise DataError(f"{path}: invalid offsets: expected whole numbers, increasing from 0 to the number of samples")
     owners = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     return owners, samples.astype(np.int64), len(offsets) - 1
 
@@ -106,22 +98,21 @@ def _check(path: Path, owners: Ints, samples: Ints, num_samples: int) -> None:
     if outside.size:
         entry = outside[0]
         raise DataError(
-            f"{path}: user {owners[entry]}: sample {samples[entry]} does not exist; there are 0 to {num_samples - 1}"
+            f"{path}: user {owners[entry]}: sample {samples[entry]} does not exist, expected 0 to {num_samples - 1}"
         )
     order = np.argsort(samples, kind="stable")
     twice = np.flatnonzero(np.diff(samples[order]) == 0)
     if twice.size:
         first, second = order[twice[0]], order[twice[0] + 1]
         raise DataError(
-            f"{path}: sample {samples[first]} is given to user {owners[first]} and to user {owners[second]}"
+            f"{path}: sample {samples[first]} is assigned to user {owners[first]} and to user {owners[second]}"
         )
 
 
 def _assign(dataset: Dataset, num_users: int, options: IndicesOptions, _: int) -> Assignment:
     if options.file is None:
-        kinds = ".json, .csv, .parquet or .npz"
-        raise DataError(f"data.partition = indices, but data.indices.file is not set: name a {kinds} file")
+        raise DataError("data.indices.file is not set: expected a .json, .csv, .parquet or .npz file")
     return read_indices(options.file, len(dataset), num_users)
 
 
-PARTITION = Partition("your own file of sample indices", assign=_assign, complete=False, options=IndicesOptions)
+PARTITION = Partition("read from a file of sample indices", assign=_assign, complete=False, options=IndicesOptions)

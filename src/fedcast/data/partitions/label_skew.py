@@ -1,4 +1,4 @@
-"""label_skew: the paper's. A share of the users holds one class only, the rest draw from all that is left."""
+"""label_skew: a share of the users holds one class only (the paper's partition)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcast.data.assignment import random_deal
-from fedcast.data.partitions.base import Partition
-from fedcast.data.partitions.sizes import require_one_each
+from fedcast.data.partitions.base import Partition, check_one_each
 from fedcast.errors import DataError
 from fedcast.random import generator
 from fedcast.registry import option
@@ -22,18 +21,18 @@ class LabelSkewOptions:
     single_class_share: float = option(0.8, "share of users that hold one class only", ge=0, le=1)
 
 
-def label_skew(class_sizes: Ints, num_users: int, single_class_share: float, *, seed: int) -> Ints:
-    """Class counts [K, Y]: users 0, 1, … hold one class each, in turn; the others draw without replacement.
+def label_skew(class_sizes: Ints, num_users: int, options: LabelSkewOptions, seed: int) -> Ints:
+    """Return the class counts [K, Y]: users 0, 1, … hold one class in turn, the others draw from the remaining samples.
 
-    All sizes are ⌊n/K⌋, but a class that runs short shrinks its users equally. Samples left over go to nobody.
+    All sizes are ⌊n/K⌋, but if a class has too few samples, its users are equally smaller. Some samples are left over.
 
     Example:
-        >>> label_skew(np.array([10, 10]), 4, 0.5, seed=0)[:2].tolist()
+        >>> label_skew(np.array([10, 10]), 4, LabelSkewOptions(single_class_share=0.5), seed=0)[:2].tolist()
         [[5, 0], [0, 5]]
     """
-    size = require_one_each(class_sizes, num_users) // num_users
+    size = check_one_each(class_sizes, num_users) // num_users
     present = np.flatnonzero(class_sizes)
-    single = np.arange(round(single_class_share * num_users))
+    single = np.arange(round(options.single_class_share * num_users))
     class_of = present[single % len(present)]
     holders = np.bincount(class_of, minlength=len(class_sizes))
     portion = np.minimum(size, class_sizes // np.maximum(holders, 1))
@@ -41,7 +40,7 @@ def label_skew(class_sizes: Ints, num_users: int, single_class_share: float, *, 
         label = short[0]
         raise DataError(
             f"label_skew: class {label} has {class_sizes[label]} samples for {holders[label]} users that hold only it; "
-            "lower data.num_users or data.label_skew.single_class_share"
+            "decrease data.num_users or data.label_skew.single_class_share"
         )
     counts = np.zeros((num_users, len(class_sizes)), dtype=np.int64)
     counts[single, class_of] = portion[class_of]
@@ -50,13 +49,6 @@ def label_skew(class_sizes: Ints, num_users: int, single_class_share: float, *, 
     return counts
 
 
-def _counts(class_sizes: Ints, num_users: int, options: LabelSkewOptions, seed: int) -> Ints:
-    return label_skew(class_sizes, num_users, options.single_class_share, seed=seed)
-
-
 PARTITION = Partition(
-    "a share of the users holds one class only",
-    counts=_counts,
-    complete=False,
-    options=LabelSkewOptions,
+    "a share of the users holds one class only", counts=label_skew, complete=False, options=LabelSkewOptions
 )

@@ -1,4 +1,4 @@
-"""natural: a user is whoever the data come from: a speaking role, a writer."""
+"""natural: the users from whom the data come, such as speaking roles or writers."""
 
 from __future__ import annotations
 
@@ -11,37 +11,29 @@ from fedcast.data.dataset import Dataset
 from fedcast.data.partitions.base import Partition
 from fedcast.errors import DataError
 from fedcast.random import generator
-from fedcast.typing import Ints
 
 
-def natural(groups: Ints, num_users: int, *, seed: int) -> Assignment:
-    """Give each of K owners, chosen at random if there are more, the samples that come from it.
-
-    Args:
-        groups: int64[n], the owner of each sample.
-        num_users: users K; at most as many as owners.
-        seed: of the choice.
+def natural(dataset: Dataset, num_users: int, _: Any, seed: int) -> Assignment:
+    """Assign to each user the samples of one natural owner; if there are more owners than users, draw K of them.
 
     Example:
-        >>> natural(np.array([0, 1, 1, 2]), 3, seed=0).sizes.tolist()
+        >>> from fedcast.data import dataset_from_arrays
+        >>> data = dataset_from_arrays(np.zeros((4, 2)), np.arange(4), np.zeros((1, 2)), [0], groups=[0, 1, 1, 2])
+        >>> natural(data, 3, None, seed=0).sizes.tolist()
         [1, 2, 1]
     """
-    owners = np.unique(groups)
-    if num_users > len(owners):
+    if dataset.groups is None:
         raise DataError(
-            f"data.num_users = {num_users}: the data come from {len(owners)} users; ask for at most that many"
+            f"invalid value 'natural' for data.partition: dataset {dataset.name} has no owners of its samples (groups)"
         )
+    owners = np.unique(dataset.groups)
+    if num_users > len(owners):
+        raise DataError(f"invalid value {num_users} for data.num_users: expected at most {len(owners)} (owners)")
     chosen = np.sort(generator(seed, "natural").choice(owners, num_users, replace=False))
-    user = np.searchsorted(chosen, groups)
+    user = np.searchsorted(chosen, dataset.groups)
     user[user == num_users] = 0
-    kept = np.flatnonzero(chosen[user] == groups)
+    kept = np.flatnonzero(chosen[user] == dataset.groups)
     return assignment_from_owners(user[kept], kept, num_users)
 
 
-def _assign(dataset: Dataset, num_users: int, _: Any, seed: int) -> Assignment:
-    if dataset.groups is None:
-        raise DataError(f"data.partition = natural: dataset {dataset.name} does not say whom its samples come from")
-    return natural(dataset.groups, num_users, seed=seed)
-
-
-PARTITION = Partition("users as the data come (roles, writers)", assign=_assign, complete=False)
+PARTITION = Partition("users from whom the data come (roles, writers)", assign=natural, complete=False)

@@ -1,4 +1,4 @@
-"""quantity: sizes are skewed by Dirichlet shares, each user's data are a random part of the whole."""
+"""quantity: random parts of unequal size."""
 
 from __future__ import annotations
 
@@ -19,23 +19,19 @@ class QuantityOptions:
     min_samples: int = option(1, "every user holds at least this many samples", ge=0)
 
 
-def quantity(class_sizes: Ints, num_users: int, alpha: float, *, seed: int, min_samples: int = 1) -> Ints:
-    """Class counts [K, Y] of users whose sizes follow Dir(alpha), every user at least `min_samples`.
+def quantity(class_sizes: Ints, num_users: int, options: QuantityOptions, seed: int) -> Ints:
+    """Return the class counts [K, Y] of users whose sizes are drawn from Dir(alpha).
 
     Example:
         >>> import numpy as np
-        >>> sizes = quantity(np.array([500, 500]), 4, 0.5, seed=0).sum(axis=1)
+        >>> sizes = quantity(np.array([500, 500]), 4, QuantityOptions(alpha=0.5), seed=0).sum(axis=1)
         >>> int(sizes.sum()), bool(sizes.max() > 2 * sizes.min())
         (1000, True)
     """
     rng = generator(seed, "quantity")
-    drawn = split_by_shares(int(class_sizes.sum()), dirichlet_shares(alpha, (num_users,), rng))
-    sizes = ensure_minimum(drawn[:, None], min_samples, rng)[:, 0]
+    drawn = split_by_shares(int(class_sizes.sum()), dirichlet_shares(options.alpha, (num_users,), rng))
+    sizes = ensure_minimum(drawn[:, None], options.min_samples, rng)[:, 0]
     return random_deal(class_sizes, sizes, rng)
 
 
-def _counts(class_sizes: Ints, num_users: int, options: QuantityOptions, seed: int) -> Ints:
-    return quantity(class_sizes, num_users, options.alpha, seed=seed, min_samples=options.min_samples)
-
-
-PARTITION = Partition("random parts of unequal size", counts=_counts, options=QuantityOptions)
+PARTITION = Partition("random parts of unequal size", counts=quantity, options=QuantityOptions)
