@@ -64,13 +64,7 @@ def class_counts(assignment: Assignment, labels: Ints, num_classes: int) -> Ints
 
 
 def deal(labels: Ints, counts: Ints, rng: np.random.Generator) -> Assignment:
-    """Assign random samples so that user k gets ``counts[k, y]`` of class y.
-
-    Args:
-        labels: int64[n].
-        counts: int64[K, Y]; the sum of column y is at most the number of samples of class y.
-        rng: generator that selects the samples.
-    """
+    """Assign random samples so that user k gets ``counts[k, y]`` of class y; every class must have enough samples."""
     users, samples = [], []
     everyone = np.arange(len(counts))
     for label in range(counts.shape[1]):
@@ -82,18 +76,10 @@ def deal(labels: Ints, counts: Ints, rng: np.random.Generator) -> Assignment:
 
 
 def random_deal(class_sizes: Ints, sizes: Ints, rng: np.random.Generator) -> Ints:
-    """Draw the class counts of users who draw `sizes` samples from one pool without replacement.
+    """Draw the class counts, int64[K, Y], of users who draw `sizes`[K] samples from one pool without replacement.
 
     Exact in distribution without touching a sample: the pool is split recursively between two halves of the users, with
     the classes of each half drawn from the hypergeometric distribution. O(K·Y) draws.
-
-    Args:
-        class_sizes: int64[Y], number of samples of each class in the pool.
-        sizes: int64[K], number of samples that each user draws; their sum is at most the size of the pool.
-        rng: generator of the draws.
-
-    Returns:
-        int64[K, Y]; row sums are `sizes`.
 
     Example:
         >>> counts = random_deal(np.array([5, 3]), np.array([2, 2, 4]), np.random.default_rng(0))
@@ -158,11 +144,6 @@ def ensure_minimum(counts: Ints, minimum: int, rng: np.random.Generator) -> Ints
     """Move as few samples as possible from the largest users so that every user has at least `minimum`.
 
     Redrawing the partition until it fits, as other tools do, may never terminate.
-
-    Args:
-        counts: int64[K, Y].
-        minimum: smallest number of samples of a user.
-        rng: generator that selects the classes that move.
     """
     sizes = counts.sum(axis=1)
     if sizes.sum() < minimum * len(sizes):

@@ -58,12 +58,7 @@ def find_source(sources: Iterable[Source], folders: Iterable[Path]) -> tuple[Sou
 
 
 def fetch(name: str, sources: tuple[Source, ...], data_dir: str | Path | None = None) -> tuple[Source, list[Path]]:
-    """Return the verified files of a dataset; download them into the cache if no folder has them.
-
-    Raises:
-        DataError: a file is truncated or altered, or is missing and cannot be downloaded; the message says which file
-            to put where.
-    """
+    """Return the verified files of a dataset; download them into the cache if no folder has them."""
     folders = data_folders(data_dir)
     found = find_source(sources, folders)
     if found is None:

@@ -19,12 +19,8 @@ _SAMPLE = "fedcast_sample"
 def assignment_from_flwr(dataset: Dataset, partitioner: Partitioner, label_column: str = "label") -> Assignment:
     """Return the assignment that a flwr-datasets partitioner makes of a dataset.
 
-    The partitioner gets the labels, the natural owners as ``group`` and the number of each sample, but no inputs.
-
-    Args:
-        dataset: dataset whose training samples are partitioned.
-        partitioner: a partitioner of a label or group column, without a dataset yet.
-        label_column: name of the label column that the partitioner uses.
+    The partitioner must have no dataset yet. It gets the labels as `label_column`, the natural owners as ``group`` and
+    the number of each training sample, but no inputs.
     """
     try:
         import datasets

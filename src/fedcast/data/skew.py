@@ -46,12 +46,9 @@ class Skew:
 
 
 def skew_of(counts: ArrayLike) -> Skew:
-    """Return the skew of a table of counts[K, Y].
+    """Return the skew of a table [K, Y]: samples of each user and class, or of another descriptor.
 
     A user without data gets the global distribution, with weight 0.
-
-    Args:
-        counts: [K, Y], number of samples of each user and class, or of another descriptor.
 
     Example:
         >>> skew = skew_of([[4, 0], [2, 2], [0, 0]])
@@ -82,13 +79,6 @@ def emd(distributions: ArrayLike, global_distribution: ArrayLike) -> Floats:
 
     It is twice the optimal transport cost if moving between any two classes costs 1. Unlike
     ``scipy.stats.wasserstein_distance`` it does not depend on the order of the classes.
-
-    Args:
-        distributions: [..., Y], rows sum to 1.
-        global_distribution: [Y].
-
-    Returns:
-        float64[...].
 
     Example:
         >>> emd([[1.0, 0.0], [0.5, 0.5]], [0.5, 0.5]).tolist()

@@ -100,12 +100,7 @@ class Fault(NamedTuple):
 
 
 def present_columns(path: Path, header: Sequence[str], columns: Sequence[Column]) -> list[Column]:
-    """Return the declared columns that the file has.
-
-    Raises:
-        DataError: a required column is missing, a column is listed twice, or an unknown column is probably a typo of a
-            missing optional one.
-    """
+    """Return the declared columns that the file has; raise an error if one is missing, listed twice or misspelt."""
     unknown = [name for name in header if name not in {column.name for column in columns}]
     for column in columns:
         if header.count(column.name) > 1:
@@ -166,7 +161,10 @@ def _values(kind: Kind, texts: list[str]) -> Values:
             raise ValueError
         return np.array(stripped, dtype=np.str_)
     if kind == "bool":
-        return np.fromiter(map(_boolean, texts), np.bool_, len(texts))
+        words = [text.strip().lower() for text in texts]
+        if not _BOOLEANS.keys() >= set(words):
+            raise ValueError
+        return np.array([_BOOLEANS[word] for word in words], np.bool_)
     if "_" in "".join(texts):  # Python parses 1_000 as a number; in a table it is a mistake
         raise ValueError
     if kind == "float":
@@ -206,13 +204,6 @@ def _whole(text: str) -> int:
     if abs(value) >= _INT64_LIMIT:
         raise ValueError
     return value
-
-
-def _boolean(text: str) -> bool:
-    try:
-        return _BOOLEANS[text.strip().lower()]
-    except KeyError:
-        raise ValueError from None
 
 
 def _not_of_kind(column: Column, text: str) -> str:

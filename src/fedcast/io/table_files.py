@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,40 +16,15 @@ from fedcast.io import csv_file, parquet_file
 from fedcast.io.atomic import atomic_write
 from fedcast.io.table import Column, Table
 
-Result = TypeVar("Result")
 Columns = Mapping[str, Sequence[Any] | NDArray[Any]]
 
 
-class TableFormat(Protocol):
-    """A file format: the functions of a module such as `csv_file`."""
-
-    def read(self, path: Path, columns: Sequence[Column], /) -> Table:
-        """Read the declared columns."""
-        ...
-
-    def names(self, path: Path, /) -> list[str]:
-        """Return the names of all columns."""
-        ...
-
-    def first(self, path: Path, name: str, /) -> str | None:
-        """Return the value of a column in the first row as text, or None if there is none."""
-        ...
-
-    def write(self, columns: Mapping[str, list[Any]], path: Path, /) -> None:
-        """Write columns of equal length."""
-        ...
-
-
-_FORMATS: dict[str, TableFormat] = {".csv": csv_file, ".parquet": parquet_file}
+# Modules with the same functions: read, names, first and write.
+_FORMATS = {".csv": csv_file, ".parquet": parquet_file}
 
 
 def read_table(path: str | Path, columns: Sequence[Column], *, may_be_empty: bool = False) -> Table:
     r"""Read the declared columns of a ``.csv`` or ``.parquet`` file; raise `DataError` at the first invalid value.
-
-    Args:
-        path: the file.
-        columns: the columns to read; others are ignored.
-        may_be_empty: whether a file without rows is valid.
 
     Example:
         >>> import tempfile
@@ -61,7 +38,8 @@ def read_table(path: str | Path, columns: Sequence[Column], *, may_be_empty: boo
         ...     print(str(error).replace(str(file), file.name))
         positions.csv, line 3, column x_m: 'oops' is not a number
     """
-    table = _with_format(Path(path), lambda file: file.read(Path(path), columns))
+    with _format_of(Path(path)) as module:
+        table: Table = module.read(Path(path), columns)
     if not table.num_rows and not may_be_empty:
         raise DataError(f"{path}: has column names but no rows")
     return table
@@ -69,19 +47,25 @@ def read_table(path: str | Path, columns: Sequence[Column], *, may_be_empty: boo
 
 def column_names(path: str | Path) -> list[str]:
     """Return the names of all columns, for tables whose columns are not known in advance (such as one per class)."""
-    return _with_format(Path(path), lambda file: file.names(Path(path)))
+    with _format_of(Path(path)) as module:
+        names: list[str] = module.names(Path(path))
+    return names
 
 
 def first_value(path: str | Path, column: str) -> str | None:
     """Return the value of a column in the first row as text, or None if there is none."""
-    return _with_format(Path(path), lambda file: file.first(Path(path), column))
+    with _format_of(Path(path)) as module:
+        value: str | None = module.first(Path(path), column)
+    return value
 
 
-def _with_format(path: Path, action: Callable[[TableFormat], Result]) -> Result:
+@contextmanager
+def _format_of(path: Path) -> Iterator[ModuleType]:
+    """Yield the module that reads a file, and say in the error why the file cannot be read."""
     if path.suffix.lower() not in _FORMATS:
         raise DataError(f"{path}: unknown file format, expected .csv or .parquet")
     try:
-        return action(_FORMATS[path.suffix.lower()])
+        yield _FORMATS[path.suffix.lower()]
     except FileNotFoundError:
         raise DataError(f"{path}: no such file") from None
     except IsADirectoryError:
@@ -92,10 +76,6 @@ def _with_format(path: Path, action: Callable[[TableFormat], Result]) -> Result:
 
 def save_table(columns: Columns, path: str | Path) -> Path:
     """Write columns of equal length atomically, one row per entry; None becomes an empty cell.
-
-    Args:
-        columns: values by name, sequences or arrays.
-        path: a .csv or .parquet file.
 
     Example:
         >>> import tempfile

@@ -67,13 +67,9 @@ class Links(NamedTuple):
 
 
 def assemble(blocks: Sequence[Links], num_users: int, *, compiled: bool | None = None) -> Graph:
-    """Return the graph of all links in the blocks, in any order.
+    """Return the graph of all links in the blocks, in any order; each link occurs once in all blocks together.
 
-    Args:
-        blocks: the links; each occurs once in all blocks together.
-        num_users: number of users K.
-        compiled: use compiled code (True) or sort (False), with the same result; None: depends on the number of
-            links.
+    Compiled code and sorting give the same graph; `compiled` = None chooses by the number of links.
 
     Example:
         >>> links = Links(*(np.array(values) for values in ([2, 0], [0, 1], [5.0, 7.0], [1.0, 0.5])))

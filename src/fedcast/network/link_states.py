@@ -28,15 +28,6 @@ class State(NamedTuple):
     shadow_db: Floats | float
 
 
-class StateWeights(NamedTuple):
-    """Probabilities of the four states, float64[...] each, in the paper's order; they sum to 1."""
-
-    nlos_blocked: Floats
-    los_blocked: Floats
-    nlos_clear: Floats
-    los_clear: Floats
-
-
 def link_states(distance_m: ArrayLike, sidelink: Sidelink, geometry: Geometry) -> list[State]:
     """Return the states of links of the given lengths under the scenario's path-loss model; weights sum to 1.
 
@@ -86,17 +77,10 @@ def _four_states(distance: Floats, sidelink: Sidelink, height_m: float) -> list[
         first_height_m=height_m,
         second_height_m=height_m,
     )
-    weights = state_weights(los, blocked)
-    los_db, nlos_db = (
-        _slope(distance, sidelink, exponent) for exponent in (sidelink.los_exponent, sidelink.nlos_exponent)
-    )
-    los_shadow_db, nlos_shadow_db = propagation.UMI.los_shadow_db, propagation.UMI.optional_nlos_shadow_db
-    return [
-        State(weights.nlos_blocked, nlos_db + sidelink.blockage_loss_db, nlos_shadow_db),
-        State(weights.los_blocked, los_db + sidelink.blockage_loss_db, los_shadow_db),
-        State(weights.nlos_clear, nlos_db, nlos_shadow_db),
-        State(weights.los_clear, los_db, los_shadow_db),
-    ]
+    los_db, nlos_db = (_slope(distance, sidelink, slope) for slope in (sidelink.los_exponent, sidelink.nlos_exponent))
+    losses_db = nlos_db + sidelink.blockage_loss_db, los_db + sidelink.blockage_loss_db, nlos_db, los_db
+    shadows_db = (propagation.UMI.optional_nlos_shadow_db, propagation.UMI.los_shadow_db) * 2
+    return [State(*values) for values in zip(state_weights(los, blocked), losses_db, shadows_db, strict=True)]
 
 
 def _two_states(urban: propagation.Urban, distance: Floats, carrier_hz: float, height_m: float) -> list[State]:
@@ -145,8 +129,10 @@ def blockage_probability(
     return probability
 
 
-def state_weights(los_probability: ArrayLike, blockage_probability: ArrayLike) -> StateWeights:
+def state_weights(los_probability: ArrayLike, blockage_probability: ArrayLike) -> tuple[Floats, Floats, Floats, Floats]:
     r"""Return the weights :math:`\kappa_0 \dots \kappa_3` of the four states, if buildings and people are independent.
+
+    The order is that of the paper: blocked without and with line of sight, then clear without and with line of sight.
 
     Example:
         >>> [weight.item() for weight in state_weights(0.5, 0.25)]
@@ -154,4 +140,4 @@ def state_weights(los_probability: ArrayLike, blockage_probability: ArrayLike) -
     """
     los = np.asarray(los_probability, dtype=np.float64)
     blocked = np.asarray(blockage_probability, dtype=np.float64)
-    return StateWeights((1 - los) * blocked, los * blocked, (1 - los) * (1 - blocked), los * (1 - blocked))
+    return (1 - los) * blocked, los * blocked, (1 - los) * (1 - blocked), los * (1 - blocked)

@@ -42,16 +42,8 @@ def graph_from_links(
 
     A link listed in one direction is used in both; if both directions are listed, the smaller rate and the smaller
     closeness are used. Links below `sidelink.min_rate_bps` or `trust.min_closeness` are left out. Pairs that the file
-    does not list are not linked.
-
-    Args:
-        path: the file; a file without rows yields a graph without links.
-        num_users: number of users K; ids are 0 … K - 1 unless users have names.
-        sidelink: threshold `min_rate_bps`.
-        trust: threshold `min_closeness`.
-        radio: function (int64[N], int64[N]) -> float64[N] that returns the rate of pairs of users in bit/s, for a file
-            without rates.
-        names: names of the users, if they have names.
+    does not list are not linked. Users are 0 … K - 1, or have `names`. `radio` returns the rates of pairs of users in
+    bit/s, for a file without rates.
 
     Example:
         >>> import tempfile

@@ -47,10 +47,7 @@ class NetworkInputs:
         return len(self.layout.positions_m)
 
     def radius_m(self) -> float:
-        """Return an upper bound on the length of a link, m.
-
-        It is the smallest of the reach of the radio, the reach of trust, and the extent of the layout.
-        """
+        """Return the smallest of the reach of the radio, the reach of trust, and the extent of the layout, m."""
         extent = float(np.hypot(*(np.ptp(coordinate) for coordinate in self.layout.positions_m.T)))
         reach = reach_m(self.sidelink, self.geometry)
         return min(reach, greatest_distance_m(self.trust), extent) * (1 + _ROUNDING)

@@ -29,35 +29,23 @@ V2X_NLOS_SHADOW_DB = 4.0
 class Urban:
     """Parameters of one scenario in TR 38.901 Table 7.4.1-1 (path loss) and Table 7.4.2-1 (line of sight).
 
-    Attributes:
-        los_db: constant of the line-of-sight rows, at 1 m and 1 GHz.
-        los_slope_db: loss per decade of distance before the breakpoint (40 dB after it).
-        breakpoint_slope_db: reduction after the breakpoint per decade of the squared breakpoint distance.
-        nlos_db: constant of the non-line-of-sight row.
-        nlos_slope_db: loss per decade of distance in that row.
-        nlos_carrier_slope_db: loss per decade of carrier frequency in that row.
-        nlos_height_slope_db: gain per metre of user height above 1.5 m in that row.
-        optional_nlos_slope_db: loss per decade of distance in the optional non-line-of-sight row.
-        los_shadow_db: standard deviation of shadowing with line of sight.
-        nlos_shadow_db: standard deviation of shadowing without line of sight.
-        optional_nlos_shadow_db: standard deviation of shadowing in the optional row.
-        los_decay_m: decay length of the line-of-sight probability.
-        sees_tall_users: whether line of sight is more likely for users above 13 m.
+    Slopes are per decade of distance, of carrier frequency, or per metre of user height above 1.5 m; shadowing is given
+    by its standard deviation.
     """
 
-    los_db: float
-    los_slope_db: float
-    breakpoint_slope_db: float
-    nlos_db: float
+    los_db: float  # constant of the line-of-sight rows, at 1 m and 1 GHz
+    los_slope_db: float  # before the breakpoint; 40 dB after it
+    breakpoint_slope_db: float  # reduction after the breakpoint per decade of the squared breakpoint distance
+    nlos_db: float  # constant of the non-line-of-sight row
     nlos_slope_db: float
     nlos_carrier_slope_db: float
-    nlos_height_slope_db: float
-    optional_nlos_slope_db: float
+    nlos_height_slope_db: float  # gain
+    optional_nlos_slope_db: float  # in the optional non-line-of-sight row
     los_shadow_db: float
     nlos_shadow_db: float
     optional_nlos_shadow_db: float
-    los_decay_m: float
-    sees_tall_users: bool
+    los_decay_m: float  # decay length of the line-of-sight probability
+    sees_tall_users: bool  # whether line of sight is more likely for users above 13 m
 
 
 UMI = Urban(

@@ -71,11 +71,10 @@ def rate_bps(distance_m: ArrayLike, sidelink: Sidelink, geometry: Geometry) -> F
         [815740000.0, 349000.0]
     """
     _check_deterministic(sidelink)
-    noise_w = _noise_w(sidelink)
 
     def rate_of_block(distance: Floats) -> Floats:
         states = link_states(distance, sidelink, geometry)
-        return sidelink.bandwidth_hz * _efficiency(states, sidelink, noise_w)
+        return sidelink.bandwidth_hz * _efficiency(states, sidelink, _noise_w(sidelink))
 
     return _in_blocks(rate_of_block, distance_m)
 
@@ -96,11 +95,10 @@ def pair_rate_bps(
         >>> bool(there == back)
         True
     """
-    noise_w = _noise_w(sidelink)
 
     def rate_of_block(distance: Floats, one: Ints, other: Ints) -> Floats:
         states, shadow = _pair_states(distance, one, other, sidelink, geometry, seed)
-        return sidelink.bandwidth_hz * _efficiency(states, sidelink, noise_w, shadow)
+        return sidelink.bandwidth_hz * _efficiency(states, sidelink, _noise_w(sidelink), shadow)
 
     return _in_blocks(rate_of_block, distance_m, first, second)
 
@@ -163,14 +161,19 @@ def concurrent_rate_bps(
     gain_db = _wanted_gain_db(sidelink, margin=False) if interferer_gain_db is None else interferer_gain_db
     thermal_w = _noise_w(sidelink.model_copy(update={"noise_rise_db": 0.0}))
     rates = np.empty(len(receivers))
+
+    def states_between(first: Ints, second: Ints) -> tuple[list[State], Floats | None]:
+        distance = np.hypot(*np.moveaxis(positions_m[first] - positions_m[second], -1, 0))
+        return _pair_states(distance, keys[first], keys[second], sidelink, geometry, seed)
+
     step = max(1, _BLOCK_LINKS // max(len(senders), 1))
     for start in range(0, len(receivers), step):
         block = slice(start, start + step)
         here, head = receivers[block], own[block]
-        others, shadow = _pair_links(positions_m, here[:, None], senders[None, :], keys, sidelink, geometry, seed)
+        others, shadow = states_between(here[:, None], senders[None, :])
         received_w = np.broadcast_to(_mean_received_w(others, sidelink, gain_db, shadow), (len(here), len(senders)))
         interference_w = np.where(senders[None, :] == head[:, None], 0.0, received_w).sum(axis=1)
-        states, shadow = _pair_links(positions_m, here, head, keys, sidelink, geometry, seed)
+        states, shadow = states_between(here, head)
         rates[block] = _efficiency(states, sidelink, thermal_w + interference_w, shadow)
     return sidelink.bandwidth_hz * rates
 
@@ -252,20 +255,6 @@ def _rate_probability(states: Sequence[State], sidelink: Sidelink) -> Floats:
         low, high = np.where(met, low, middle), np.where(met, middle, high)
     probability: Floats = np.where(high < _LARGEST_SHADOW, ndtr(-high), 0.0)
     return probability
-
-
-def _pair_links(
-    positions_m: Floats,
-    first: Ints,
-    second: Ints,
-    keys: U64,
-    sidelink: Sidelink,
-    geometry: Geometry,
-    seed: int,
-) -> tuple[list[State], Floats | None]:
-    offsets = positions_m[first] - positions_m[second]
-    distance = np.hypot(offsets[..., 0], offsets[..., 1])
-    return _pair_states(distance, keys[first], keys[second], sidelink, geometry, seed)
 
 
 def _pair_states(
