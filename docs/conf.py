@@ -9,7 +9,7 @@ import typer
 from fedcast import __version__
 from fedcast.cli.app import app as command_line
 from fedcast.data import PARTITIONS
-from fedcast.registry import choices, kinds_of
+from fedcast.registry import KINDS, choices, kinds_of, names
 from fedcast.scenario import PRESETS, Scenario
 from fedcast.scenario.describe import accepted, is_section, values_of
 from fedcast.scenario.options import table_model
@@ -62,11 +62,19 @@ def _rows(section: Any) -> list[str]:
     return [_row(key, section) for key in values_of(type(section))]
 
 
+def _accepted(key: str, section: Any) -> str:
+    """Return what a key accepts; the names of built-in choices where it chooses by name."""
+    chosen = [kind for kind in kinds_of(getattr(section, "section", "")) if KINDS[kind].key == key]
+    if chosen:
+        return "one of " + ", ".join(f"`{name}`" for name in names(chosen[0])) + ", or a plug-in"
+    return accepted(key, type(section).model_fields[key])
+
+
 def _row(key: str, section: Any) -> str:
     field = type(section).model_fields[key]
     value = getattr(section, key)
     shown = "unset" if value is None else f"`{list(value) if isinstance(value, tuple) else value}`"
-    return f"| `{key}` | {shown} | {accepted(key, field)} | {field.description} |"
+    return f"| `{key}` | {shown} | {_accepted(key, section)} | {field.description} |"
 
 
 def _presets() -> str:
