@@ -12,16 +12,8 @@ from numpy.typing import NDArray
 
 from fedcast.report.figures.classes import MAX_USERS, ClassChange, class_change
 from fedcast.report.figures.maps import ClusterMap, map_of_users
-from fedcast.report.figures.training import (
-    PARTS,
-    Curve,
-    DelaySplit,
-    LeakageCurve,
-    curve,
-    delay_split,
-    leakage_curve,
-)
-from fedcast.report.figures.users import EmdChange, UserEnergy, emd_change, user_energy
+from fedcast.report.figures.training import PARTS, Curve, DelaySplit, LeakageCurve, curve, leakage_curve
+from fedcast.report.figures.users import UserValues, sorted_users
 from fedcast.runs import Row, Score, StoredRun, Strategy, compare, score
 from fedcast.scenario import Scenario
 
@@ -162,8 +154,8 @@ def curves(content: Content, measure: Measure, axis: Axis) -> list[Curve]:
 
 def time_split(content: Content) -> DelaySplit:
     """Return the parts of the delay, mean over seeds, up to the target or the last round."""
-    seconds = [[row.measures[f"{part}_s"].mean for part in PARTS] for row in content.rows]
-    return delay_split([row.strategy.name for row in content.rows], seconds)
+    seconds = np.array([[row.measures[f"{part}_s"].mean for part in PARTS] for row in content.rows])
+    return DelaySplit([row.strategy.name for row in content.rows], seconds)
 
 
 def leakage_curves(content: Content) -> list[LeakageCurve]:
@@ -193,7 +185,7 @@ def heads_of(run: StoredRun) -> NDArray[np.int64]:
 def cluster_map_of(run: StoredRun, max_users: int) -> ClusterMap:
     """Return positions and clusters of users."""
     users = run.tables["users"]
-    return map_of_users(np.stack([users["x_m"], users["y_m"]], axis=1), heads_of(run), users["emd_after"], max_users)
+    return map_of_users(np.stack([users["x_m"], users["y_m"]], axis=1), heads_of(run), max_users)
 
 
 def class_change_of(run: StoredRun, max_users: int = MAX_USERS) -> ClassChange:
@@ -202,17 +194,20 @@ def class_change_of(run: StoredRun, max_users: int = MAX_USERS) -> ClassChange:
     return class_change(_columns(table, "before_"), _columns(table, "after_"), max_users)
 
 
-def emd_change_of(run: StoredRun) -> EmdChange:
+def emd_change_of(run: StoredRun) -> UserValues:
     """Return the EMD of each user before and after sharing."""
-    users = run.tables["users"]
-    return emd_change(users["emd_before"], users["emd_after"])
+    return sorted_users(run.tables["users"]["emd_before"], run.tables["users"]["emd_after"])
 
 
-def user_energy_of(run: StoredRun) -> UserEnergy:
-    """Return the energy of each user in a round; with a file of devices, users may have budgets of their own."""
+def user_energy_of(run: StoredRun) -> UserValues:
+    """Return the energy of each user in a round; 0: the user does not train."""
+    return sorted_users(run.tables["users"]["round_j"])
+
+
+def energy_budget_of(run: StoredRun) -> float | None:
+    """Return the budget of every user in a round; None: with a file of devices, users have budgets of their own."""
     devices = run.scenario.devices
-    budget = devices.energy_budget_j if devices.devices_file is None else None
-    return user_energy(run.tables["users"]["round_j"], budget)
+    return devices.energy_budget_j if devices.devices_file is None else None
 
 
 def _columns(table: dict[str, list[Any]], start: str) -> NDArray[np.int64]:

@@ -37,14 +37,9 @@ class Line:
     """A line through points, with a band around it if `low` and `high` are given.
 
     Attributes:
-        x: float[N]; a line is interrupted where x or y is NaN.
-        y: float[N].
-        colour: of the line.
-        low: float[N], lower edge of the band.
-        high: float[N], upper edge of the band.
+        x: float[N]; the line is interrupted where x or y is NaN.
         dash: None: that of the series number in `colour`.
-        width: of the line in points.
-        opacity: of the line.
+        width: in points.
         shape: drawn at each point; None: nothing.
         label: in the legend; an empty one has no entry.
         series: number of the series that a legend of the report page shows and hides.
@@ -65,22 +60,13 @@ class Line:
 
 @dataclass(frozen=True, eq=False)
 class Dots:
-    """Single points, with error bars if `low` and `high` are given.
+    """N single points, with error bars if `low` and `high` are given.
 
     Attributes:
-        x: float[N].
-        y: float[N].
-        colour: one for all, or N of them.
-        shape: of every point.
         hollow: whether only the outline is drawn.
         radius: in points, one for all or N of them; with `cell`, 1 fills a square of one unit of both axes.
-        cell: whether `radius` follows the units of the axes.
-        edge: colour of a thin outline around filled points; None: no outline.
-        opacity: of the points.
-        low: float[N], lower ends of error bars.
-        high: float[N], upper ends of error bars.
-        label: in the legend.
-        series: see `Line`.
+        edge: colour of a thin outline around filled points.
+        label: see `Line`, as `series`.
         tips: N texts that the report page shows on pointing at a dot.
         css: CSS classes of all dots, or N of them.
         data: data attributes of the page, N values each; None: no attribute.
@@ -106,19 +92,16 @@ class Dots:
 
 @dataclass(frozen=True, eq=False)
 class Bars:
-    """Bars, upright or lying.
+    """N bars, upright or lying.
 
     Attributes:
-        at: float[N], positions of the middles along the axis of categories.
-        length: float[N], extent from `base`.
-        colour: one for all, or N of them.
+        at: positions of the middles along the axis of categories.
+        length: extent from `base`.
         base: where bars begin, one value or N of them.
         width: in units of the axis of categories.
-        horizontal: whether bars lie.
-        error: half widths of error bars, float[N].
-        label: in the legend.
-        tips: see `Dots`.
-        data: see `Dots`.
+        error: half widths of error bars.
+        label: see `Line`.
+        tips: see `Dots`, as `data`.
     """
 
     at: ArrayLike
@@ -135,13 +118,11 @@ class Bars:
 
 @dataclass(frozen=True, eq=False)
 class Segments:
-    """Straight pieces between two points each: links, stems.
+    """N straight pieces between two points each, such as links.
 
     Attributes:
         ends: float[N, 2, 2], both ends (x, y) of each piece.
-        colour: one for all, or N of them.
         width: in points.
-        opacity: of the pieces.
         css: CSS class of their group on the page.
         data: see `Dots`.
     """
@@ -156,16 +137,7 @@ class Segments:
 
 @dataclass(frozen=True)
 class Level:
-    """A line across the panel at one value.
-
-    Attributes:
-        value: where.
-        label: text above its left end.
-        at_end: whether the text stands above the right end.
-        vertical: whether the value is one of the x axis.
-        colour: of the line.
-        dash: of the line.
-    """
+    """A line across the panel at one value; its label stands above the left end, or the right one if `at_end`."""
 
     value: float
     label: str = ""
@@ -180,15 +152,11 @@ class Text:
     """Words at a point.
 
     Attributes:
-        x: in units of the axis.
-        y: in units of the axis.
-        text: the words.
         anchor: which part of the words stands at the point.
         dx: shift to the right in points.
         dy: shift downwards in points.
         rotate: degrees, counter-clockwise.
-        role: decides size and colour.
-        colour: None: that of the role.
+        role: decides size and, unless `colour` is given, colour.
     """
 
     x: float
@@ -219,15 +187,13 @@ class Axis:
     Attributes:
         label: what is drawn along it, with its unit.
         limits: first and last value; None in place of one or both: a round value that leaves room for all marks.
-        kind: see `fedcast.report.scales.Scale`.
-        threshold: see `fedcast.report.scales.Scale`.
+        kind: see `fedcast.report.scales.Scale`, as `threshold`.
         ticks: values to be marked; None: round ones.
         tick_labels: texts of `ticks`; None: the numbers.
         percent: whether numbers are shares, shown in per cent.
         whole: whether only whole numbers are marked.
         grid: whether lines cross the panel at the ticks; None: for the y axis only.
         flipped: whether values grow downwards or leftwards.
-        show: whether the axis is drawn at all.
     """
 
     label: str = ""
@@ -245,12 +211,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Key:
-    """One entry of a legend.
-
-    Attributes:
-        label: its text.
-        mark: whose look it explains.
-    """
+    """One entry of a legend, and the mark whose look it explains."""
 
     label: str
     mark: Line | Dots | Bars
@@ -258,13 +219,9 @@ class Key:
 
 @dataclass(frozen=True)
 class Panel:
-    """A pair of axes with marks.
+    """A pair of axes with marks, drawn in their order.
 
     Attributes:
-        marks: drawn in this order.
-        x: the horizontal axis.
-        y: the vertical axis.
-        title: above the panel.
         height: of the area between the axes, in points at screen width.
         equal: whether a unit is as long on both axes; `height` is then ignored.
         scale_bar: unit and its length in the axes' units, such as ("m", 0.001) on axes in km: draws a bar of a round
@@ -289,8 +246,6 @@ class Figure:
     """Rows of panels, with a title above and a legend below.
 
     Attributes:
-        rows: panels; rows may differ in length.
-        title: above all panels.
         width: in points at screen width.
         column_widths: shares of the width; None: equal columns.
         keys: entries of the legend; None: one for each label of a mark.

@@ -1,4 +1,4 @@
-"""Tables and figures of a report as files: CSV, Parquet, PNG, SVG, PDF."""
+"""A report as files: the HTML page, tables as CSV and Parquet, figures as PNG, SVG and PDF."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from fedcast.errors import FedcastError
-from fedcast.io import save_table
+from fedcast.io import atomic_write, save_table
 from fedcast.report import content as contents
 from fedcast.report.content import Content, gather
 from fedcast.report.drawing import Figure
@@ -15,12 +15,36 @@ from fedcast.report.figures.maps import cluster_figure
 from fedcast.report.figures.training import curves_figure, delay_figure, leakage_figure
 from fedcast.report.figures.users import emd_figure, energy_figure
 from fedcast.report.layout import check_width
+from fedcast.report.page import page
 from fedcast.report.save import FIGURE_FORMATS, save_figure
 from fedcast.report.tables import TABLES
 from fedcast.runs import StoredRun
 
 TABLE_FORMATS = ("csv", "parquet")
 DEFAULT_FORMATS = ("csv", "png")
+
+
+def write_report(runs: Sequence[StoredRun], path: str | Path) -> Path:
+    """Write finished runs as one self-contained HTML file; the same runs give the same bytes.
+
+    Args:
+        runs: which may differ only in rule, allocation method, algorithm and seed; see `fedcast.load_runs`.
+        path: of an .html file.
+    """
+    path = Path(path)
+    check_report_path(path)
+    text = page(gather(runs))
+    with atomic_write(path) as aside:
+        aside.write_text(text, encoding="utf-8")
+    return path
+
+
+def check_report_path(path: Path) -> None:
+    """Check that a report can be written to a file, before any work is done for it."""
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise FedcastError(f"{path}: a report is an .html file; --export FOLDER writes tables and figures")
+    if path.is_dir():
+        raise FedcastError(f"{path}: is a folder, expected a file")
 
 
 def export_report(
@@ -40,20 +64,17 @@ def export_report(
     folder = Path(folder)
     check_export(folder, formats, width)
     content = gather(runs)
-    return [*_write_tables(content, folder, formats), *_write_figures(content, folder, formats, width)]
-
-
-def _write_tables(content: Content, folder: Path, formats: Sequence[str]) -> list[Path]:
-    wanted = [name for name in TABLE_FORMATS if name in formats]
+    tables, figures = ([name for name in kinds if name in formats] for kinds in (TABLE_FORMATS, FIGURE_FORMATS))
     # All are computed before the first is written: a damaged run leaves no incomplete export.
-    tables = {name: table_of(content) for name, table_of in TABLES.items()} if wanted else {}
-    return [save_table(table, folder / f"{name}.{suffix}") for name, table in tables.items() for suffix in wanted]
-
-
-def _write_figures(content: Content, folder: Path, formats: Sequence[str], width: str) -> list[Path]:
-    wanted = [name for name in FIGURE_FORMATS if name in formats]
-    figures = _figures(content) if wanted else ()
-    return [save_figure(figure, folder / f"{name}.{suffix}", width) for name, figure in figures for suffix in wanted]
+    computed = {name: table_of(content) for name, table_of in TABLES.items()} if tables else {}
+    return [
+        *(save_table(table, folder / f"{name}.{kind}") for name, table in computed.items() for kind in tables),
+        *(
+            save_figure(figure, folder / f"{name}.{kind}", width)
+            for name, figure in (_figures(content) if figures else ())
+            for kind in figures
+        ),
+    ]
 
 
 def check_export(folder: Path, formats: Sequence[str], width: str = "screen") -> None:
@@ -90,4 +111,7 @@ def _figures_of_run(content: Content, run: StoredRun) -> Iterator[tuple[str, Fig
     yield f"classes_{name}", class_change_figure(contents.class_change_of(run), f"Samples per class and user, {title}")
     emd = emd_figure(contents.emd_change_of(run), facts.emd_before, facts.emd_after, f"EMD of each user, {title}")
     yield f"emd_{name}", emd
-    yield f"energy_{name}", energy_figure(contents.user_energy_of(run), f"Energy of each user, {title}")
+    yield (
+        f"energy_{name}",
+        energy_figure(contents.user_energy_of(run), contents.energy_budget_of(run), f"Energy of each user, {title}"),
+    )

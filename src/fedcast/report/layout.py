@@ -6,15 +6,15 @@ Both back ends (`svg`, `matplotlib_backend`) draw what comes out without any dec
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import repeat
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from fedcast.errors import FedcastError
 from fedcast.formatting import number, percent, quantity
-from fedcast.report.colours import GRID, INK, MUTED, Colour, dash_of
+from fedcast.report.colours import GRID, INK, MUTED, Colour
 from fedcast.report.drawing import (
     Axis,
     Bars,
@@ -31,7 +31,7 @@ from fedcast.report.drawing import (
     Text,
 )
 from fedcast.report.scales import Scale, ends_around, log_ticks, nice_step, ticks
-from fedcast.report.shapes import LINE_DOT, Shapes, Style, Words, dot_shapes, draw_mark
+from fedcast.report.shapes import LINE_DOT, Items, Shapes, Style, Words, dot_shapes, draw_mark, line_shapes
 from fedcast.typing import Floats
 
 # Of a column and of a page of a two-column journal, in points.
@@ -50,15 +50,7 @@ _ROTATED, _LONGEST_LABEL = 30.0, 16
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """A figure that was laid out.
-
-    Attributes:
-        width: in points.
-        height: in points.
-        items: in the order in which they are drawn.
-        scales: of the x and the y axis of each panel, row by row.
-        description: for readers who cannot see it.
-    """
+    """A figure that was laid out, in points: items in drawing order, and the x and y scale of each panel."""
 
     width: float
     height: float
@@ -85,17 +77,14 @@ def lay_out(figure: Figure, width: str = "screen", *, html: bool = False) -> Dra
     top, items = _heading(figure, style)
     scales: list[tuple[Scale, Scale]] = []
     for row in figure.rows:
-        placed = [_Placed.of(panel, columns[place], style) for place, panel in enumerate(row)]
-        head = max(panel.head for panel in placed)
-        for panel in placed:
-            found, place = panel.draw(top, head)
-            items += found
-            scales.append(place)
-        top += head + max(panel.tall + panel.foot for panel in placed)
-    keys = figure.keys or _keys(
-        [mark for row in figure.rows for panel in row if not panel.legend for mark in panel.marks]
-    )
-    if keys and style.legend:
+        heads, below, draws = zip(*map(_place, row, columns, repeat(style)), strict=True)
+        for draw in draws:
+            drawn, both = draw(top, max(heads))
+            items += drawn
+            scales.append(both)
+        top += max(heads) + max(below)
+    marks = [mark for row in figure.rows for panel in row if not panel.legend for mark in panel.marks]
+    if style.legend and (keys := figure.keys or _keys(marks)):
         found, tall = _legend(keys, _EDGE, style.width - 2 * _EDGE, top + _GAP, style)
         items += found
         top += tall + 2 * _GAP
@@ -118,14 +107,15 @@ def _style_of(figure: Figure, width: str, html: bool) -> Style:
     return Style(wide, _TEXT_PT[width], marks=min(1.0, ratio**0.5), heights=min(1.0, ratio**0.6))
 
 
-def _heading(figure: Figure, style: Style) -> tuple[float, list[Shapes | Words]]:
-    top, items = _EDGE, list[Shapes | Words]()
+def _heading(figure: Figure, style: Style) -> tuple[float, Items]:
+    top, items = _EDGE, Items()
     if not style.legend:
         return top, items
-    for text, role, colour in ((figure.note, "label", 2), (figure.title, "title", INK)):
-        for line in _wrapped(text, style.width - 2 * _EDGE, role, style) if text else []:  # type: ignore[arg-type]
-            top += style.line(role)  # type: ignore[arg-type]
-            items.append(style.words(_EDGE, top - 2, line, role, colour=colour))  # type: ignore[arg-type]
+    heads: tuple[tuple[str, Role, Colour], ...] = ((figure.note, "label", 2), (figure.title, "title", INK))
+    for text, role, colour in heads:
+        for line in _wrapped(text, style.width - 2 * _EDGE, role, style) if text else []:
+            top += style.line(role)
+            items.append(style.words(_EDGE, top - 2, line, role, colour=colour))
     return top + (_GAP if items else 0.0), items
 
 
@@ -162,65 +152,47 @@ def _left_room(panel: Panel, style: Style) -> float:
     return max((style.text_width(text, "tick") for text in texts), default=0.0) + _GAP + _EDGE
 
 
-@dataclass(frozen=True, eq=False)
-class _Placed:
-    """A panel with its place across the figure."""
+_Draw = Callable[[float, float], tuple[Items, tuple[Scale, Scale]]]
 
-    panel: Panel
-    style: Style
-    left: float
-    x: Scale
-    y_limits: tuple[float, float]
-    head: float
-    tall: float
-    foot: float
 
-    @classmethod
-    def of(cls, panel: Panel, column: tuple[float, float, float], style: Style) -> _Placed:
-        begin, end, room = column
-        low, high = _limits(panel, "x")
-        left, right = begin + room, end - _right_room(panel.x, low, high, end - begin - room, style)
-        bottom, top = _limits(panel, "y")
-        tall = panel.height * style.heights
-        if panel.equal:
-            tall = (right - left) * (top - bottom) / (high - low)
-        start, stop = (right, left) if panel.x.flipped else (left, right)
-        x = Scale(low, high, start, stop, panel.x.kind, panel.x.threshold)
-        head = _GAP + (style.line("name") + 3.0 if panel.title else 0.0)
-        head += style.above_ticks + style.text["label"] if panel.y.label else 0.0
-        if keys := _own_keys(panel, style):
-            head += _legend(keys, left, right - left, 0.0, style)[1] + _GAP
-        return cls(panel, style, begin, x, (bottom, top), head, tall, _foot(panel, x, style))
+def _place(panel: Panel, column: tuple[float, float, float], style: Style) -> tuple[float, float, _Draw]:
+    """Return the heights of a panel above and below the top of its y axis, and the function that draws it."""
+    begin, end, room = column
+    low, high = _limits(panel, "x")
+    bottom, peak = _limits(panel, "y")
+    left, right = begin + room, end - _right_room(panel.x, low, high, end - begin - room, style)
+    tall = (right - left) * (peak - bottom) / (high - low) if panel.equal else panel.height * style.heights
+    x = _scale(panel.x, low, high, left, right)
+    keys = (panel.keys or _keys(panel.marks)) if panel.legend and style.legend else ()
+    head = _GAP + (style.line("name") + 3.0 if panel.title else 0.0)
+    head += style.above_ticks + style.text["label"] if panel.y.label else 0.0
+    head += _legend(keys, left, right - left, 0.0, style)[1] + _GAP if keys else 0.0
 
-    def draw(self, top: float, head: float) -> tuple[list[Shapes | Words], tuple[Scale, Scale]]:
+    def draw(top: float, head: float) -> tuple[Items, tuple[Scale, Scale]]:
         """Draw below `top`; the area between the axes starts `head` below it."""
-        panel, style = self.panel, self.style
-        peak = top + head
-        base = peak + self.tall
-        start, stop = (peak, base) if panel.y.flipped else (base, peak)
-        y = Scale(*self.y_limits, start, stop, panel.y.kind, panel.y.threshold)
-        items = [*self._above(top), *_axes(panel, self.x, y, base, peak, style)]
-        if panel.y.label:
-            items.append(style.words(max(self.left, _EDGE), peak - style.above_ticks, panel.y.label, "label"))
-        for mark in panel.marks:
-            items += draw_mark(mark, self.x, y, style)
-        if panel.scale_bar is not None:
-            items += _scale_bar(panel.scale_bar, self.x, base + 2 * _GAP, style)
-        return items, (self.x, y)
-
-    def _above(self, top: float) -> list[Shapes | Words]:
-        panel, style = self.panel, self.style
-        items: list[Shapes | Words] = []
-        left, right = sorted((self.x.start, self.x.end))
+        first, base = top + head, top + head + tall
+        y = _scale(panel.y, bottom, peak, base, first)
+        items: Items = []
         if panel.title:
             top += style.line("name")
             items.append(style.words(left, top - 1, panel.title, "name"))
             top += 3.0
-        if keys := _own_keys(panel, style):
-            found, tall = _legend(keys, left, right - left, top, style)
-            items += found
-            top += tall + _GAP
-        return items
+        items += _legend(keys, left, right - left, top, style)[0]
+        items += _axes(panel, x, y, base, first, style)
+        if panel.y.label:
+            items.append(style.words(max(begin, _EDGE), first - style.above_ticks, panel.y.label, "label"))
+        for mark in panel.marks:
+            items += draw_mark(mark, x, y, style)
+        if panel.scale_bar is not None:
+            items += _scale_bar(panel.scale_bar, x, base + 2 * _GAP, style)
+        return items, (x, y)
+
+    return head, tall + _foot(panel, x, style), draw
+
+
+def _scale(axis: Axis, low: float, high: float, start: float, end: float) -> Scale:
+    start, end = (end, start) if axis.flipped else (start, end)
+    return Scale(low, high, start, end, axis.kind, axis.threshold)
 
 
 def _right_room(axis: Axis, low: float, high: float, wide: float, style: Style) -> float:
@@ -238,15 +210,7 @@ def _foot(panel: Panel, x: Scale, style: Style) -> float:
         return 3 * _GAP + style.line("tick")
     if not panel.x.show:
         return _EDGE
-    return _x_tick_height(panel.x, x, style) + (style.line("label") + 2 if panel.x.label else 0.0) + _GAP
-
-
-def _x_tick_height(axis: Axis, x: Scale, style: Style) -> float:
-    texts, rotated = _x_tick_texts(axis, x, style)
-    if not rotated:
-        return style.line("tick") + 3 if texts else 0.0
-    longest = max(style.text_width(text, "tick") for text in texts)
-    return 8 + longest * float(np.sin(np.radians(_ROTATED))) + style.text["tick"]
+    return _x_ticks(panel.x, x, style)[3] + (style.line("label") + 2 if panel.x.label else 0.0) + _GAP
 
 
 def _limits(panel: Panel, which: Literal["x", "y"]) -> tuple[float, float]:
@@ -275,20 +239,17 @@ def _limits(panel: Panel, which: Literal["x", "y"]) -> tuple[float, float]:
 
 def _extent(mark: Mark, which: Literal["x", "y"]) -> Floats:
     """Return values of an axis that a mark reaches."""
-    found: list[ArrayLike] = []
+    found: list[Any] = []
     match mark:
         case Line() | Dots():
-            found = (
-                [mark.x] if which == "x" else [mark.y, *(edge for edge in (mark.low, mark.high) if edge is not None)]
-            )
+            found = [mark.x] if which == "x" else [edge for edge in (mark.y, mark.low, mark.high) if edge is not None]
+        case Bars() if mark.horizontal == (which == "x"):
+            ends = np.add(np.asarray(mark.base, dtype=np.float64), mark.length)
+            found = [mark.base, ends if mark.error is None else ends + np.asarray(mark.error)]
         case Bars():
-            at = np.asarray(mark.at, dtype=np.float64)
-            ends = np.asarray(mark.base, dtype=np.float64) + np.asarray(mark.length, dtype=np.float64)
-            error = 0.0 if mark.error is None else np.asarray(mark.error, dtype=np.float64)
-            across = mark.horizontal == (which == "x")
-            found = [mark.base, ends + error] if across else [at - 0.6 * mark.width, at + 0.6 * mark.width]
+            found = [np.asarray(mark.at) + side * 0.6 * mark.width for side in (-1, 1)]
         case Segments():
-            found = [np.asarray(mark.ends, dtype=np.float64).reshape(-1, 2)[:, 0 if which == "x" else 1]]
+            found = [np.reshape(np.asarray(mark.ends, dtype=np.float64), (-1, 2))[:, 0 if which == "x" else 1]]
         case Level() if mark.vertical == (which == "x"):
             found = [mark.value]
         case Text():
@@ -323,57 +284,50 @@ def _number_format(values: Sequence[float], axis: Axis) -> Callable[[float], str
     return lambda value: number(value, decimals)
 
 
-def _x_tick_texts(axis: Axis, x: Scale, style: Style) -> tuple[list[str], bool]:
-    """Return the texts below the panel, and whether they must be rotated to fit."""
-    wide = abs(x.end - x.start)
-    values, texts = _ticks_of(axis, x.low, x.high, style.x_ticks(wide))
-    texts = [_shortened(text) for text in texts]
-    if axis.tick_labels is None or len(texts) < 2:
-        return texts, False
-    apart = float(np.min(np.diff(np.sort(x(values)))))
-    return texts, max(style.text_width(text, "tick") for text in texts) + 4 > apart
+def _x_ticks(axis: Axis, x: Scale, style: Style) -> tuple[list[float], list[str], bool, float]:
+    """Return places, texts, whether the texts must be rotated to fit, and their height."""
+    values, texts = _ticks_of(axis, x.low, x.high, style.x_ticks(abs(x.end - x.start)))
+    texts, places = [_shortened(text) for text in texts], x(values)
+    longest = max((style.text_width(text, "tick") for text in texts), default=0.0)
+    if axis.tick_labels is None or len(texts) < 2 or longest + 4 <= np.min(np.diff(np.sort(places))):
+        return places.tolist(), texts, False, style.line("tick") + 3 if texts else 0.0
+    height = 8 + longest * float(np.sin(np.radians(_ROTATED))) + style.text["tick"]
+    return places.tolist(), texts, True, height
 
 
 def _axes(panel: Panel, x: Scale, y: Scale, base: float, peak: float, style: Style) -> Iterator[Shapes | Words]:
     left, right = sorted((x.start, x.end))
-    values, texts = _ticks_of(panel.y, *_limits(panel, "y"), style.y_ticks(base - peak))
+    values, texts = _ticks_of(panel.y, y.low, y.high, style.y_ticks(base - peak))
     y_places = y(values).tolist()
     if panel.y.grid is not False and values:
         yield _rules([(left, at, right, at) for at in y_places], "grid", GRID)
-    x_values, _ = _ticks_of(panel.x, x.low, x.high, style.x_ticks(right - left))
-    if panel.x.grid and x_values:
-        yield _rules([(at, peak, at, base) for at in x(x_values).tolist()], "grid", GRID)
+    places, x_texts, rotated, height = _x_ticks(panel.x, x, style)
+    if panel.x.grid and places:
+        yield _rules([(at, peak, at, base) for at in places], "grid", GRID)
     for at, text in zip(y_places, texts, strict=True):
         yield style.words(left - _GAP, at + 0.36 * style.text["tick"], text, "tick", anchor="end")
     if not panel.x.show:
         return
     yield _rules([(left, base, right, base)], "axis", MUTED, 0.6)
-    x_texts, rotated = _x_tick_texts(panel.x, x, style)
-    low = base + style.line("tick") + 1
-    for at, text in zip(x(x_values).tolist(), x_texts, strict=True):
-        place: dict[str, Any] = {"anchor": "end", "rotate": _ROTATED} if rotated else {"anchor": "middle"}
-        yield style.words(at, base + 12 if rotated else low, text, "tick", **place)
+    low = base + 12 if rotated else base + style.line("tick") + 1
+    look: dict[str, Any] = {"anchor": "end", "rotate": _ROTATED} if rotated else {"anchor": "middle"}
+    for at, text in zip(places, x_texts, strict=True):
+        yield style.words(at, low, text, "tick", **look)
     if panel.x.label:
-        low = base + _x_tick_height(panel.x, x, style) + style.line("label")
-        yield style.words(right, low, panel.x.label, "label", anchor="end")
+        yield style.words(right, base + height + style.line("label"), panel.x.label, "label", anchor="end")
 
 
 def _rules(places: Sequence[Sequence[float]], css: str, colour: Colour, opacity: float = 1.0) -> Shapes:
     return Shapes("line", places, stroke=colour, opacity=opacity, css=css, stroke_width=0.7)
 
 
-def _scale_bar(bar: tuple[str, float], x: Scale, top: float, style: Style) -> list[Shapes | Words]:
+def _scale_bar(bar: tuple[str, float], x: Scale, top: float, style: Style) -> Items:
     unit, length = bar
     long = nice_step(0.0, x.high - x.low)
     left, right = x.start, float(x(x.low + long))
     path = np.array([(left, top - 4), (left, top), (right, top), (right, top - 4)])
     words = style.words(right + _GAP, top + 2, quantity(long / length, unit), "tick")
     return [Shapes("path", [path], stroke=MUTED, css="scale"), words]
-
-
-def _own_keys(panel: Panel, style: Style) -> Sequence[Key]:
-    """Return the entries of a panel's own legend."""
-    return (panel.keys or _keys(panel.marks)) if panel.legend and style.legend else ()
 
 
 def _keys(marks: Sequence[Mark]) -> list[Key]:
@@ -385,13 +339,11 @@ def _keys(marks: Sequence[Mark]) -> list[Key]:
     return list(found.values())
 
 
-def _legend(
-    keys: Sequence[Key], left: float, wide: float, top: float, style: Style
-) -> tuple[list[Shapes | Words], float]:
+def _legend(keys: Sequence[Key], left: float, wide: float, top: float, style: Style) -> tuple[Items, float]:
     """Draw entries side by side, in as many lines as they need; also return the height."""
     sample, apart = 1.7 * style.text["label"], 1.4 * style.text["label"]
     line = 1.2 * style.line("label")
-    items: list[Shapes | Words] = []
+    items: Items = []
     x, y = left, top + line / 2
     for key in keys:
         long = sample + 4 + style.text_width(key.label, "label")
@@ -403,24 +355,21 @@ def _legend(
     return items, y + line / 2 - top
 
 
-def _sample(mark: Line | Dots | Bars, x: float, y: float, wide: float, style: Style) -> list[Shapes | Words]:
+def _sample(mark: Line | Dots | Bars, x: float, y: float, wide: float, style: Style) -> Items:
     middle = x + wide / 2
     colour = mark.colour if isinstance(mark.colour, int | str) else mark.colour[0] if len(mark.colour) else MUTED
     if isinstance(mark, Bars):
         side = 0.9 * style.text["label"]
         return [Shapes("rect", [(middle - side / 2, y - side / 2, side, side)], fill=colour)]
     if isinstance(mark, Line):
-        dash = mark.dash or (dash_of(colour) if isinstance(colour, int) else "solid")
-        path = np.array([(x, y), (x + wide, y)])
-        look: dict[str, Any] = {"stroke_width": mark.width * style.marks, "dash": dash, "opacity": mark.opacity}
-        line = Shapes("path", [path], stroke=colour, **look)
+        line = line_shapes(mark, [np.array([(x, y), (x + wide, y)])], style)
         if mark.shape is None:
             return [line]
         place = np.array([[middle, y, LINE_DOT * style.marks]])
         return [line, dot_shapes(place, Dots([0], [0], shape=mark.shape), colour, style)]
     radius = float(np.max(np.asarray(mark.radius), initial=0.0)) if not mark.cell else 3.0 / style.marks
     place = np.array([[middle, y, min(radius * style.marks, 0.6 * style.text["label"])]])
-    return [dot_shapes(place, replace(mark, series=None), colour, style)]
+    return [dot_shapes(place, mark, colour, style)]
 
 
 def _shortened(text: str) -> str:

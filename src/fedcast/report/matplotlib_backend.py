@@ -63,13 +63,12 @@ def _add_words(axes: Any, words: Words, order: int) -> None:
 def _add_shapes(axes: Any, shapes: Shapes, order: int) -> None:
     from matplotlib.collections import PathCollection
 
-    fills, strokes = shapes.fills or shapes.fill, shapes.strokes or shapes.stroke
-    if not len(shapes.places) or fills is strokes is None:
+    if not len(shapes.places) or shapes.fill is shapes.stroke is None:
         return
     collection = PathCollection(
-        [_path(shapes, place) for place in shapes.places], facecolors=_colours(fills), edgecolors=_colours(strokes),
-        linewidths=shapes.stroke_width if strokes is not None else 0.0, linestyles=[_DASHES[shapes.dash]],
-        alpha=shapes.opacity, zorder=order, rasterized=len(shapes.places) > _MAX_VECTORS, capstyle="round",
+        [_path(shapes, place) for place in shapes.places], facecolors=_colours(shapes.fill),
+        edgecolors=_colours(shapes.stroke), linewidths=shapes.stroke_width if shapes.stroke is not None else 0.0,
+        linestyles=[_DASHES[shapes.dash]], alpha=shapes.opacity, zorder=order, rasterized=len(shapes.places) > _MAX_VECTORS, capstyle="round",
         joinstyle="round",
     )  # fmt: skip
     axes.add_collection(collection, autolim=False)

@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass, field, replace
+from itertools import compress, pairwise
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fedcast.report.colours import INK, MUTED, Colour, Dash, dash_of
-from fedcast.report.drawing import (
-    Anchor,
-    Bars,
-    Colours,
-    Dots,
-    HoverColumns,
-    Level,
-    Line,
-    Mark,
-    Role,
-    Segments,
-    Shape,
-    Text,
-)
+from fedcast.report.drawing import Anchor, Bars, Colours, Dots, HoverColumns, Level, Line, Mark, Role, Segments, Text
 from fedcast.report.scales import Scale
 from fedcast.typing import Floats
 
@@ -38,22 +25,15 @@ _NARROW, _WIDE = frozenset("iljtfI.,:;|!'()[] "), frozenset("mwMW%@…→")
 
 @dataclass(frozen=True, eq=False)
 class Shapes:
-    """Shapes of one look.
+    """N shapes of one look.
 
     Attributes:
         kind: of the shapes.
-        places: N of them: circle (x, y, radius), rect (x, y, width, height), line (x1, y1, x2, y2), path float[P, 2].
-        closed: whether paths are closed.
-        fill: None: not filled.
-        stroke: None: no outline.
-        stroke_width: in points.
-        dash: of outlines.
-        fills: N colours in place of `fill`.
-        strokes: N colours in place of `stroke`.
-        opacity: of all shapes.
+        places: circle (x, y, radius), rect (x, y, width, height), line (x1, y1, x2, y2), path float[P, 2].
+        fill: one colour or N of them; None: not filled.
+        stroke: one colour or N of them; None: no outline.
         css: CSS class of the group, on the page.
-        item_css: CSS classes of each shape, on the page.
-        series: see `Line`.
+        item_css: CSS classes of all shapes or N of them, on the page.
         tips: N texts, or none.
         data: data attributes of the page, N values each.
     """
@@ -61,12 +41,10 @@ class Shapes:
     kind: Literal["circle", "rect", "line", "path"]
     places: Sequence[Any]
     closed: bool = False
-    fill: Colour | None = None
-    stroke: Colour | None = None
+    fill: Colours | None = None
+    stroke: Colours | None = None
     stroke_width: float = 1.0
     dash: Dash = "solid"
-    fills: Sequence[Colour] | None = None
-    strokes: Sequence[Colour] | None = None
     opacity: float = 1.0
     css: str = ""
     item_css: str | Sequence[str] = ""
@@ -87,6 +65,9 @@ class Words:
     colour: Colour
     anchor: Anchor = "start"
     rotate: float = 0.0
+
+
+Items = list[Shapes | Words]
 
 
 @dataclass(frozen=True)
@@ -128,7 +109,7 @@ class Style:
 
 
 def _em(letter: str) -> float:
-    """Return the width of a letter in units of the font size, as a wide sans-serif font has it."""
+    """Return the width of a letter in units of the font size."""
     if letter in _NARROW:
         return 0.36
     if letter in _WIDE or letter > "\u2e80":
@@ -136,7 +117,7 @@ def _em(letter: str) -> float:
     return 0.7 if letter.isupper() else 0.62
 
 
-def draw_mark(mark: Mark, x: Scale, y: Scale, style: Style) -> list[Shapes | Words]:
+def draw_mark(mark: Mark, x: Scale, y: Scale, style: Style) -> Items:
     """Place a mark on the scales of its panel."""
     match mark:
         case Line():
@@ -146,10 +127,10 @@ def draw_mark(mark: Mark, x: Scale, y: Scale, style: Style) -> list[Shapes | Wor
         case Bars():
             return _draw_bars(mark, x, y)
         case Segments():
-            ends = np.asarray(mark.ends, dtype=np.float64).reshape(-1, 2, 2)
-            places = np.stack([x(ends[:, 0, 0]), y(ends[:, 0, 1]), x(ends[:, 1, 0]), y(ends[:, 1, 1])], axis=1)
-            look: dict[str, Any] = {"stroke_width": mark.width * style.marks, "opacity": mark.opacity, "css": mark.css}
-            return [Shapes("line", places.tolist(), data=mark.data, **_coloured("stroke", mark.colour), **look)]
+            x1, y1, x2, y2 = _floats(mark.ends).reshape(-1, 4).T
+            places = np.stack([x(x1), y(y1), x(x2), y(y2)], axis=1).tolist()
+            look: dict[str, Any] = {"stroke_width": mark.width * style.marks, "opacity": mark.opacity}
+            return [Shapes("line", places, stroke=mark.colour, css=mark.css, data=mark.data, **look)]
         case Level():
             return _draw_level(mark, x, y, style)
         case Text():
@@ -163,32 +144,36 @@ def draw_mark(mark: Mark, x: Scale, y: Scale, style: Style) -> list[Shapes | Wor
             return [Shapes("rect", strips, item_css="strip", tips=mark.tips)]
 
 
-def _draw_line(line: Line, x: Scale, y: Scale, style: Style) -> list[Shapes | Words]:
-    across, up = np.asarray(line.x, dtype=np.float64), np.asarray(line.y, dtype=np.float64)
-    items: list[Shapes | Words] = []
+def _draw_line(line: Line, x: Scale, y: Scale, style: Style) -> Items:
+    across, up = _floats(line.x), _floats(line.y)
+    items: Items = []
     if line.low is not None and line.high is not None:
-        low, high = (np.clip(np.asarray(edge, dtype=np.float64), y.low, y.high) for edge in (line.low, line.high))
+        low, high = (np.clip(_floats(edge), y.low, y.high) for edge in (line.low, line.high))
         band = np.stack([x(np.concatenate([across, across[::-1]])), y(np.concatenate([high, low[::-1]]))], axis=1)
         items.append(
             Shapes("path", [band], closed=True, fill=line.colour, opacity=0.16, item_css="band", series=line.series)
         )
-    dash = line.dash or (dash_of(line.colour) if isinstance(line.colour, int) else "solid")
-    pieces = [np.stack([x(a), y(b)], axis=1) for a, b in _inside(across, up, y.low, y.high)]
-    look: dict[str, Any] = {"stroke_width": line.width * style.marks, "dash": dash, "opacity": line.opacity}
-    items.append(Shapes("path", pieces, stroke=line.colour, item_css="line", series=line.series, **look))
+    pieces = [np.stack([x(piece[:, 0]), y(piece[:, 1])], axis=1) for piece in _inside(across, up, y.low, y.high)]
+    items.append(replace(line_shapes(line, pieces, style), item_css="line", series=line.series))
     if line.shape is not None:
         points = Dots(across, up, line.colour, line.shape, radius=LINE_DOT, series=line.series)
         items += _draw_dots(points, x, y, style)
     return items
 
 
-def _inside(x: Floats, y: Floats, low: float, high: float) -> list[tuple[Floats, Floats]]:
+def line_shapes(line: Line, pieces: Sequence[Floats], style: Style) -> Shapes:
+    """Return paths float[P, 2] in the look of a line."""
+    dash = line.dash or (dash_of(line.colour) if isinstance(line.colour, int) else "solid")
+    width = line.width * style.marks
+    return Shapes("path", pieces, stroke=line.colour, stroke_width=width, dash=dash, opacity=line.opacity)
+
+
+def _inside(x: Floats, y: Floats, low: float, high: float) -> list[Floats]:
     """Cut a line at the limits of its panel and where it has no value.
 
     Example:
-        >>> pieces = _inside(np.array([0.0, 1.0, 2.0]), np.array([0.0, 2.0, 2.0]), 0.0, 1.0)
-        >>> [(a.tolist(), b.tolist()) for a, b in pieces]
-        [([0.0, 0.5], [0.0, 1.0])]
+        >>> [piece.tolist() for piece in _inside(np.array([0.0, 1.0, 2.0]), np.array([0.0, 2.0, 2.0]), 0.0, 1.0)]
+        [[[0.0, 0.0], [0.5, 1.0]]]
     """
     points = [(float(x[0]), float(y[0]))] if len(x) else []
     for x1, y1, x2, y2 in zip(x, y, x[1:], y[1:], strict=False):
@@ -202,39 +187,42 @@ def _inside(x: Floats, y: Floats, low: float, high: float) -> list[tuple[Floats,
             pieces[-1].append(point)
         elif pieces[-1]:
             pieces.append([])
-    kept = [np.array(piece) for piece in pieces if piece]
-    return [(piece[:, 0], piece[:, 1]) for piece in kept]
+    return [np.array(piece) for piece in pieces if piece]
 
 
-def _draw_dots(dots: Dots, x: Scale, y: Scale, style: Style) -> list[Shapes | Words]:
-    across, up = np.asarray(dots.x, dtype=np.float64), np.asarray(dots.y, dtype=np.float64)
-    unit = style.marks
+def _draw_dots(dots: Dots, x: Scale, y: Scale, style: Style) -> Items:
+    across, up = _floats(dots.x), _floats(dots.y)
+    radii = _floats(dots.radius) * style.marks
     if dots.cell:
         unit = 0.5 * min(abs(float(x(1) - x(0))), abs(float(y(1) - y(0))))
-    radii = np.broadcast_to(np.asarray(dots.radius, dtype=np.float64) * unit, across.shape)
-    if dots.cell:
-        radii = np.maximum(radii, 0.6)
+        radii = np.maximum(_floats(dots.radius) * unit, 0.6)
     inside = (up >= min(y.low, y.high) - 1e-9) & (up <= max(y.low, y.high) + 1e-9) & np.isfinite(across)
-    items = _error_bars(x(across), dots.low, dots.high, dots.colour, y, style)
-    places = np.stack([x(across), y(up), radii], axis=1)[inside]
-    per_item = {
-        "tips": _chosen(dots.tips, inside),
-        "item_css": dots.css if isinstance(dots.css, str) else _chosen(dots.css, inside),
-        "data": {name: _chosen(values, inside) for name, values in dots.data.items()},
-    }
-    colour = dots.colour if isinstance(dots.colour, int | str) else _chosen(dots.colour, inside)
-    return [*items, dot_shapes(places, dots, colour, style, per_item)]
+    items: Items = []
+    if dots.low is not None and dots.high is not None:
+        at, (low, high) = x(across), (y(np.clip(_floats(edge), y.low, y.high)) for edge in (dots.low, dots.high))
+        bars = np.stack([at, low, at, high], axis=1).tolist()
+        items.append(Shapes("line", bars, stroke_width=style.marks, stroke=dots.colour))
+    places = np.stack([x(across), y(up), np.broadcast_to(radii, across.shape)], axis=1)[inside]
+
+    def chosen(values: Any) -> Any:
+        return values if isinstance(values, int | str) else tuple(compress(values, inside))
+
+    return [
+        *items,
+        replace(
+            dot_shapes(places, dots, chosen(dots.colour), style), series=dots.series, tips=chosen(dots.tips),
+            item_css=chosen(dots.css), data={name: chosen(values) for name, values in dots.data.items()},
+        ),
+    ]  # fmt: skip
 
 
-def dot_shapes(
-    places: Floats, dots: Dots, colour: Colours, style: Style, per_item: Mapping[str, Any] | None = None
-) -> Shapes:
+def dot_shapes(places: Floats, dots: Dots, colour: Colours, style: Style) -> Shapes:
     """Return dots at places (x, y, radius), float[N, 3]."""
-    look: dict[str, Any] = {"opacity": dots.opacity, "series": dots.series, **(per_item or {})}
+    look: dict[str, Any] = {"opacity": dots.opacity}
     if dots.hollow or dots.shape == "cross":
-        look |= {"stroke_width": 1.3 * style.marks, **_coloured("stroke", colour)}
+        look |= {"stroke_width": 1.3 * style.marks, "stroke": colour}
     else:
-        look |= {"stroke": dots.edge, "stroke_width": 0.9 * style.marks, **_coloured("fill", colour)}
+        look |= {"stroke": dots.edge, "stroke_width": 0.9 * style.marks, "fill": colour}
     if dots.shape == "circle":
         return Shapes("circle", places.tolist(), **look)
     outline = _OUTLINES[dots.shape]
@@ -242,7 +230,7 @@ def dot_shapes(
     return Shapes("path", paths, closed=dots.shape != "cross", **look)
 
 
-_OUTLINES: dict[Shape, Floats] = {
+_OUTLINES: dict[str, Floats] = {
     "square": 0.9 * np.array([(-1.0, -1.0), (1.0, -1.0), (1.0, 1.0), (-1.0, 1.0)]),
     "triangle": 1.2 * np.array([(-0.87, 0.5), (0.87, 0.5), (0.0, -1.0)]),
     "diamond": 1.2 * np.array([(-1.0, 0.0), (0.0, -1.0), (1.0, 0.0), (0.0, 1.0)]),
@@ -250,40 +238,26 @@ _OUTLINES: dict[Shape, Floats] = {
 }
 
 
-def _error_bars(
-    at: Floats, low: ArrayLike | None, high: ArrayLike | None, colour: Colours, scale: Scale, style: Style
-) -> list[Shapes | Words]:
-    """Draw upright error bars."""
-    if low is None or high is None:
-        return []
-    ends = [scale(np.clip(np.asarray(edge, dtype=np.float64), scale.low, scale.high)) for edge in (low, high)]
-    places = np.stack([at, ends[0], at, ends[1]], axis=1).tolist()
-    return [Shapes("line", places, stroke_width=style.marks, **_coloured("stroke", colour))]
-
-
-def _draw_bars(bars: Bars, x: Scale, y: Scale) -> list[Shapes | Words]:
+def _draw_bars(bars: Bars, x: Scale, y: Scale) -> Items:
     along, across = (x, y) if bars.horizontal else (y, x)
-    at, length = np.asarray(bars.at, dtype=np.float64), np.asarray(bars.length, dtype=np.float64)
-    base = np.broadcast_to(np.asarray(bars.base, dtype=np.float64), at.shape)
+    at, length = _floats(bars.at), _floats(bars.length)
+    base = np.broadcast_to(_floats(bars.base), at.shape)
     ends = [along(np.clip(values, along.low, along.high)) for values in (base, base + length)]
     sides = [across(at + side * bars.width / 2) for side in (-1, 1)]
     low, high = np.minimum(*ends), np.maximum(*ends)
     near, far = np.minimum(*sides), np.maximum(*sides)
-    boxes = (low, near, high - low, far - near) if bars.horizontal else (near, low, far - near, high - low)
-    places = np.stack(boxes, axis=1).tolist()
-    items: list[Shapes | Words] = [
-        Shapes("rect", places, tips=bars.tips, data=bars.data, **_coloured("fill", bars.colour))
-    ]
+    turn = [0, 1, 2, 3] if bars.horizontal else [1, 0, 3, 2]
+    boxes = np.stack([low, near, high - low, far - near], axis=1)[:, turn].tolist()
+    items: Items = [Shapes("rect", boxes, tips=bars.tips, data=bars.data, fill=bars.colour)]
     if bars.error is not None:
-        half = np.asarray(bars.error, dtype=np.float64)
+        half = _floats(bars.error)
         lows, highs = (along(base + length + side * half) for side in (-1, 1))
-        middle = across(at)
-        whisker = (lows, middle, highs, middle) if bars.horizontal else (middle, lows, middle, highs)
-        items.append(Shapes("line", np.stack(whisker, axis=1).tolist(), stroke=INK, stroke_width=0.8))
+        whiskers = np.stack([lows, across(at), highs, across(at)], axis=1)[:, turn].tolist()
+        items.append(Shapes("line", whiskers, stroke=INK, stroke_width=0.8))
     return items
 
 
-def _draw_level(level: Level, x: Scale, y: Scale, style: Style) -> list[Shapes | Words]:
+def _draw_level(level: Level, x: Scale, y: Scale, style: Style) -> Items:
     left, right = sorted((x.start, x.end))
     if level.vertical:
         at = float(x(level.value))
@@ -298,9 +272,5 @@ def _draw_level(level: Level, x: Scale, y: Scale, style: Style) -> list[Shapes |
     return [line, words] if level.label else [line]
 
 
-def _coloured(kind: Literal["fill", "stroke"], colour: Colours) -> dict[str, Any]:
-    return {kind: colour} if isinstance(colour, int | str) else {f"{kind}s": tuple(colour)}
-
-
-def _chosen(values: Sequence[Any], chosen: np.ndarray[Any, Any]) -> tuple[Any, ...]:
-    return tuple(value for value, kept in zip(values, chosen, strict=True) if kept) if len(values) else ()
+def _floats(values: ArrayLike) -> Floats:
+    return np.asarray(values, dtype=np.float64)

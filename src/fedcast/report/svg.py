@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from fedcast.report.colours import INK, MUTED, Colour, Dash, css_of, hex_of, series_class
+from fedcast.report.colours import INK, MUTED, Dash, css_of, hex_of, series_class
 from fedcast.report.drawing import Figure
 from fedcast.report.html import Markup, coordinate, empty_tag, tag
 from fedcast.report.layout import Drawing, lay_out
@@ -25,12 +25,11 @@ def svg_for_page(drawing: Drawing, name: str, **attributes: object) -> Markup:
     Args:
         drawing: what to show.
         name: by which scripts and tests find it.
-        attributes: further attributes, see `fedcast.report.markup.tag`.
+        attributes: further attributes, see `fedcast.report.html.tag`.
     """
     # It takes the keyboard's focus: arrow keys then go from mark to mark.
     fixed = {"class_": "plot", "role": "img", "aria_label": drawing.description, "tabindex": 0, "data_plot": name}
-    items = [_words(item) if isinstance(item, Words) else _shapes(item, css_of) for item in drawing.items]
-    return tag("svg", *items, viewBox=_box(drawing), **fixed, **attributes)
+    return tag("svg", *_items(drawing, page=True), viewBox=_box(drawing), **fixed, **attributes)
 
 
 def picture(figure: Figure, name: str, **attributes: object) -> Markup:
@@ -41,11 +40,10 @@ def picture(figure: Figure, name: str, **attributes: object) -> Markup:
 def svg_file(drawing: Drawing) -> str:
     """Return the text of an SVG file on white paper that needs nothing else."""
     paper = empty_tag("rect", width="100%", height="100%", fill="#ffffff")
-    items = [_sized_words(item) if isinstance(item, Words) else _plain_shapes(item) for item in drawing.items]
     picture = tag(
-        "svg", tag("title", drawing.description), paper, *items, xmlns="http://www.w3.org/2000/svg",
-        viewBox=_box(drawing), width=f"{coordinate(drawing.width)}pt", height=f"{coordinate(drawing.height)}pt",
-        font_family=Markup(_FONTS),
+        "svg", tag("title", drawing.description), paper, *_items(drawing, page=False),
+        xmlns="http://www.w3.org/2000/svg", viewBox=_box(drawing), width=f"{coordinate(drawing.width)}pt",
+        height=f"{coordinate(drawing.height)}pt", font_family=Markup(_FONTS),
     )  # fmt: skip
     return '<?xml version="1.0" encoding="utf-8"?>\n' + _NOT_IN_XML.sub("�", picture) + "\n"
 
@@ -65,9 +63,14 @@ def _box(drawing: Drawing) -> str:
     return f"0 0 {coordinate(drawing.width)} {coordinate(drawing.height)}"
 
 
-def _words(words: Words, **look: object) -> Markup:
+def _items(drawing: Drawing, page: bool) -> list[Markup]:
+    return [_words(item, page) if isinstance(item, Words) else _shapes(item, page) for item in drawing.items]
+
+
+def _words(words: Words, page: bool) -> Markup:
     """Write a text; on the page its class decides size and, unless it has one of its own, colour."""
-    if not look:
+    look: dict[str, object] = {"font_size": words.size, "fill": hex_of(words.colour)}
+    if page:
         look = {"class_": words.role, "fill": None if words.colour in (INK, MUTED) else css_of(words.colour)}
     if words.rotate:
         look["transform"] = f"rotate({coordinate(-words.rotate)} {coordinate(words.x)} {coordinate(words.y)})"
@@ -75,65 +78,48 @@ def _words(words: Words, **look: object) -> Markup:
     return tag("text", words.text, x=words.x, y=words.y, text_anchor=anchor, **look)
 
 
-def _sized_words(words: Words) -> Markup:
-    return _words(words, font_size=words.size, fill=hex_of(words.colour))
-
-
-def _plain_shapes(shapes: Shapes) -> Markup:
-    """Write shapes without what only the page uses; those that only answer the pointer are left out."""
-    if shapes.fill is shapes.stroke is shapes.fills is shapes.strokes is None:
+def _shapes(shapes: Shapes, page: bool) -> Markup:
+    """Write shapes; a file has nothing that only the page uses, and no shapes that only answer the pointer."""
+    if not page and shapes.fill is None and shapes.stroke is None:
         return Markup("")
-    return _shapes(shapes, hex_of, page=False)
-
-
-def _shapes(shapes: Shapes, colour_of: Callable[[Colour], str], page: bool = True) -> Markup:
-    stroked = shapes.stroke is not None or shapes.strokes is not None
-    look = {
-        "fill": "none" if shapes.fill is None and shapes.fills is None else _colour(shapes.fill, colour_of),
-        "stroke": _colour(shapes.stroke, colour_of),
-        "stroke_width": round(shapes.stroke_width, 2) if stroked else None,
-        "stroke_dasharray": _DASHES[shapes.dash],
-        "stroke_linecap": "round" if shapes.kind == "path" and stroked else None,
-        "stroke_linejoin": "round" if shapes.kind == "path" and stroked else None,
-        "opacity": shapes.opacity if shapes.opacity != 1 else None,
-    }
-    look = {key: str(value) if isinstance(value, float) else value for key, value in look.items()}
-    items = [
-        _geometry(shapes, place) | _item_colour(shapes, index, colour_of) | (_page_item(shapes, index) if page else {})
-        for index, place in enumerate(shapes.places)
-    ]
+    colour_of = css_of if page else hex_of
+    group: dict[str, Any] = {"fill": "none" if shapes.fill is None else None}
+    items = [_geometry(shapes, place) for place in shapes.places]
+    for name, colours in (("fill", shapes.fill), ("stroke", shapes.stroke)):
+        if isinstance(colours, int | str):
+            group[name] = colour_of(colours)
+        elif colours is not None:
+            for item, colour in zip(items, colours, strict=True):
+                item[name] = colour_of(colour)
+    if shapes.stroke is not None:
+        group["stroke_width"] = str(round(shapes.stroke_width, 2))
+    group["stroke_dasharray"] = _DASHES[shapes.dash]
+    if shapes.kind == "path" and shapes.stroke is not None:
+        group |= {"stroke_linecap": "round", "stroke_linejoin": "round"}
+    group["opacity"] = str(shapes.opacity) if shapes.opacity != 1 else None
+    if page:
+        for index, item in enumerate(items):
+            item |= _page_item(shapes, index)
     css = shapes.css or None if page else None
     if page and shapes.series is not None:
-        inner = [empty_tag(shapes.kind, **{**look, **item}) for item in items]
+        inner = [empty_tag(shapes.kind, **group, **item) for item in items]
         return tag("g", *inner, class_=series_class(shapes.series), data_series=shapes.series)
     if len(items) == 1:
-        css = " ".join(filter(None, (css, items[0].pop("class_", None)))) or None  # type: ignore[arg-type]
-        return empty_tag(shapes.kind, **(look | items[0] | {"class_": css}))
-    return tag("g", *(empty_tag(shapes.kind, **item) for item in items), class_=css, **look) if items else Markup("")
+        css = " ".join(filter(None, (css, items[0].pop("class_", None)))) or None
+        return empty_tag(shapes.kind, **group | items[0], class_=css)
+    return tag("g", *(empty_tag(shapes.kind, **item) for item in items), class_=css, **group) if items else Markup("")
 
 
-def _geometry(shapes: Shapes, place: object) -> dict[str, object]:
+def _geometry(shapes: Shapes, place: Any) -> dict[str, Any]:
     if shapes.kind == "path":
         return {"d": line_path(np.asarray(place), shapes.closed)}
     names = {"circle": ("cx", "cy", "r"), "rect": ("x", "y", "width", "height"), "line": ("x1", "y1", "x2", "y2")}
-    return dict(zip(names[shapes.kind], map(float, place), strict=True))  # type: ignore[call-overload]
+    return dict(zip(names[shapes.kind], map(float, place), strict=True))
 
 
-def _item_colour(shapes: Shapes, index: int, colour_of: Callable[[Colour], str]) -> dict[str, object]:
-    found: dict[str, object] = {}
-    for name, colours in (("fill", shapes.fills), ("stroke", shapes.strokes)):
-        if colours is not None:
-            found[name] = colour_of(colours[index])
-    return found
-
-
-def _page_item(shapes: Shapes, index: int) -> dict[str, object]:
+def _page_item(shapes: Shapes, index: int) -> dict[str, Any]:
     css = shapes.item_css if isinstance(shapes.item_css, str) else shapes.item_css[index]
-    found: dict[str, object] = {"class_": " ".join(filter(None, ("mark" if shapes.tips else "", css))) or None}
+    found = {"class_": " ".join(filter(None, ("mark" if shapes.tips else "", css))) or None}
     if shapes.tips:
         found["data_tip"] = shapes.tips[index]
     return found | {f"data_{name}": values[index] for name, values in shapes.data.items()}
-
-
-def _colour(colour: Colour | None, colour_of: Callable[[Colour], str]) -> str | None:
-    return None if colour is None else colour_of(colour)

@@ -21,60 +21,6 @@ _LEDGER = (
 )
 
 
-def comparison(content: Content) -> Table:
-    """Return one row per strategy: means, half widths, tests."""
-    return comparison_table(content.rows)
-
-
-def time_split(content: Content) -> Table:
-    """Return one row per strategy: the parts of its delay."""
-    split = contents.time_split(content)
-    parts = {f"{part}_s": split.seconds[:, place].tolist() for place, part in enumerate(PARTS)}
-    return {"strategy": list(split.names), **parts, "total_s": split.totals.tolist()}
-
-
-def leakage(content: Content) -> Table:
-    """Return one row per point of a plan's curve of delay against leakage."""
-    return _of_runs(content, _leakage_of)
-
-
-def history(content: Content) -> Table:
-    """Return one row per round of a run."""
-    return _of_runs(content, lambda run: run.history.columns())
-
-
-def users(content: Content) -> Table:
-    """Return one row per user of a run."""
-    return _of_runs(content, _users_of)
-
-
-def heads(content: Content) -> Table:
-    """Return one row per head of a run."""
-    return _of_runs(content, lambda run: run.tables["heads"])
-
-
-def classes(content: Content) -> Table:
-    """Return one row per user of a run: samples of each class before and after sharing."""
-    return _of_runs(content, lambda run: run.tables["classes"])
-
-
-def ledger(content: Content) -> Table:
-    """Return one row per sample that another user received; a sender of -1 is the server."""
-    return _of_runs(content, _ledger_of)
-
-
-TABLES: dict[str, Callable[[Content], Table]] = {
-    "comparison": comparison,
-    "history": history,
-    "users": users,
-    "heads": heads,
-    "classes": classes,
-    "ledger": ledger,
-    "leakage": leakage,
-    "time_split": time_split,
-}
-
-
 def _of_runs(content: Content, columns_of: Callable[[StoredRun], Mapping[str, list[Any]]]) -> Table:
     """Concatenate the tables of all runs, with columns in front that name the run."""
     parts = []
@@ -106,3 +52,22 @@ def _ledger_of(run: StoredRun) -> Table:
         return {column.name: [] for column in _LEDGER}
     table = read_table(run.folder / "ledger.csv", _LEDGER)
     return {column.name: table[column.name].tolist() for column in _LEDGER}
+
+
+def _time_split(content: Content) -> Table:
+    split = contents.time_split(content)
+    parts = {f"{part}_s": split.seconds[:, place].tolist() for place, part in enumerate(PARTS)}
+    return {"strategy": list(split.names), **parts, "total_s": split.totals.tolist()}
+
+
+# One row per strategy, per round, user or head of a run, sample received, or point of delay against leakage.
+TABLES: dict[str, Callable[[Content], Table]] = {
+    "comparison": lambda content: comparison_table(content.rows),
+    "history": lambda content: _of_runs(content, lambda run: run.history.columns()),
+    "users": lambda content: _of_runs(content, _users_of),
+    "heads": lambda content: _of_runs(content, lambda run: run.tables["heads"]),
+    "classes": lambda content: _of_runs(content, lambda run: run.tables["classes"]),
+    "ledger": lambda content: _of_runs(content, _ledger_of),
+    "leakage": lambda content: _of_runs(content, _leakage_of),
+    "time_split": _time_split,
+}

@@ -10,12 +10,11 @@ from numpy.typing import ArrayLike
 
 from fedcast.formatting import pluralize
 from fedcast.report.drawing import Axis, Bars, Dots, Figure, HoverColumns, Key, Mark, Panel, Text
-from fedcast.report.figures.users import evenly_spaced, shown_of
+from fedcast.report.figures.users import LARGEST_EMD, evenly_spaced, shown_of
 from fedcast.typing import Floats, Ints, Names
 
 MAX_USERS = 100
 MAX_CLASSES = 30
-_LARGEST_EMD = 2.0
 _LARGEST_RADIUS = 4.6
 _ROW = 14.0
 _GAP_ROWS = 2.4
@@ -26,17 +25,7 @@ _MAX_TICKS = 10
 
 @dataclass(frozen=True, eq=False)
 class ClassDots:
-    """Samples per class and user of a population.
-
-    Attributes:
-        users: int64[U], which users are shown.
-        labels: their names.
-        num_users: how many there are.
-        classes: names of the classes shown.
-        num_classes: how many classes any user holds.
-        counts: int64[U, C], samples.
-        emd: float64[U].
-    """
+    """Samples per class and user of a population: which of them are shown, of how many, and int64[U, C] counts."""
 
     users: Ints
     labels: tuple[str, ...]
@@ -49,16 +38,7 @@ class ClassDots:
 
 @dataclass(frozen=True, eq=False)
 class ClassChange:
-    """Samples per class and user before and after sharing, users in order of their largest class.
-
-    Attributes:
-        users: int64[U], which users are shown.
-        num_users: how many there are.
-        classes: int64[C], which classes are shown.
-        num_classes: how many classes any user holds.
-        before: int64[U, C], samples.
-        after: int64[U, C], samples; those received are the difference.
-    """
+    """Samples int64[U, C] before and after sharing of the users and classes shown, of how many there are."""
 
     users: Ints
     num_users: int
@@ -66,11 +46,6 @@ class ClassChange:
     num_classes: int
     before: Ints
     after: Ints
-
-    @property
-    def largest(self) -> int:
-        """Largest number of samples of a dot."""
-        return int(max(self.before.max(initial=1), self.after.max(initial=1)))
 
 
 def class_dots(
@@ -133,19 +108,25 @@ def class_dots_figure(dots: ClassDots, title: str = "Samples per class and user"
     column, row = np.nonzero(dots.counts)
     amounts = dots.counts[column, row]
     largest = int(amounts.max(initial=1))
-    middle, x = np.arange(len(dots.users)) + 0.5, (0.0, float(len(dots.users)))
+    count = len(dots.users)
     sizes = sorted({max(1, round(largest * part)) for part in (0.1, 0.5, 1.0)})
     keys = [Key(pluralize(size, "sample"), _dots([0], [0], [size], largest)) for size in sizes]
     rows = len(dots.classes)
     classes = Axis("class", (-0.6, rows - 0.4), ticks=range(rows), tick_labels=dots.classes, flipped=True)
-    ticks = range(0, len(dots.users), max(1, len(dots.users) // _MAX_TICKS))
-    users = Axis("user", x, ticks=[place + 0.5 for place in ticks], tick_labels=[dots.labels[place] for place in ticks])
+    ticks = range(0, count, max(1, count // _MAX_TICKS))
+    labels = [dots.labels[place] for place in ticks]
+    users = Axis("user", (0.0, float(count)), ticks=[place + 0.5 for place in ticks], tick_labels=labels)
     above = Panel(
-        [_dots(column + 0.5, row, amounts, largest)], Axis(limits=x, ticks=()), classes, height=_ROW * max(rows, 3),
+        [_dots(column + 0.5, row, amounts, largest)], Axis(limits=users.limits, ticks=()), classes, height=_ROW * max(rows, 3),
         legend=True, keys=keys,
     )  # fmt: skip
-    below = Panel([Bars(middle, dots.emd, 2)], users, Axis("EMD", (0.0, _LARGEST_EMD), ticks=(0, 1, 2)), height=64.0)
-    return Figure([[above], [below]], title + _what_is_shown(dots), width=_width_for(len(dots.users)))
+    emd = Bars(np.arange(count) + 0.5, dots.emd, 2)
+    below = Panel([emd], users, Axis("EMD", (0.0, LARGEST_EMD), ticks=(0, 1, 2)), height=64.0)
+    parts = [f"{count} of {dots.num_users:,} users"] if count < dots.num_users else []
+    if rows < dots.num_classes:
+        parts.append(f"the {rows} most common of {dots.num_classes} classes")
+    title += f" ({', '.join(parts)})" if parts else ""
+    return Figure([[above], [below]], title, width=_width_for(count))
 
 
 def _dots(x: ArrayLike, y: ArrayLike, amounts: ArrayLike, largest: int) -> Dots:
@@ -157,30 +138,19 @@ def _width_for(users: int) -> float:
     return float(np.clip(180 + _COLUMN * users, _NARROWEST, _WIDEST))
 
 
-def _what_is_shown(dots: ClassDots) -> str:
-    parts = []
-    if len(dots.users) < dots.num_users:
-        parts.append(f"{len(dots.users)} of {dots.num_users:,} users")
-    if len(dots.classes) < dots.num_classes:
-        parts.append(f"the {len(dots.classes)} most common of {dots.num_classes} classes")
-    return f" ({', '.join(parts)})" if parts else ""
-
-
 def class_change_figure(
-    shown: ClassChange,
-    title: str = "Samples per class and user",
-    width: float | None = None,
-    tips: Sequence[str] = (),
+    shown: ClassChange, title: str = "Samples per class and user", width: float | None = None, tips: Sequence[str] = ()
 ) -> Figure:
     """Draw dots whose area is the number of samples, before and after sharing; received samples surround own ones."""
     rows, users = max(len(shown.classes), 1), len(shown.users)
     offset = rows + _GAP_ROWS
+    largest = int(max(shown.before.max(initial=1), shown.after.max(initial=1)))
     received = np.where(shown.after > shown.before, shown.after, 0)
     own = np.minimum(shown.before, shown.after)
     marks: list[Mark] = [
-        _cell_dots(shown.before, 0.0, shown.largest, 1, "own", "own samples"),
-        _cell_dots(received, offset, shown.largest, 2, "received", "received"),
-        _cell_dots(own, offset, shown.largest, 1, "own", "own samples"),
+        _cell_dots(shown.before, 0.0, largest, 1, "own", "own samples"),
+        _cell_dots(received, offset, largest, 2, "received", "received"),
+        _cell_dots(own, offset, largest, 1, "own", "own samples"),
         Text(0.0, offset, "after sharing", dy=-9.0, role="name"),
         *([HoverColumns(tips)] if tips else []),
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,14 +38,10 @@ class NetworkMap:
     """Users, links and base stations.
 
     Attributes:
-        users: int64[U], which users are shown.
-        num_users: how many there are.
-        positions_km: float64[U, 2].
+        users: int64[U], which users are shown, of `num_users`.
         isolated: bool[U], users without any link, shown or not.
         base_stations_km: float64[C, 2], those that serve a user shown.
-        links_km: float64[L, 2, 2], both ends of the links drawn, the slowest first.
-        rate_bps: float64[L], their rates.
-        num_links: how many links there are between users shown.
+        links_km: float64[L, 2, 2], both ends of the links drawn, of `num_links`, the slowest first.
     """
 
     users: Ints
@@ -62,14 +59,9 @@ class ClusterMap:
     """Users and their clusters.
 
     Attributes:
-        users: int64[U], which users are shown.
-        num_users: how many there are.
-        positions_km: float64[U, 2].
+        users: int64[U], which users are shown, of `num_users`.
         cluster: int64[U], number of the user's cluster in order of heads; -1: none.
-        is_head: bool[U].
-        emd: float64[U], after sharing.
         joins_km: float64[J, 2, 2], from members to heads, both shown.
-        join_cluster: int64[J].
     """
 
     users: Ints
@@ -77,7 +69,6 @@ class ClusterMap:
     positions_km: Floats
     cluster: Ints
     is_head: NDArray[np.bool_]
-    emd: Floats
     joins_km: Floats
     join_cluster: Ints
 
@@ -114,22 +105,14 @@ def network_map(layout: Layout, graph: Graph, max_users: int = _MAX_USERS, max_l
 
 def cluster_map(layout: Layout, clustering: Clustering, max_users: int = _MAX_CLUSTER_USERS) -> ClusterMap:
     """Return the map of a clustering; of more than `max_users`, those nearest the centre."""
-    return map_of_users(layout.positions_m, clustering.head_of, clustering.after.emd, max_users)
+    return map_of_users(layout.positions_m, clustering.head_of, max_users)
 
 
-def map_of_users(
-    positions_m: ArrayLike, head_of: ArrayLike, emd: ArrayLike, max_users: int = _MAX_CLUSTER_USERS
-) -> ClusterMap:
-    """Return the map of clusters from plain values.
-
-    Args:
-        positions_m: float[K, 2].
-        head_of: int[K], the head of each user; -1: none.
-        emd: float[K], after sharing.
-        max_users: show no more.
+def map_of_users(positions_m: ArrayLike, head_of: ArrayLike, max_users: int = _MAX_CLUSTER_USERS) -> ClusterMap:
+    """Return the map of clusters from positions float[K, 2] and the head of each user int[K], -1: none.
 
     Example:
-        >>> shown = map_of_users([[0, 0], [100, 0], [0, 200]], [1, -1, -1], [0.5, 0.1, 0.9])
+        >>> shown = map_of_users([[0, 0], [100, 0], [0, 200]], [1, -1, -1])
         >>> shown.cluster.tolist(), shown.is_head.tolist(), shown.joins_km.tolist()
         ([0, 0, -1], [False, True, False], [[[0.0, 0.0], [0.1, 0.0]]])
     """
@@ -147,7 +130,6 @@ def map_of_users(
         positions_km=places[users] / _M_PER_KM,
         cluster=number[users],
         is_head=np.isin(users, heads),
-        emd=np.asarray(emd, dtype=np.float64)[users],
         joins_km=places[ends] / _M_PER_KM,
         join_cluster=number[members],
     )
@@ -175,35 +157,28 @@ def network_figure(shown: NetworkMap, title: str = "Who can share with whom") ->
     """Draw links coloured by rate, users as dots, those without a link as rings, and base stations as triangles."""
     radius = float(np.sqrt(np.clip(2_000 / len(shown.users), 2.5, 18) / np.pi))
     linked, alone = shown.positions_km[~shown.isolated], shown.positions_km[shown.isolated]
-    stations, alone_label = shown.base_stations_km, _label(len(alone), "user without a link", "users without a link")
-    links = Segments(shown.links_km, _rate_colours(shown.rate_bps), _link_width(len(shown.links_km)))
+    stations, count = shown.base_stations_km, len(shown.links_km)
+    width = float(np.clip(24 / np.sqrt(max(count, 1)), 0.35, 1.1))
+    without = _label(len(alone), "user without a link", "users without a link")
     marks: list[Mark] = [
-        links,
-        Dots(linked[:, 0], linked[:, 1], INK, radius=radius, label=_label(len(linked), "linked user")),
-        Dots(alone[:, 0], alone[:, 1], PAPER, radius=1.6 * radius, edge=2, label=alone_label),
-        Dots(
-            stations[:, 0],
-            stations[:, 1],
-            2,
-            "triangle",
-            radius=5.0,
-            edge=PAPER,
-            label=_label(len(stations), "base station"),
-        ),
+        Segments(shown.links_km, _rate_colours(shown.rate_bps), width),
+        Dots(*linked.T, INK, radius=radius, label=_label(len(linked), "linked user")),
+        Dots(*alone.T, PAPER, radius=1.6 * radius, edge=2, label=without),
+        Dots(*stations.T, 2, "triangle", radius=5.0, edge=PAPER, label=_label(len(stations), "base station")),
     ]
-    places = np.concatenate([shown.positions_km, stations])
-    rows = [[_map_panel(marks, places)]]
-    if len(shown.links_km):
+    rows = [[_map_panel(marks, np.concatenate([shown.positions_km, stations]))]]
+    if count:
         rows.append([_rate_bar(shown)])
-    return Figure(rows, title + _what_is_shown(shown))
+    parts = []
+    if len(shown.users) < shown.num_users:
+        parts.append(f"the {len(shown.users):,} of {shown.num_users:,} users nearest the centre")
+    if count < shown.num_links:
+        parts.append(f"{count:,} of {shown.num_links:,} links")
+    return Figure(rows, title + (f" ({', '.join(parts)})" if parts else ""))
 
 
 def _label(count: int, one: str, many: str | None = None) -> str:
     return pluralize(count, one, many) if count else ""
-
-
-def _link_width(links: int) -> float:
-    return float(np.clip(24 / np.sqrt(max(links, 1)), 0.35, 1.1))
 
 
 def _rate_range(rates: Floats) -> tuple[float, float]:
@@ -235,53 +210,37 @@ def _rate_bar(shown: NetworkMap) -> Panel:
     return Panel([bar], x, Axis(limits=(0.0, 1.0), show=False), height=7.0)
 
 
-def _what_is_shown(shown: NetworkMap) -> str:
-    parts = []
-    if len(shown.users) < shown.num_users:
-        parts.append(f"the {len(shown.users):,} of {shown.num_users:,} users nearest the centre")
-    if len(shown.links_km) < shown.num_links:
-        parts.append(f"{len(shown.links_km):,} of {shown.num_links:,} links")
-    return f" ({', '.join(parts)})" if parts else ""
-
-
 def cluster_figure(shown: ClusterMap, title: str = "Who shares with whom", tips: Sequence[str] = ()) -> Figure:
     """Draw heads as large dots, members joined to them in the colour of the cluster, and other users in grey.
 
-    Args:
-        shown: what is drawn.
-        title: of the figure.
-        tips: texts of the report page, one for each user shown.
+    `tips` are texts of the report page, one for each user shown.
     """
     small = max(_SMALLEST, min(1.0, (_ROOMY / max(len(shown.users), 1)) ** 0.5))
     joins = Segments(
         shown.joins_km, [1 + cluster for cluster in shown.join_cluster.tolist()], max(1.4 * small, 0.6), 0.5,
         css="joins", data={"cluster": shown.join_cluster.tolist()},
     )  # fmt: skip
-    alone = shown.cluster < 0
-    kinds = (
-        ("alone", alone, _ALONE, f"{alone.sum():,} alone"),
-        ("member", ~shown.is_head & ~alone, _MEMBER, pluralize(int((~shown.is_head & ~alone).sum()), "member")),
-        ("head", shown.is_head, _HEAD, pluralize(int(shown.is_head.sum()), "head")),
-    )
+    alone, heads = shown.cluster < 0, shown.is_head
+    members = ~heads & ~alone
+    says = f"{alone.sum():,} alone", pluralize(int(members.sum()), "member"), pluralize(int(heads.sum()), "head")
+    kinds = zip(("alone", "member", "head"), (alone, members, heads), (_ALONE, _MEMBER, _HEAD), says, strict=True)
     marks: list[Mark] = [joins]
     # Heads last, so that they lie on top.
     for css, chosen, radius, label in kinds:
-        members = np.flatnonzero(chosen).tolist()
-        clusters, (x, y) = shown.cluster[chosen].tolist(), shown.positions_km[chosen].T
+        clusters, places = shown.cluster[chosen].tolist(), shown.positions_km[chosen]
+        in_cluster = css != "alone"
         marks.append(
             Dots(
-                x, y, [1 + cluster for cluster in clusters], radius=radius * small, css=css,
-                edge=None if css == "alone" else PAPER, opacity=0.6 if css == "alone" else 1.0, label=label,
-                tips=[tips[user] for user in members] if tips else (),
-                data={} if css == "alone" else {"cluster": clusters},
+                *places.T, [1 + cluster for cluster in clusters], radius=radius * small, css=css,
+                edge=PAPER if in_cluster else None, opacity=1.0 if in_cluster else 0.6, label=label,
+                tips=tuple(compress(tips, chosen)), data={"cluster": clusters} if in_cluster else {},
             )
         )  # fmt: skip
-    users, heads = len(shown.users), int(shown.is_head.sum())
-    parts = pluralize(heads, "head"), pluralize(users - heads - int(alone.sum()), "member"), f"{alone.sum():,} alone"
+    users = len(shown.users)
     return Figure(
         [[_map_panel(marks, shown.positions_km)]],
         title + shown_of(users, shown.num_users),
-        description=f"Map of {pluralize(users, 'user')}: {', '.join(parts)}",
+        description=f"Map of {pluralize(users, 'user')}: {', '.join(says[::-1])}",
     )
 
 

@@ -27,17 +27,7 @@ _ABOVE_BAR, _AROUND_BAR = 19.0, 27.0
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """A quantity during training, over seeds.
-
-    Attributes:
-        name: of the strategy.
-        series: its number, which decides its colour.
-        x: float64[P], rounds or seconds, ascending.
-        mean: float64[P], over seeds.
-        low: float64[P], the lowest seed.
-        high: float64[P], the highest seed.
-        seeds: how many there are.
-    """
+    """A quantity during training over seeds, at float64[P] rounds or seconds; `series` decides the colour."""
 
     name: str
     series: int
@@ -50,21 +40,10 @@ class Curve:
 
 @dataclass(frozen=True, eq=False)
 class DelaySplit:
-    """Parts of the delay of S strategies.
+    """Parts of the delay of S strategies, float64[S, 4]."""
 
-    Attributes:
-        names: of the strategies.
-        seconds: float64[S, 4], the length of each part.
-    """
-
-    names: tuple[str, ...]
+    names: Sequence[str]
     seconds: Floats
-
-    @property
-    def begins(self) -> Floats:
-        """Where each part begins, float64[S, 4]."""
-        begins: Floats = np.cumsum(self.seconds, axis=1) - self.seconds
-        return begins
 
     @property
     def totals(self) -> Floats:
@@ -78,8 +57,6 @@ class LeakageCurve:
     """Delay against leakage of one run.
 
     Attributes:
-        name: of its strategy.
-        series: number of its strategy, which decides its colour.
         ratio: float64[P], average sharing ratio as planned, ascending.
         delay_s: float64[P], delay of the task as planned, descending.
         measured: average sharing ratio, and simulated seconds to the target in training; None: it was not met.
@@ -113,20 +90,8 @@ def _common_points(grids: Sequence[Floats]) -> Floats:
     """Return the first one's points within the range of all, and both ends of that range."""
     start = max(x[0] for x in grids)
     end = max(start, min(x[-1] for x in grids))
-    first = grids[0]
-    points: Floats = np.unique(np.concatenate([[start], first[(first > start) & (first < end)], [end]]))
+    points: Floats = np.unique([start, *(x for x in grids[0] if start < x < end), end])
     return points
-
-
-def delay_split(names: Sequence[str], seconds: ArrayLike) -> DelaySplit:
-    """Return the parts of each strategy's delay.
-
-    Example:
-        >>> split = delay_split(["FedAvg"], [[0.0, 1.0, 4.0, 5.0]])
-        >>> split.begins.tolist(), split.totals.tolist()
-        ([[0.0, 0.0, 1.0, 5.0]], [10.0])
-    """
-    return DelaySplit(tuple(names), np.asarray(seconds, dtype=np.float64).reshape(len(names), len(PARTS)))
 
 
 def leakage_curve(
@@ -142,8 +107,7 @@ def leakage_curve(
     ratios, delays = np.asarray(ratio, dtype=np.float64), np.asarray(delay_s, dtype=np.float64)
     order = np.lexsort((delays, ratios))
     ratios, delays = ratios[order], delays[order]
-    before = np.concatenate([[np.inf], np.minimum.accumulate(delays)[:-1]])
-    kept = delays < before
+    kept = delays < np.minimum.accumulate([np.inf, *delays[:-1]])
     return LeakageCurve(name, series, ratios[kept], delays[kept], measured)
 
 
@@ -168,11 +132,12 @@ def delay_figure(split: DelaySplit, title: str = "Where the time goes") -> Figur
     rows = len(split.names)
     tall = min(max(_ALL_ROWS / rows, _LEAST_ROW), _MOST_ROW)
     width = (tall - _AROUND_BAR) / tall
+    begins = np.cumsum(split.seconds, axis=1) - split.seconds
     row, part = np.nonzero(split.seconds > 0)
     tips = [_part_tip(split, *at) for at in zip(row.tolist(), part.tolist(), strict=True)]
     bars = Bars(
         row + _ABOVE_BAR / tall + width / 2, split.seconds[row, part], [PART_COLOURS[each] for each in part.tolist()],
-        split.begins[row, part], width, horizontal=True, tips=tips,
+        begins[row, part], width, horizontal=True, tips=tips,
         data={"part": [PARTS[each] for each in part.tolist()]},
     )  # fmt: skip
     end = upper_end(split.totals.tolist())

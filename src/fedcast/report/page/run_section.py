@@ -8,10 +8,17 @@ from typing import Any
 import numpy as np
 
 from fedcast.formatting import SPACE, number, percent, pluralize, quantity
-from fedcast.report.content import Content, class_change_of, cluster_map_of, emd_change_of, user_energy_of
+from fedcast.report.content import (
+    Content,
+    class_change_of,
+    cluster_map_of,
+    emd_change_of,
+    energy_budget_of,
+    user_energy_of,
+)
 from fedcast.report.figures.classes import MAX_CLASSES, ClassChange, class_change_figure
 from fedcast.report.figures.maps import cluster_figure
-from fedcast.report.figures.users import EmdChange, UserEnergy, emd_figure, energy_figure
+from fedcast.report.figures.users import UserValues, emd_figure, energy_figure
 from fedcast.report.html import Markup, colour_key, figure, join, scrolled, table, tag
 from fedcast.report.svg import picture
 from fedcast.runs import StoredRun
@@ -153,9 +160,9 @@ def _emd(run: StoredRun) -> Markup:
     )
 
 
-def _emd_tips(shown: EmdChange, roles: Sequence[str]) -> list[str]:
+def _emd_tips(shown: UserValues, roles: Sequence[str]) -> list[str]:
     tips = []
-    for user, before, after in zip(shown.users.tolist(), shown.before.tolist(), shown.after.tolist(), strict=True):
+    for user, before, after in zip(shown.users.tolist(), *shown.values.tolist(), strict=True):
         change = f"{number(before, _EMD_DECIMALS)}, unchanged"
         if abs(before - after) > 1e-9:
             change = _change_text(before, after)
@@ -171,14 +178,18 @@ def _change_text(before: float, after: float) -> str:
 def _energy(run: StoredRun) -> Markup:
     shown = user_energy_of(run)
     note = _evenly(len(shown.users), shown.num_users) + "Computing and upload, without sharing."
-    drawn = picture(energy_figure(shown, tips=_energy_tips(shown, _roles_of(run))), "energy", data_nearest="x")
+    drawn = picture(
+        energy_figure(shown, energy_budget_of(run), tips=_energy_tips(shown, _roles_of(run))),
+        "energy",
+        data_nearest="x",
+    )
     return figure("Energy of each user", drawn, note=note)
 
 
-def _energy_tips(shown: UserEnergy, roles: Sequence[str]) -> list[str]:
+def _energy_tips(shown: UserValues, roles: Sequence[str]) -> list[str]:
     return [
         f"User {user}, {roles[user]}\n{quantity(joules, 'J')} in a round" if joules else f"User {user} does not train"
-        for user, joules in zip(shown.users.tolist(), shown.joules.tolist(), strict=True)
+        for user, joules in zip(shown.users.tolist(), shown.values[0].tolist(), strict=True)
     ]
 
 
