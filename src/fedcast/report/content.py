@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -188,10 +187,14 @@ def cluster_map_of(run: StoredRun, max_users: int) -> ClusterMap:
     return map_of_users(np.stack([users["x_m"], users["y_m"]], axis=1), heads_of(run), max_users)
 
 
-def class_change_of(run: StoredRun, max_users: int = MAX_USERS) -> ClassChange:
+def class_change_of(run: StoredRun, max_users: int | None = None) -> ClassChange:
     """Return the samples of each class before and after sharing."""
     table = run.tables["classes"]
-    return class_change(_columns(table, "before_"), _columns(table, "after_"), max_users)
+    before, after = (
+        np.stack([values for name, values in table.items() if name.startswith(start)], axis=1).astype(np.int64)
+        for start in ("before_", "after_")
+    )
+    return class_change(before, after, max_users or MAX_USERS)
 
 
 def emd_change_of(run: StoredRun) -> UserValues:
@@ -208,7 +211,3 @@ def energy_budget_of(run: StoredRun) -> float | None:
     """Return the budget of every user in a round; None: with a file of devices, users have budgets of their own."""
     devices = run.scenario.devices
     return devices.energy_budget_j if devices.devices_file is None else None
-
-
-def _columns(table: dict[str, list[Any]], start: str) -> NDArray[np.int64]:
-    return np.stack([values for name, values in table.items() if name.startswith(start)], axis=1).astype(np.int64)

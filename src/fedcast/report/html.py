@@ -64,10 +64,19 @@ def _attribute(key: str, value: object) -> str:
     return f' {name}="{coordinate(value) if isinstance(value, float) else escape(value)}"'
 
 
-def figure(title: str, *content: object, note: str = "", class_: str | None = None) -> Markup:
+def note(text: str) -> Markup:
+    """Return a paragraph in small letters."""
+    return tag("p", text, class_="note")
+
+
+def section(name: str, title: str, *content: object) -> Markup:
+    """Return a section of the page."""
+    return tag("section", tag("h2", title), *content, id=name)
+
+
+def figure(title: str, *content: object, below: str = "", class_: str | None = None) -> Markup:
     """Return a card with a title, content, and a note below it."""
-    below = [tag("p", note, class_="note")] if note else []
-    return tag("figure", tag("figcaption", title), *content, *below, class_=class_)
+    return tag("figure", tag("figcaption", title), *content, *([note(below)] if below else []), class_=class_)
 
 
 def colour_key(entries: Iterable[tuple[str, str]]) -> Markup:

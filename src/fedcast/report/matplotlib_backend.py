@@ -67,9 +67,9 @@ def _add_shapes(axes: Any, shapes: Shapes, order: int) -> None:
         return
     collection = PathCollection(
         [_path(shapes, place) for place in shapes.places], facecolors=_colours(shapes.fill),
-        edgecolors=_colours(shapes.stroke), linewidths=shapes.stroke_width if shapes.stroke is not None else 0.0,
-        linestyles=[_DASHES[shapes.dash]], alpha=shapes.opacity, zorder=order, rasterized=len(shapes.places) > _MAX_VECTORS, capstyle="round",
-        joinstyle="round",
+        edgecolors=_colours(shapes.stroke), linewidths=0.0 if shapes.stroke is None else shapes.stroke_width,
+        linestyles=[_DASHES[shapes.dash]], alpha=shapes.opacity, zorder=order,
+        rasterized=len(shapes.places) > _MAX_VECTORS, capstyle="round", joinstyle="round",
     )  # fmt: skip
     axes.add_collection(collection, autolim=False)
 

@@ -117,8 +117,8 @@ def class_dots_figure(dots: ClassDots, title: str = "Samples per class and user"
     labels = [dots.labels[place] for place in ticks]
     users = Axis("user", (0.0, float(count)), ticks=[place + 0.5 for place in ticks], tick_labels=labels)
     above = Panel(
-        [_dots(column + 0.5, row, amounts, largest)], Axis(limits=users.limits, ticks=()), classes, height=_ROW * max(rows, 3),
-        legend=True, keys=keys,
+        [_dots(column + 0.5, row, amounts, largest)], Axis(limits=users.limits, ticks=()), classes,
+        height=_ROW * max(rows, 3), legend=True, keys=keys,
     )  # fmt: skip
     emd = Bars(np.arange(count) + 0.5, dots.emd, 2)
     below = Panel([emd], users, Axis("EMD", (0.0, LARGEST_EMD), ticks=(0, 1, 2)), height=64.0)

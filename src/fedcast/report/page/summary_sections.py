@@ -8,20 +8,15 @@ from typing import Literal
 from fedcast.formatting import SPACE, mean_and_interval, number, p_value, percent, pluralize, quantity
 from fedcast.report.colours import series_class
 from fedcast.report.content import Content
-from fedcast.report.html import Markup, join, scrolled, tag
+from fedcast.report.html import Markup, join, note, scrolled, section, tag
 from fedcast.runs import Row
 
 
 def headline_section(content: Content) -> Markup:
     """Return the top of the page."""
-    return tag(
-        "header",
-        tag("p", _what_was_run(content), class_="eyebrow"),
-        tag("h1", headline(content)),
-        tag("p", evidence(content), class_="note"),
-        tag("dl", *_cards(content), class_="cards"),
-        id="top",
-    )
+    above = tag("p", _what_was_run(content), class_="eyebrow")
+    cards = tag("dl", *_cards(content), class_="cards")
+    return tag("header", above, tag("h1", headline(content)), note(evidence(content)), cards, id="top")
 
 
 def headline(content: Content) -> str:
@@ -34,28 +29,25 @@ def headline(content: Content) -> str:
         if len(content.rows) == 1:
             return f"{name} does not reach {target} within {rounds}; it ends at {accuracy}"
         return f"No strategy reaches {target} within {rounds}; {name} comes closest with {accuracy}"
-    result = f"{name} reaches {target} {_when(best)}"
+    when = f"in {quantity(best.measures['total_s'].mean, 's')}"
+    if best.reached < len(best.seeds):
+        when = _in_seeds(best)
+    result = f"{name} reaches {target} {when}"
     if base is best:
         return result + ("; no other strategy is faster" if len(content.rows) > 1 else "")
     if base is None:
         return result
-    return result + _against(base, best, rounds)
-
-
-def _when(row: Row) -> str:
-    if row.reached < len(row.seeds):
-        return f"in {row.reached} of {pluralize(len(row.seeds), 'seed')}"
-    return f"in {quantity(row.measures['total_s'].mean, 's')}"
-
-
-def _against(base: Row, best: Row, rounds: str) -> str:
     if not base.reached:
-        return f"; FedAvg does not within {rounds}"
+        return f"{result}; FedAvg does not within {rounds}"
     if base.reached < len(base.seeds):
-        return f"; FedAvg does in {base.reached} of {pluralize(len(base.seeds), 'seed')}"
+        return f"{result}; FedAvg does {_in_seeds(base)}"
     if best.speed_up is None or best.speed_up.mean <= 1:
-        return ""
-    return f", {best.speed_up.mean:.2f} times faster than FedAvg"
+        return result
+    return f"{result}, {best.speed_up.mean:.2f} times faster than FedAvg"
+
+
+def _in_seeds(row: Row) -> str:
+    return f"in {row.reached} of {pluralize(len(row.seeds), 'seed')}"
 
 
 def evidence(content: Content) -> str:
@@ -87,32 +79,29 @@ def _what_was_run(content: Content) -> str:
 
 def _cards(content: Content) -> list[Markup]:
     best = content.best
-    base = content.baseline if content.baseline is not best else None
-    reached = best.reached > 0
-    suffix = f"to {percent(content.target)}" if reached else "of training"
-    cards = [
-        _card(f"simulated time {suffix}", best, base, "total_s", "s"),
-        _card(f"rounds {suffix}", best, base, "rounds", ""),
-        _card("final accuracy", best, base, "accuracy", "%"),
-        _card(f"energy {suffix}", best, base, "energy_j", "J"),
-        _card("average EMD after sharing", best, base, "emd_after", ""),
-    ]
+    suffix = f"to {percent(content.target)}" if best.reached > 0 else "of training"
+    cards = {
+        f"simulated time {suffix}": ("total_s", "s"),
+        f"rounds {suffix}": ("rounds", ""),
+        "final accuracy": ("accuracy", "%"),
+        f"energy {suffix}": ("energy_j", "J"),
+        "average EMD after sharing": ("emd_after", ""),
+    }
     if best.measures["average_sharing_ratio"].mean > 0:
-        cards.append(_card("average sharing ratio", best, base, "average_sharing_ratio", "%"))
-    return cards
+        cards["average sharing ratio"] = ("average_sharing_ratio", "%")
+    base = content.baseline if content.baseline is not best else None
+    return [_card(name, best, base, *measure) for name, measure in cards.items()]
 
 
 def _card(name: str, best: Row, base: Row | None, measure: str, unit: str) -> Markup:
-    aside = [tag("span", f"FedAvg {_value(base, measure, unit)}", class_="aside")] if base is not None else []
-    value = tag("dd", tag("strong", _value(best, measure, unit)), *aside)
-    return tag("div", join([tag("dt", name), value]))
+    def value(row: Row) -> str:
+        mean = row.measures[measure].mean
+        if unit == "%":
+            return percent(mean)
+        return quantity(mean, unit) if unit else number(round(mean, 3))
 
-
-def _value(row: Row, measure: str, unit: str) -> str:
-    value = row.measures[measure].mean
-    if unit == "%":
-        return percent(value)
-    return quantity(value, unit) if unit else number(round(value, 3))
+    aside = [tag("span", f"FedAvg {value(base)}", class_="aside")] if base is not None else []
+    return tag("div", tag("dt", name), tag("dd", tag("strong", value(best)), *aside))
 
 
 @dataclass(frozen=True)
@@ -120,8 +109,6 @@ class _Column:
     """One column of the table.
 
     Attributes:
-        measure: its name in a row.
-        title: of the column.
         unit: SI unit, % for shares, nothing for plain numbers.
         better: which way is better; None: neither.
         to_target: whether it counts up to the target.
@@ -157,18 +144,13 @@ def comparison_section(content: Content) -> Markup:
         "Worst tenth: final accuracy of the worst tenth of users, on their own label distribution.",
         "Sharing ratio: the share of its head's data that a user receives, averaged over users.",
     ]
-    return tag(
-        "section",
-        tag("h2", "Comparison"),
-        scrolled(_table(content), "Comparison of strategies"),
-        tag("p", " ".join(note for note in notes if note), class_="note"),
-        id="comparison",
-    )
+    box = scrolled(_table(content), "Comparison of strategies")
+    return section("comparison", "Comparison", box, note(" ".join(filter(None, notes))))
 
 
 def _table(content: Content) -> Markup:
-    titles = ["strategy", "reached", _COLUMNS[0].title, _COLUMNS[1].title, "speed-up"]
-    titles += [column.title for column in _COLUMNS[2:]]
+    titles = ["strategy", "reached", *(column.title for column in _COLUMNS)]
+    titles.insert(4, "speed-up")
     head = tag("tr", *(tag("th", title, scope="col") for title in titles))
     body = [_row(content, row) for row in content.rows]
     return tag("table", tag("thead", head), tag("tbody", *body), class_="numbers")

@@ -9,10 +9,9 @@ from typing import Any
 from fedcast.report.colours import series_class
 from fedcast.report.content import AXES, MEASURES, Axis, Content, Measure, curves, leakage_curves, time_split
 from fedcast.report.figures.training import PART_COLOURS, PARTS, Curve, curves_figure, delay_figure, leakage_figure
-from fedcast.report.html import Markup, colour_key, empty_tag, figure, join, tag
+from fedcast.report.html import Markup, colour_key, empty_tag, figure, join, note, section, tag
 from fedcast.report.layout import Drawing, lay_out
 from fedcast.report.svg import picture, svg_for_page
-from fedcast.typing import Floats
 
 _DIGITS = 5
 
@@ -21,13 +20,12 @@ def curves_section(content: Content) -> Markup:
     """Return the section of learning curves, with a legend that hides strategies and a choice of the axis."""
     several = len(content.seeds) > 1
     band = "Lines are means over seeds, bands reach from the lowest to the highest seed. " if several else ""
-    return tag(
-        "section",
-        tag("h2", "Training"),
+    return section(
+        "training",
+        "Training",
         tag("div", _strategy_legend(content), _axis_choice(), class_="controls"),
         tag("div", *(_figure(content, measure) for measure in MEASURES), class_="two"),
-        tag("p", f"{band}Simulated time includes sharing, which comes before the first round.", class_="note"),
-        id="training",
+        note(f"{band}Simulated time includes sharing, which comes before the first round."),
     )
 
 
@@ -74,11 +72,8 @@ def _hover_data(drawing: Drawing, lines: Sequence[Curve], measure: Measure, axis
 
 def _values(line: Curve) -> dict[str, Any]:
     columns = {"x": line.x, "y": line.mean} | ({"low": line.low, "high": line.high} if line.seeds > 1 else {})
-    return {"name": line.name, "number": line.series} | {name: _rounded(values) for name, values in columns.items()}
-
-
-def _rounded(values: Floats) -> list[float]:
-    return [float(f"{value:.{_DIGITS}g}") for value in values.tolist()]
+    rounded = {name: [float(f"{value:.{_DIGITS}g}") for value in values] for name, values in columns.items()}
+    return {"name": line.name, "number": line.series, **rounded}
 
 
 def _strategy_legend(content: Content) -> Markup:
@@ -93,26 +88,23 @@ def _strategy_legend(content: Content) -> Markup:
 
 def delays_section(content: Content) -> Markup:
     """Return the section of where time goes and what less leakage costs."""
-    return tag("section", tag("h2", "Time"), tag("div", _split(content), _leakage(content), class_="two"), id="time")
+    return section("time", "Time", tag("div", _split(content), _leakage(content), class_="two"))
 
 
 def _split(content: Content) -> Markup:
     missed = any(row.reached < len(row.seeds) for row in content.rows)
-    note = "Up to the target; where it is not met, up to the last round." if missed else "Up to the target."
+    below = "Up to the target; where it is not met, up to the last round." if missed else "Up to the target."
+    below += " Means over seeds." if len(content.seeds) > 1 else ""
     key = colour_key((f"s{place}", part) for place, part in zip(PART_COLOURS, PARTS, strict=True))
-    several = " Means over seeds." if len(content.seeds) > 1 else ""
-    return figure(
-        "Where the time goes", key, picture(delay_figure(time_split(content)), "time-split"), note=note + several
-    )
+    return figure("Where the time goes", key, picture(delay_figure(time_split(content)), "time-split"), below=below)
 
 
 def _leakage(content: Content) -> Markup:
     lines = leakage_curves(content)
     title = "Delay against leakage"
     if not lines:
-        return figure(title, note="None of these runs was planned with a curve of delay against leakage.")
+        return figure(title, below="None of these runs was planned with a curve of delay against leakage.")
     rings = " Rings: measured in training." if any(line.measured is not None for line in lines) else ""
-    note = f"Dots: what the plan expects if less may be shared, clusters as they are.{rings}"
-    return figure(
-        title, _strategy_legend(content), picture(leakage_figure(lines), "leakage", data_nearest=True), note=note
-    )
+    below = f"Dots: what the plan expects if less may be shared, clusters as they are.{rings}"
+    drawn = picture(leakage_figure(lines), "leakage", data_nearest=True)
+    return figure(title, _strategy_legend(content), drawn, below=below)
