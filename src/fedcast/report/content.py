@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice, zip_longest
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedcast.report.drawing import Figure
 from fedcast.report.figures.classes import MAX_USERS, ClassChange, class_change
 from fedcast.report.figures.maps import ClusterMap, map_of_users
-from fedcast.report.figures.training import PARTS, Curve, DelaySplit, LeakageCurve, curve, leakage_curve
+from fedcast.report.figures.training import PARTS, Curve, DelaySplit, LeakageCurve, curve, curves_figure, leakage_curve
 from fedcast.report.figures.users import UserValues, sorted_users
 from fedcast.runs import Row, Score, StoredRun, Strategy, compare, score
 from fedcast.scenario import Scenario
@@ -75,12 +77,8 @@ class Content:
     @property
     def inside(self) -> tuple[StoredRun, ...]:
         """Runs shown in detail: every strategy's first seed, then further seeds, as far as there is room."""
-        by_strategy = [self.runs_of(row) for row in self.rows]
-        turns = sorted(
-            ((turn, place, run) for place, own in enumerate(by_strategy) for turn, run in enumerate(own)),
-            key=lambda item: item[:2],
-        )
-        chosen = {run for _, _, run in turns[:_MAX_INSIDE]}
+        turns = zip_longest(*(self.runs_of(row) for row in self.rows))
+        chosen = set(islice((run for turn in turns for run in turn if run is not None), _MAX_INSIDE))
         return tuple(run for run in self.runs if run in chosen)
 
     @property
@@ -118,8 +116,7 @@ def gather(runs: Sequence[StoredRun]) -> Content:
     return Content(tuple(found[key] for key in sorted(found)), tuple(rows))
 
 
-@dataclass(frozen=True)
-class Measure:
+class Measure(NamedTuple):
     """A quantity during training."""
 
     column: str
@@ -127,8 +124,7 @@ class Measure:
     is_share: bool
 
 
-@dataclass(frozen=True)
-class Axis:
+class Axis(NamedTuple):
     """The x axis of learning curves."""
 
     column: str
@@ -141,14 +137,19 @@ AXES = (Axis("round", "round"), Axis("seconds", "simulated seconds"))
 
 def curves(content: Content, measure: Measure, axis: Axis) -> list[Curve]:
     """Return one learning curve per strategy."""
-    return [
-        curve(
-            row.strategy.name,
-            content.series[row.strategy],
-            [(run.history.column(axis.column), run.history.column(measure.column)) for run in content.runs_of(row)],
-        )
-        for row in content.rows
-    ]
+    found = []
+    for row in content.rows:
+        histories = [run.history for run in content.runs_of(row)]
+        courses = [(history.column(axis.column), history.column(measure.column)) for history in histories]
+        found.append(curve(row.strategy.name, content.series[row.strategy], courses))
+    return found
+
+
+def learning_figure(content: Content, measure: Measure, axis: Axis) -> tuple[list[Curve], Figure]:
+    """Return the learning curves, and the figure that shows them."""
+    lines = curves(content, measure, axis)
+    target = content.target if measure.column == "accuracy" else None
+    return lines, curves_figure(lines, measure.title, axis.title, target=target, is_share=measure.is_share)
 
 
 def time_split(content: Content) -> DelaySplit:
@@ -161,30 +162,19 @@ def leakage_curves(content: Content) -> list[LeakageCurve]:
     """Return one curve for each run whose plan has one."""
     found = []
     for run in content.runs:
-        if run.plan is None or not run.plan.leakage:
-            continue
-        result, points = content.scores[run], run.plan.leakage
-        found.append(
-            leakage_curve(
-                result.strategy.name,
-                content.series_of(run),
-                [point.average_sharing_ratio for point in points],
-                [point.delay_s for point in points],
-                (run.facts.average_sharing_ratio, result.total_s) if result.reached else None,
-            )
-        )
+        result, points = content.scores[run], run.plan.leakage if run.plan is not None else ()
+        measured = (run.facts.average_sharing_ratio, result.total_s) if result.reached else None
+        if points:
+            ratios, delays = zip(*((point.average_sharing_ratio, point.delay_s) for point in points), strict=True)
+            found.append(leakage_curve(result.strategy.name, content.series_of(run), ratios, delays, measured))
     return found
-
-
-def heads_of(run: StoredRun) -> NDArray[np.int64]:
-    """Return the head of each user, int64[K]; -1: none."""
-    return np.array([-1 if head is None else head for head in run.tables["users"]["head"]], dtype=np.int64)
 
 
 def cluster_map_of(run: StoredRun, max_users: int) -> ClusterMap:
     """Return positions and clusters of users."""
     users = run.tables["users"]
-    return map_of_users(np.stack([users["x_m"], users["y_m"]], axis=1), heads_of(run), max_users)
+    heads = [-1 if head is None else head for head in users["head"]]
+    return map_of_users(np.stack([users["x_m"], users["y_m"]], axis=1), heads, max_users)
 
 
 def class_change_of(run: StoredRun, max_users: int | None = None) -> ClassChange:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
 
 from fedcast.errors import FedcastError
@@ -12,7 +13,7 @@ from fedcast.report.content import Content, gather
 from fedcast.report.drawing import Figure
 from fedcast.report.figures.classes import class_change_figure
 from fedcast.report.figures.maps import cluster_figure
-from fedcast.report.figures.training import curves_figure, delay_figure, leakage_figure
+from fedcast.report.figures.training import delay_figure, leakage_figure
 from fedcast.report.figures.users import emd_figure, energy_figure
 from fedcast.report.layout import check_width
 from fedcast.report.page import page
@@ -92,12 +93,8 @@ def check_export(folder: Path, formats: Sequence[str], width: str = "screen") ->
 
 def _figures(content: Content) -> Iterator[tuple[str, Figure]]:
     """Yield the name of the file and the figure, computed when it is needed."""
-    for measure in contents.MEASURES:
-        for axis in contents.AXES:
-            target = content.target if measure.column == "accuracy" else None
-            lines = contents.curves(content, measure, axis)
-            figure = curves_figure(lines, measure.title, axis.title, target=target, is_share=measure.is_share)
-            yield f"{measure.column}_by_{axis.column}", figure
+    for measure, axis in product(contents.MEASURES, contents.AXES):
+        yield f"{measure.column}_by_{axis.column}", contents.learning_figure(content, measure, axis)[1]
     yield "time_split", delay_figure(contents.time_split(content))
     if curves := contents.leakage_curves(content):
         yield "leakage", leakage_figure(curves)

@@ -6,7 +6,7 @@ from importlib.resources import files
 
 from fedcast.report.colours import DARK, LIGHT
 from fedcast.report.content import Content
-from fedcast.report.html import Markup, empty_tag, join, tag
+from fedcast.report.html import Markup, empty_tag, tag
 from fedcast.report.page.run_section import run_section
 from fedcast.report.page.scenario_sections import reproduce_section, scenario_section
 from fedcast.report.page.summary_sections import comparison_section, headline, headline_section
@@ -21,21 +21,17 @@ _SECTIONS = {
     "reproduce": "Reproduce",
 }
 # Scripts and styles of this file only; nothing is fetched, not even an icon.
+_WITHOUT_SCRIPT = "[hidden] { display: block !important; } #tip { display: none !important; }"
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 
 def page(content: Content) -> str:
     """Return the report of runs as an HTML document."""
-    main = tag(
-        "main",
-        headline_section(content),
-        comparison_section(content),
-        curves_section(content),
-        delays_section(content),
-        run_section(content),
-        scenario_section(content),
-        reproduce_section(content),
-    )
+    sections = (
+        headline_section, comparison_section, curves_section, delays_section, run_section, scenario_section,
+        reproduce_section,
+    )  # fmt: skip
+    main = tag("main", *(section(content) for section in sections))
     tip = tag("div", id="tip", role="status", aria_live="polite", hidden=True)
     body = tag("body", _bar(), main, tip, tag("script", _asset("page.js")))
     return "<!doctype html>\n" + tag("html", _head(content), body, lang="en") + "\n"
@@ -51,10 +47,7 @@ def _head(content: Content) -> Markup:
         empty_tag("link", rel="icon", href="data:,"),
         tag("title", f"{headline(content)} – fedcast"),
         tag("style", _colours(), _asset("page.css")),
-        tag(
-            "noscript",
-            tag("style", Markup("[hidden] { display: block !important; } #tip { display: none !important; }")),
-        ),
+        tag("noscript", tag("style", Markup(_WITHOUT_SCRIPT))),
     )
 
 
@@ -66,11 +59,11 @@ def _bar() -> Markup:
 
 def _colours() -> Markup:
     """Return the palette of figures as CSS variables, and the class of each series."""
-    pairs = list(enumerate(zip(LIGHT, DARK, strict=True)))
-    variables = "".join(f"--c{place}:light-dark({light},{dark});" for place, (light, dark) in pairs)
-    return join(
-        [Markup(f":root{{{variables}}}"), *(Markup(f".s{place}{{--series:var(--c{place})}}") for place, _ in pairs)]
+    variables = "".join(
+        f"--c{place}:light-dark({','.join(pair)});" for place, pair in enumerate(zip(LIGHT, DARK, strict=True))
     )
+    series = "".join(f".s{place}{{--series:var(--c{place})}}" for place in range(len(LIGHT)))
+    return Markup(f":root{{{variables}}}{series}")
 
 
 def _asset(name: str) -> Markup:

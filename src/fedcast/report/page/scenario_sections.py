@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping
+from operator import attrgetter
 from typing import Any
 
 from pydantic import BaseModel
@@ -11,7 +12,7 @@ from pydantic import BaseModel
 from fedcast import registry
 from fedcast.formatting import quantity
 from fedcast.report.content import Content
-from fedcast.report.html import Markup, scrolled, table, tag
+from fedcast.report.html import Markup, note, scrolled, section, table, tag
 from fedcast.runs import combinations
 from fedcast.scenario import Scenario, to_toml, unit_of
 
@@ -23,22 +24,14 @@ COMPARED = ("seed", "clustering.rule", "allocation.method", "training.algorithm"
 def scenario_section(content: Content) -> Markup:
     """Return a table of what differs from the defaults, and the whole scenario."""
     changed = list(differences(content.scenario))
-    note = "Rule, allocation method, algorithm and seed are in the comparison."
-    shown = (
-        scrolled(
-            table(("parameter", "value", "default", "meaning"), changed, "words"), "What differs from the defaults"
-        )
-        if changed
-        else tag("p", "Every parameter has its default.", class_="note")
-    )
-    return tag(
-        "section",
-        tag("h2", "Scenario"),
-        shown,
-        tag("p", note, class_="note"),
-        tag("details", tag("summary", "All parameters, as TOML"), tag("pre", tag("code", to_toml(content.scenario)))),
-        id="scenario",
-    )
+    shown = note("Every parameter has its default.")
+    if changed:
+        titles = ("parameter", "value", "default", "meaning")
+        shown = scrolled(table(titles, changed, "words"), "What differs from the defaults")
+    toml = tag("pre", tag("code", to_toml(content.scenario)))
+    compared = note("Rule, allocation method, algorithm and seed are in the comparison.")
+    whole = tag("details", tag("summary", "All parameters, as TOML"), toml)
+    return section("scenario", "Scenario", shown, compared, whole)
 
 
 def differences(scenario: Scenario) -> Iterator[tuple[str, str, str, str]]:
@@ -84,23 +77,23 @@ def _text(name: str, value: object) -> str:
 def reproduce_section(content: Content) -> Markup:
     """Return commands, run folders and versions."""
     folders = [(content.name_of(run), tag("code", run.folder.name)) for run in content.runs]
-    return tag(
-        "section",
-        tag("h2", "How to reproduce"),
+    packages = dict.fromkeys(name for run in content.runs for name in run.versions)
+    versions = [
+        (package, ", ".join(dict.fromkeys(run.versions.get(package, "absent") for run in content.runs)))
+        for package in packages
+    ]
+    return section(
+        "reproduce",
+        "How to reproduce",
         tag("p", "Save the scenario above as ", tag("code", "scenario.toml"), ", then:"),
         tag("pre", tag("code", "\n".join(commands(content)))),
-        tag(
-            "p",
-            "The name of a run's folder depends on everything that determines the run: equal names, equal runs.",
-            class_="note",
-        ),
+        note("The name of a run's folder depends on everything that determines the run: equal names, equal runs."),
         tag(
             "div",
             scrolled(table(("run", "folder"), folders, "words"), "Run folders", tall=True),
-            scrolled(table(("package", "version"), _versions(content), "words"), "Versions"),
+            scrolled(table(("package", "version"), versions, "words"), "Versions"),
             class_="two",
         ),
-        id="reproduce",
     )
 
 
@@ -141,17 +134,4 @@ def _values(content: Content, key: str) -> list[str]:
 
 
 def _value(scenario: Scenario, key: str) -> str:
-    value: object = scenario
-    for part in key.split("."):
-        value = getattr(value, part)
-    return str(value)
-
-
-def _versions(content: Content) -> list[tuple[str, str]]:
-    """Return the versions of every package; several where runs differ."""
-    packages = dict.fromkeys(name for run in content.runs for name in run.versions)
-    found = []
-    for package in packages:
-        versions = dict.fromkeys(run.versions.get(package, "absent") for run in content.runs)
-        found.append((package, ", ".join(versions)))
-    return found
+    return str(attrgetter(key)(scenario))

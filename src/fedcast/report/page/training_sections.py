@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from fedcast.report.colours import series_class
-from fedcast.report.content import AXES, MEASURES, Axis, Content, Measure, curves, leakage_curves, time_split
-from fedcast.report.figures.training import PART_COLOURS, PARTS, Curve, curves_figure, delay_figure, leakage_figure
+from fedcast.report.content import AXES, MEASURES, Axis, Content, Measure, leakage_curves, learning_figure, time_split
+from fedcast.report.figures.training import PART_COLOURS, PARTS, Curve, delay_figure, leakage_figure
 from fedcast.report.html import Markup, colour_key, empty_tag, figure, join, note, section, tag
 from fedcast.report.layout import Drawing, lay_out
 from fedcast.report.svg import picture, svg_for_page
@@ -46,12 +46,8 @@ def _figure(content: Content, measure: Measure) -> Markup:
 
 
 def _plot(content: Content, measure: Measure, axis: Axis) -> Markup:
-    target = content.target if measure.column == "accuracy" else None
-    lines = curves(content, measure, axis)
-    drawing = lay_out(
-        curves_figure(lines, measure.title, axis.title, target=target, is_share=measure.is_share), html=True
-    )
-    name = f"{measure.column}-{axis.column}"
+    lines, found = learning_figure(content, measure, axis)
+    drawing, name = lay_out(found, html=True), f"{measure.column}-{axis.column}"
     return join([svg_for_page(drawing, name, data_curves=True), _hover_data(drawing, lines, measure, axis)])
 
 
