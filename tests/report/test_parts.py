@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedcast.formatting import SPACE, mean_and_interval, number, p_value, percent, quantity
-from fedcast.report.colours import series_class
-from fedcast.report.html import Markup, empty_tag, tag
+from fedcast.report.colours import css_of, dash_of, hex_of, palette_index, series_class
+from fedcast.report.figures.users import evenly_spaced, shown_of
+from fedcast.report.html import Markup, coordinate, empty_tag, tag
 from fedcast.report.scales import Scale, ends_around, log_ticks, nice_step, ticks, upper_end
 from fedcast.report.svg import line_path
 from fedcast.runs.comparison import Interval
@@ -124,7 +125,24 @@ def test_logarithmic_ticks_are_within_the_range_and_not_too_many(low, factor):
     assert factor < 10 or values
 
 
+def test_round_values():
+    assert (nice_step(0, 20.6), nice_step(0, 0.05), nice_step(0, 3, whole=True)) == (5.0, 0.01, 1.0)
+    assert (ticks(0, 80), ticks(0.3, 1.1, 4)) == ([0, 20, 40, 60, 80], [0.4, 0.6, 0.8, 1.0])
+    assert (log_ticks(0.2, 3), log_ticks(1e-4, 1)) == ([0.2, 0.5, 1, 2], [1e-4, 1e-3, 1e-2, 0.1, 1])
+    assert (upper_end([3.0, 20.6]), upper_end([])) == (25.0, 1.0)
+    assert (ends_around([16.9, 21.0]), ends_around([20.0])) == ((16.0, 21.0), (10.0, 30.0))
+    assert (coordinate(12.04), coordinate(-0.04)) == ("12", "0")
+    assert empty_tag("circle", cx=1.25, cy=3.0, r=2) == '<circle cx="1.2" cy="3" r="2"/>'
+
+
+def test_users_shown_are_evenly_spaced():
+    assert (evenly_spaced(9, 5).tolist(), evenly_spaced(3, 5).tolist()) == ([0, 2, 4, 6, 8], [0, 1, 2])
+    assert (shown_of(100, 2000), shown_of(3, 3)) == (" (100 of 2,000 users)", "")
+
+
 def test_scales():
+    assert Scale(0, 10, 100, 0)([0, 2.5]).tolist() == [100.0, 75.0]
+    assert Scale(1, 100, 0, 10, "log")([10]).tolist() == [5.0]
     assert Scale(3, 3, 0, 10)(3) == 0
     places = Scale(-10, 10, 0, 100, "asinh", 0.3)([-10, -1, 0, 1, 10])
     assert places[[0, 2, 4]].tolist() == pytest.approx([0, 50, 100])
@@ -137,4 +155,9 @@ def test_paths_and_looks():
     points = np.stack([x, x], axis=1)
     assert line_path(points).count("L") == 2
     assert line_path(points, closed=True).endswith("Z")
+    assert line_path(np.array([(0.0, 5.0), (10.0, 2.5)])) == "M0 5L10 2.5"
+    assert [palette_index(series) for series in (0, 1, 7, 8)] == [0, 1, 7, 1]
+    assert [dash_of(series) for series in (0, 1, 8, 15)] == ["solid", "solid", "dashed", "dotted"]
+    assert [hex_of(colour) for colour in (1, 8, "ink", "#123456")] == ["#0072b2", "#0072b2", "#1b232c", "#123456"]
+    assert [css_of(colour) for colour in (8, "paper")] == ["var(--c1)", "var(--card)"]
     assert [series_class(place) for place in (0, 7, 8, 15)] == ["s0 solid", "s7 solid", "s1 dashed", "s1 dotted"]

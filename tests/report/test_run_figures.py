@@ -16,14 +16,14 @@ from fedcast.report.figures.classes import class_change, class_change_figure
 from fedcast.report.figures.maps import cluster_figure, cluster_map, map_of_users
 from fedcast.report.figures.training import (
     PARTS,
+    DelaySplit,
     curve,
     curves_figure,
     delay_figure,
-    delay_split,
     leakage_curve,
     leakage_figure,
 )
-from fedcast.report.figures.users import emd_change, emd_figure, energy_figure, user_energy
+from fedcast.report.figures.users import emd_figure, energy_figure, sorted_users
 from fedcast.report.layout import lay_out
 from fedcast.report.shapes import Shapes, Words
 from fedcast.scenario import Geometry
@@ -119,7 +119,7 @@ def test_leakage_is_drawn_once_per_run_and_named_once_per_strategy():
 
 
 def test_delay_bars_lie_end_to_end():
-    split = delay_split(["FedAvg", "daca"], [[0, 1, 2, 3], [4, 1, 1, 1]])
+    split = DelaySplit(["FedAvg", "daca"], np.array([[0.0, 1, 2, 3], [4, 1, 1, 1]]))
     drawing = lay_out(delay_figure(split))
     x, _ = drawing.scales[0]
     bars = np.array(of_kind(drawing, "rect")[0].places)
@@ -134,7 +134,7 @@ def test_delay_bars_lie_end_to_end():
 
 def test_emd_of_all_users_in_order():
     before, after = [1.5, 0.2, 1.5, 0.9], [1.0, 0.2, 0.8, 0.5]
-    shown = emd_change(before, after)
+    shown = sorted_users(before, after)
     assert shown.users.tolist() == [1, 3, 2, 0]
     drawing = lay_out(emd_figure(shown, 1.0, 0.6))
     _, y = drawing.scales[0]
@@ -146,16 +146,17 @@ def test_emd_of_all_users_in_order():
 
 def test_many_users_are_thinned_evenly_over_their_order():
     energy = np.random.default_rng(1).permutation(10_000) / 1e4
-    shown = user_energy(energy, budget_j=2.0, max_users=101)
+    shown = sorted_users(energy, max_users=101)
+    joules = shown.values[0]
     assert len(shown.users) == 101
-    np.testing.assert_array_equal(shown.joules, energy[shown.users])
-    np.testing.assert_allclose(np.diff(shown.joules), 0.01, atol=2e-4)
-    figure = energy_figure(shown)
+    np.testing.assert_array_equal(joules, energy[shown.users])
+    np.testing.assert_allclose(np.diff(joules), 0.01, atol=2e-4)
+    figure = energy_figure(shown, budget_j=2.0)
     assert "(101 of 10,000 users)" in figure.title
     drawing = lay_out(figure)
     heights = np.array(of_kind(drawing, "rect")[0].places)[:, 3]
     _, y = drawing.scales[0]
-    assert heights == pytest.approx(y(0) - y(shown.joules))
+    assert heights == pytest.approx(y(0) - y(joules))
     assert shapes(drawing, "target")[0].places[0][1] == pytest.approx(float(y(2.0)))
 
 
@@ -191,7 +192,7 @@ def test_a_map_of_plain_values_is_that_of_the_clustering():
     clustering = cluster(path_problem([[9, 1], [5, 5], [1, 9], [0, 0], [1, 1]], rule="daca"))
     layout = layout_from_positions([[100.0 * user, 0.0] for user in range(5)], Geometry())
     one = cluster_map(layout, clustering)
-    other = map_of_users(layout.positions_m, clustering.head_of, clustering.after.emd)
+    other = map_of_users(layout.positions_m, clustering.head_of)
     assert one.is_head.tolist() == [False, True, False, False, True]
     for user in range(5):
         same = [other.cluster[user] == other.cluster[mate] >= 0 for mate in range(5)]

@@ -28,54 +28,29 @@ _REPEATED = len(LIGHT) - 1
 
 
 def palette_index(series: int) -> int:
-    """Return the index of a series' colour in the palette; all colours but the first repeat.
-
-    Example:
-        >>> [palette_index(series) for series in (0, 1, 7, 8)]
-        [0, 1, 7, 1]
-    """
+    """Return the index of a series' colour in the palette; all colours but the first repeat."""
     return 0 if series == 0 else 1 + (series - 1) % _REPEATED
 
 
 def dash_of(series: int) -> Dash:
-    """Return the dash pattern of a series' line, which differs between series of the same colour.
-
-    Example:
-        >>> dash_of(0), dash_of(1), dash_of(8), dash_of(15)
-        ('solid', 'solid', 'dashed', 'dotted')
-    """
+    """Return the dash pattern of a series' line, which differs between series of the same colour."""
     return _DASHES[max(series - 1, 0) // _REPEATED % len(_DASHES)]
 
 
 def hex_of(colour: Colour) -> str:
-    """Return a colour as it is on paper.
-
-    Example:
-        >>> hex_of(1), hex_of(8), hex_of("ink"), hex_of("#123456")
-        ('#0072b2', '#0072b2', '#1b232c', '#123456')
-    """
+    """Return a colour as it is on paper."""
     if isinstance(colour, int):
         return LIGHT[palette_index(colour)]
     return _NAMED[colour][0] if colour in _NAMED else colour
 
 
 def css_of(colour: Colour) -> str:
-    """Return a colour for the report page, where it follows light and dark mode.
-
-    Example:
-        >>> css_of(8), css_of("paper")
-        ('var(--c1)', 'var(--card)')
-    """
+    """Return a colour for the report page, where it follows light and dark mode."""
     if isinstance(colour, int):
         return f"var(--c{palette_index(colour)})"
     return f"var({_NAMED[colour][1]})" if colour in _NAMED else colour
 
 
 def series_class(series: int) -> str:
-    """Return the CSS classes that give a series its colour and its dash pattern on the report page.
-
-    Example:
-        >>> series_class(1), series_class(8)
-        ('s1 solid', 's1 dashed')
-    """
+    """Return the CSS classes that give a series its colour and its dash pattern on the report page."""
     return f"s{palette_index(series)} {dash_of(series)}"

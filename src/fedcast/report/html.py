@@ -34,23 +34,13 @@ def tag(name: str, /, *children: object, **attributes: object) -> Markup:
 
 
 def empty_tag(name: str, /, **attributes: object) -> Markup:
-    """Return an element without children: a shape, or an element that is empty in HTML.
-
-    Example:
-        >>> empty_tag("circle", cx=1.25, cy=3.0, r=2)
-        '<circle cx="1.2" cy="3" r="2"/>'
-    """
+    """Return an element without children: a shape, or an element that is empty in HTML."""
     written = "".join(_attribute(key, value) for key, value in attributes.items())
     return Markup(f"<{name}{written}/>")
 
 
 def coordinate(value: float) -> str:
-    """Format a length in a figure, to a tenth of a unit.
-
-    Example:
-        >>> coordinate(12.04), coordinate(-0.04)
-        ('12', '0')
-    """
+    """Format a length in a figure, to a tenth of a unit."""
     text = f"{value:.1f}".removesuffix(".0")
     return "0" if text == "-0" else text
 

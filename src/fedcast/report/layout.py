@@ -15,24 +15,9 @@ import numpy as np
 from fedcast.errors import FedcastError
 from fedcast.formatting import number, percent, quantity
 from fedcast.report.colours import GRID, INK, MUTED, Colour
-from fedcast.report.drawing import (
-    Axis,
-    Bars,
-    Dots,
-    Figure,
-    HoverColumns,
-    Key,
-    Level,
-    Line,
-    Mark,
-    Panel,
-    Role,
-    Segments,
-    Text,
-)
+from fedcast.report.drawing import Axis, Bars, Dots, Figure, Key, Line, Mark, Panel, Role
 from fedcast.report.scales import Scale, ends_around, log_ticks, nice_step, ticks
-from fedcast.report.shapes import LINE_DOT, Items, Shapes, Style, Words, dot_shapes, draw_mark, line_shapes
-from fedcast.typing import Floats
+from fedcast.report.shapes import LINE_DOT, Items, Shapes, Style, Words, dot_shapes, draw_mark, extent_of, line_shapes
 
 # Of a column and of a page of a two-column journal, in points.
 WIDTHS_PT: dict[str, float | None] = {"screen": None, "column": 3.5 * 72, "page": 7.16 * 72}
@@ -46,6 +31,7 @@ _TEXT_PT: dict[str, dict[Role, float]] = {
 _HTML_ROOM = 13 / 11
 _GAP, _EDGE = 6.0, 3.0
 _ROTATED, _LONGEST_LABEL = 30.0, 16
+_BLANKS = {" ": "␣", "\n": "↵"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,7 +173,12 @@ def _place(panel: Panel, column: tuple[float, float, float], style: Style) -> tu
             items += _scale_bar(panel.scale_bar, x, base + 2 * _GAP, style)
         return items, (x, y)
 
-    return head, tall + _foot(panel, x, style), draw
+    foot = _EDGE
+    if panel.scale_bar is not None:
+        foot = 3 * _GAP + style.line("tick")
+    elif panel.x.show:
+        foot = _x_ticks(panel.x, x, style)[3] + (style.line("label") + 2 if panel.x.label else 0.0) + _GAP
+    return head, tall + foot, draw
 
 
 def _scale(axis: Axis, low: float, high: float, start: float, end: float) -> Scale:
@@ -205,58 +196,26 @@ def _right_room(axis: Axis, low: float, high: float, wide: float, style: Style) 
     return float(max(2 * _EDGE, beyond + 2))
 
 
-def _foot(panel: Panel, x: Scale, style: Style) -> float:
-    if panel.scale_bar is not None:
-        return 3 * _GAP + style.line("tick")
-    if not panel.x.show:
-        return _EDGE
-    return _x_ticks(panel.x, x, style)[3] + (style.line("label") + 2 if panel.x.label else 0.0) + _GAP
-
-
 def _limits(panel: Panel, which: Literal["x", "y"]) -> tuple[float, float]:
     """Return the ends of an axis: as given, or round values that leave room for all marks."""
     axis: Axis = getattr(panel, which)
     low, high = axis.limits
     if low is not None and high is not None:
         return low, high if high > low else low + 1.0
-    values = np.concatenate([np.zeros(0), *(_extent(mark, which) for mark in panel.marks)])
-    values = values[np.isfinite(values)]
-    if axis.kind == "log":
-        values = values[values > 0]
+    values = np.concatenate([np.zeros(0), *(extent_of(mark, which) for mark in panel.marks)])
+    values = values[np.isfinite(values) & (values > (0 if axis.kind == "log" else -np.inf))]
     values = values if len(values) else np.array([0.0, 1.0])
-    first, last = float(values.min()), float(values.max())
-    first, last = first if low is None else low, last if high is None else high
+    first = float(values.min()) if low is None else low
+    last = float(values.max()) if high is None else high
     if axis.kind == "log":
-        return (first if low is not None else first / 1.1), (last if high is not None else last * 1.1)
-    if which == "x" and not any(isinstance(mark, Bars | Dots) for mark in panel.marks):
-        return first, last if last > first else first + 1.0
-    nice_low, nice_high = ends_around([first, last])
-    if which == "x":
-        room = 0.03 * (last - first)
+        nice_low, nice_high = first / 1.1, last * 1.1
+    elif which == "y":
+        nice_low, nice_high = ends_around([first, last])
+    else:
+        # Bars and dots need room at the ends, lines do not.
+        room = 0.03 * (last - first) if any(isinstance(mark, Bars | Dots) for mark in panel.marks) else 0.0
         nice_low, nice_high = first - room, last + room if last > first else last + 1.0
     return nice_low if low is None else low, nice_high if high is None else high
-
-
-def _extent(mark: Mark, which: Literal["x", "y"]) -> Floats:
-    """Return values of an axis that a mark reaches."""
-    found: list[Any] = []
-    match mark:
-        case Line() | Dots():
-            found = [mark.x] if which == "x" else [edge for edge in (mark.y, mark.low, mark.high) if edge is not None]
-        case Bars() if mark.horizontal == (which == "x"):
-            ends = np.add(np.asarray(mark.base, dtype=np.float64), mark.length)
-            found = [mark.base, ends if mark.error is None else ends + np.asarray(mark.error)]
-        case Bars():
-            found = [np.asarray(mark.at) + side * 0.6 * mark.width for side in (-1, 1)]
-        case Segments():
-            found = [np.reshape(np.asarray(mark.ends, dtype=np.float64), (-1, 2))[:, 0 if which == "x" else 1]]
-        case Level() if mark.vertical == (which == "x"):
-            found = [mark.value]
-        case Text():
-            found = [getattr(mark, which)]
-        case HoverColumns() if which == "x":
-            found = [0.0, float(len(mark.tips))]
-    return np.concatenate([np.zeros(0), *(np.ravel(np.asarray(part, dtype=np.float64)) for part in found)])
 
 
 def _ticks_of(axis: Axis, low: float, high: float, about: float) -> tuple[list[float], list[str]]:
@@ -270,18 +229,12 @@ def _ticks_of(axis: Axis, low: float, high: float, about: float) -> tuple[list[f
     else:
         values = ticks(low, high, max(2, min(5, round(about))), axis.whole)
     if axis.tick_labels is not None:
-        return values, [_visible(text) for text in axis.tick_labels]
-    return values, [_number_format(values, axis)(value) for value in values]
-
-
-def _number_format(values: Sequence[float], axis: Axis) -> Callable[[float], str]:
-    """Return how numbers are written: all with the decimals that the one with most of them needs."""
-    if axis.percent:
-        return percent
-    if axis.kind == "log":
-        return lambda value: f"{value:g}"
+        return values, [_BLANKS.get(text, text) for text in axis.tick_labels]
+    if axis.percent or axis.kind == "log":
+        return values, [percent(value) if axis.percent else f"{value:g}" for value in values]
+    # All have the decimals that the one with most of them needs.
     decimals = max((len(f"{value:.6g}".partition(".")[2]) for value in values), default=0)
-    return lambda value: number(value, decimals)
+    return values, [number(value, decimals) for value in values]
 
 
 def _x_ticks(axis: Axis, x: Scale, style: Style) -> tuple[list[float], list[str], bool, float]:
@@ -374,7 +327,3 @@ def _sample(mark: Line | Dots | Bars, x: float, y: float, wide: float, style: St
 
 def _shortened(text: str) -> str:
     return text if len(text) <= _LONGEST_LABEL else text[: _LONGEST_LABEL - 1] + "…"
-
-
-def _visible(name: str) -> str:
-    return {" ": "␣", "\n": "↵"}.get(name, name)

@@ -19,15 +19,9 @@ _MAX_LOG_TICKS = 7
 
 @dataclass(frozen=True)
 class Scale:
-    """A map from values to positions.
+    """A map from values to positions, so that `low` lies at `start` and `high` at `end`.
 
-    Attributes:
-        low: value at `start`.
-        high: value at `end`.
-        start: position.
-        end: position.
-        kind: ``linear``, ``log``, or ``asinh``, which is linear around 0 and logarithmic beyond `threshold`.
-        threshold: where an ``asinh`` scale turns from linear to logarithmic.
+    An ``asinh`` scale is linear around 0 and logarithmic beyond `threshold`.
     """
 
     low: float
@@ -38,12 +32,7 @@ class Scale:
     threshold: float = 1.0
 
     def __call__(self, value: ArrayLike) -> Floats:
-        """Return the positions of values.
-
-        Example:
-            >>> Scale(0, 10, 100, 0)([0, 2.5]).tolist(), Scale(1, 100, 0, 10, "log")([10]).tolist()
-            ([100.0, 75.0], [5.0])
-        """
+        """Return the positions of values."""
         low, high = float(self._straight(self.low)), float(self._straight(self.high))
         share = (self._straight(value) - low) / ((high - low) or 1.0)
         places: Floats = self.start + share * (self.end - self.start)
@@ -57,12 +46,7 @@ class Scale:
 
 
 def nice_step(low: float, high: float, about: int = 5, whole: bool = False) -> float:
-    """Return a round step that cuts the range into some `about` parts.
-
-    Example:
-        >>> nice_step(0, 20.6), nice_step(0, 0.05), nice_step(0, 3, whole=True)
-        (5.0, 0.01, 1.0)
-    """
+    """Return a round step that cuts the range into some `about` parts."""
     rough = max((high - low) / about, 1e-12)
     decade = 10.0 ** math.floor(math.log10(rough))
     step = next(nice * decade for nice in _NICE_STEPS if nice * decade >= rough * 0.999)
@@ -70,24 +54,14 @@ def nice_step(low: float, high: float, about: int = 5, whole: bool = False) -> f
 
 
 def ticks(low: float, high: float, about: int = 5, whole: bool = False) -> list[float]:
-    """Return round values within a range.
-
-    Example:
-        >>> ticks(0, 80), ticks(0.3, 1.1, 4)
-        ([0.0, 20.0, 40.0, 60.0, 80.0], [0.4, 0.6, 0.8, 1.0])
-    """
+    """Return round values within a range."""
     step = nice_step(low, high, about, whole)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [round(place * step, 12) for place in range(first, last + 1)]
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Return round values for a logarithmic scale: decades, with 2 and 5 between them where there is room.
-
-    Example:
-        >>> log_ticks(0.2, 3), log_ticks(1e-4, 1)
-        ([0.2, 0.5, 1.0, 2.0], [0.0001, 0.001, 0.01, 0.1, 1.0])
-    """
+    """Return round values for a logarithmic scale: decades, with 2 and 5 between them where there is room."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for factors in ((1, 2, 5), (1,)):
         values = [float(f"{factor}e{power}") for power in powers for factor in factors]
@@ -98,12 +72,7 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 
 def upper_end(values: Iterable[float], about: int = 5) -> float:
-    """Return a round value no less than any of these, to end a scale that begins at 0.
-
-    Example:
-        >>> upper_end([3.0, 20.6]), upper_end([])
-        (25.0, 1.0)
-    """
+    """Return a round value no less than any of these, to end a scale that begins at 0."""
     highest = max(values, default=0.0)
     if highest <= 0:
         return 1.0
@@ -112,12 +81,7 @@ def upper_end(values: Iterable[float], about: int = 5) -> float:
 
 
 def ends_around(values: Sequence[float], about: int = 5) -> tuple[float, float]:
-    """Return round values below and above all of these, for a scale that need not begin at 0.
-
-    Example:
-        >>> ends_around([16.9, 21.0]), ends_around([20.0])
-        ((16.0, 21.0), (10.0, 30.0))
-    """
+    """Return round values below and above all of these, for a scale that need not begin at 0."""
     low, high = min(values), max(values)
     if high == low:
         low, high = (0.5 * low, 1.5 * high) if low > 0 else (1.5 * low, 0.5 * low) if low else (0.0, 1.0)

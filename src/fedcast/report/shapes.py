@@ -144,6 +144,28 @@ def draw_mark(mark: Mark, x: Scale, y: Scale, style: Style) -> Items:
             return [Shapes("rect", strips, item_css="strip", tips=mark.tips)]
 
 
+def extent_of(mark: Mark, which: Literal["x", "y"]) -> Floats:
+    """Return values of an axis that a mark reaches."""
+    found: list[Any] = []
+    match mark:
+        case Line() | Dots():
+            found = [mark.x] if which == "x" else [edge for edge in (mark.y, mark.low, mark.high) if edge is not None]
+        case Bars() if mark.horizontal == (which == "x"):
+            ends = np.add(_floats(mark.base), mark.length)
+            found = [mark.base, ends if mark.error is None else ends + np.asarray(mark.error)]
+        case Bars():
+            found = [np.asarray(mark.at) + side * 0.6 * mark.width for side in (-1, 1)]
+        case Segments():
+            found = [_floats(mark.ends).reshape(-1, 2)[:, 0 if which == "x" else 1]]
+        case Level() if mark.vertical == (which == "x"):
+            found = [mark.value]
+        case Text():
+            found = [getattr(mark, which)]
+        case HoverColumns() if which == "x":
+            found = [0.0, float(len(mark.tips))]
+    return np.concatenate([np.zeros(0), *(np.ravel(_floats(part)) for part in found)])
+
+
 def _draw_line(line: Line, x: Scale, y: Scale, style: Style) -> Items:
     across, up = _floats(line.x), _floats(line.y)
     items: Items = []

@@ -49,12 +49,7 @@ def svg_file(drawing: Drawing) -> str:
 
 
 def line_path(points: Floats, closed: bool = False) -> str:
-    """Return the SVG path through points.
-
-    Example:
-        >>> line_path(np.array([(0.0, 5.0), (10.0, 2.5)])), line_path(np.array([(0.0, 0.0), (1.0, 1.0)]), closed=True)
-        ('M0 5L10 2.5', 'M0 0L1 1Z')
-    """
+    """Return the SVG path through points."""
     places = [f"{coordinate(x)} {coordinate(y)}" for x, y in points.tolist()]
     return "M" + "L".join(places) + ("Z" if closed else "")
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedcast.formatting import pluralize, quantity
 from fedcast.report.colours import INK, PAPER
-from fedcast.report.drawing import Axis, Bars, Dots, Figure, Mark, Panel, Segments
+from fedcast.report.drawing import Axis, Bars, Colours, Dots, Figure, Mark, Panel, Segments
 from fedcast.report.figures.users import shown_of
 from fedcast.report.scales import log_ticks
 from fedcast.typing import Floats, Ints
@@ -162,9 +162,9 @@ def network_figure(shown: NetworkMap, title: str = "Who can share with whom") ->
     without = _label(len(alone), "user without a link", "users without a link")
     marks: list[Mark] = [
         Segments(shown.links_km, _rate_colours(shown.rate_bps), width),
-        Dots(*linked.T, INK, radius=radius, label=_label(len(linked), "linked user")),
-        Dots(*alone.T, PAPER, radius=1.6 * radius, edge=2, label=without),
-        Dots(*stations.T, 2, "triangle", radius=5.0, edge=PAPER, label=_label(len(stations), "base station")),
+        _dots(linked, INK, radius=radius, label=_label(len(linked), "linked user")),
+        _dots(alone, PAPER, radius=1.6 * radius, edge=2, label=without),
+        _dots(stations, 2, shape="triangle", radius=5.0, edge=PAPER, label=_label(len(stations), "base station")),
     ]
     rows = [[_map_panel(marks, np.concatenate([shown.positions_km, stations]))]]
     if count:
@@ -175,6 +175,10 @@ def network_figure(shown: NetworkMap, title: str = "Who can share with whom") ->
     if count < shown.num_links:
         parts.append(f"{count:,} of {shown.num_links:,} links")
     return Figure(rows, title + (f" ({', '.join(parts)})" if parts else ""))
+
+
+def _dots(places_km: Floats, colour: Colours, **look: Any) -> Dots:
+    return Dots(places_km[:, 0], places_km[:, 1], colour, **look)
 
 
 def _label(count: int, one: str, many: str | None = None) -> str:
@@ -230,8 +234,8 @@ def cluster_figure(shown: ClusterMap, title: str = "Who shares with whom", tips:
         clusters, places = shown.cluster[chosen].tolist(), shown.positions_km[chosen]
         in_cluster = css != "alone"
         marks.append(
-            Dots(
-                *places.T, [1 + cluster for cluster in clusters], radius=radius * small, css=css,
+            _dots(
+                places, [1 + cluster for cluster in clusters], radius=radius * small, css=css,
                 edge=PAPER if in_cluster else None, opacity=1.0 if in_cluster else 0.6, label=label,
                 tips=tuple(compress(tips, chosen)), data={"cluster": clusters} if in_cluster else {},
             )

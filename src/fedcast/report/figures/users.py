@@ -28,23 +28,13 @@ class UserValues:
 
 
 def evenly_spaced(count: int, most: int) -> Ints:
-    """Return at most `most` of the indices 0 to `count` - 1, evenly spaced, with the first and the last.
-
-    Example:
-        >>> evenly_spaced(9, 5).tolist(), evenly_spaced(3, 5).tolist()
-        ([0, 2, 4, 6, 8], [0, 1, 2])
-    """
+    """Return at most `most` of the indices 0 to `count` - 1, evenly spaced, with the first and the last."""
     places: Ints = np.round(np.linspace(0, count - 1, min(count, most))).astype(np.int64)
     return places
 
 
 def shown_of(shown: int, count: int) -> str:
-    """Return what a title adds where not all users are shown.
-
-    Example:
-        >>> shown_of(100, 2000), shown_of(3, 3)
-        (' (100 of 2,000 users)', '')
-    """
+    """Return what a title adds where not all users are shown."""
     return f" ({shown:,} of {count:,} users)" if shown < count else ""
 
 
