@@ -106,6 +106,11 @@ def test_every_strategy_is_shown_from_inside_before_further_seeds():
     assert "9 of 20 runs" in page(content)
 
 
+def test_options_of_choices_that_differ_are_listed():
+    scenario = with_overrides(load_scenario(base="digits"), {"clustering.blend.shift_weight": 0.3})
+    assert ("clustering.blend.shift_weight", "0.3") in {row[:2] for row in differences(scenario)}
+
+
 def test_other_differences_are_refused():
     runs = [made_run("none", 0, FAST), made_run("daca", 0, FAST, changes={"training.learning_rate": 0.7})]
     with pytest.raises(FedcastError, match=r"training.learning_rate = 0.7, but none-0 has"):
