@@ -5,9 +5,9 @@ The other machine needs only PyTorch and NumPy, see `fedcast.training.packed`.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from collections.abc import Sequence
+from dataclasses import asdict, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,8 @@ from fedcast.errors import FedcastError
 from fedcast.io import atomic_write
 from fedcast.runs.prepare import PreparedRun, dropouts
 from fedcast.runs.store import finish_run, is_done, locked, prepare_folder
-from fedcast.scenario import Data, Scenario, load_scenario
-from fedcast.training import PackedRun, load_history, training_settings, write_dataset, write_runs
+from fedcast.scenario import Data, Scenario, load_plugins, read_stored_scenario
+from fedcast.training import PackedRun, load_history, training_settings, write_dataset, write_plugin, write_runs
 
 
 def pack(scenarios: Sequence[Scenario], store: Path, folder: Path, *, data_dir: Path | None = None) -> list[str]:
@@ -36,6 +36,7 @@ def pack(scenarios: Sequence[Scenario], store: Path, folder: Path, *, data_dir: 
     load = lru_cache(maxsize=1)(lambda data: load_dataset(Data.model_validate_json(data), data_dir))
     runs: dict[str, PackedRun] = {}
     for scenario in scenarios:
+        load_plugins(scenario)
         run_folder, prepared = prepare_folder(scenario, store, data_dir=data_dir)
         if prepared is None or run_folder.name in runs:
             continue
@@ -44,7 +45,8 @@ def pack(scenarios: Sequence[Scenario], store: Path, folder: Path, *, data_dir: 
             dataset = load(_dataset_settings(scenario.data).model_dump_json())
         name = dataset_name(dataset)
         write_dataset(folder, name, dataset)
-        runs[run_folder.name] = packed_run(run_folder.name, name, prepared)
+        plugins = [write_plugin(folder, Path(file)) for file in scenario.plugins]
+        runs[run_folder.name] = replace(packed_run(run_folder.name, name, prepared), plugins=plugins)
     write_runs(folder, list(runs.values()))
     return list(runs)
 
@@ -59,6 +61,7 @@ def packed_run(name: str, dataset: str, prepared: PreparedRun) -> PackedRun:
         name=name,
         dataset=dataset,
         model=model_name(scenario),
+        model_options=scenario.training.tables.get(model_name(scenario), {}),
         seed=scenario.seed,
         training=training_settings(scenario.training),
         data=_partition_values(scenario.data) if changes_samples else {},
@@ -73,7 +76,7 @@ def packed_run(name: str, dataset: str, prepared: PreparedRun) -> PackedRun:
 
 def _partition_values(data: Data) -> dict[str, Any]:
     """Return name and options of the partition as plain values."""
-    return {"partition": data.partition, "options": dataclasses.asdict(data.options("partition"))}
+    return {"partition": data.partition, "options": asdict(data.options("partition"))}
 
 
 def unpack(folder: Path, store: Path) -> list[str]:
@@ -133,7 +136,7 @@ def _machine(folder: Path) -> str:
 
 
 def _finish(run: Path, path: Path, machine: str) -> None:
-    history, scenario = load_history(path), load_scenario(run / "scenario.toml")
+    history, scenario = load_history(path), read_stored_scenario(run / "scenario.toml")
     if history.records[-1].round != scenario.training.rounds:
         raise FedcastError(
             f"{path}: ends after round {history.records[-1].round} of {scenario.training.rounds}; finish it first"

@@ -223,8 +223,9 @@ def train_prepared(
 
 
 def _named_model(scenario: Scenario, dataset: Dataset) -> nn.Module:
-    file = scenario.training.model_file
-    return build_model(model_name(scenario), dataset.sample_shape, dataset.num_classes, scenario.seed, file)
+    name, file = model_name(scenario), scenario.training.model_file
+    options = scenario.training.options("model", name) if file is None else None
+    return build_model(name, dataset.sample_shape, dataset.num_classes, scenario.seed, file, options)
 
 
 def _check_size(model: nn.Module, scenario: Scenario) -> None:

@@ -5,6 +5,7 @@ A worker does a run in a temporary folder and sends its files back; the store ac
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import logging
 import shutil
@@ -15,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from fedcast.errors import FedcastError
+from fedcast.io import atomic_write
 from fedcast.runs.jobs import Job, SweepProgress, run_job
 from fedcast.runs.store import load_run, run_folder, save_finished_run
-from fedcast.scenario import Scenario
+from fedcast.scenario import Scenario, load_plugins, to_toml
 
 # How often Ray restarts a run whose worker was lost.
 _RETRIES = 5
@@ -37,7 +39,12 @@ def sweep_on_ray(
 
         def start(count: int) -> dict[Any, Job]:
             jobs = itertools.islice(waiting, count)
-            return {remote.remote(job[1].model_dump_json(), folder): job for job in jobs}
+            return {
+                remote.remote(
+                    job[1].model_dump_json(), folder, [Path(file).read_bytes() for file in job[1].plugins]
+                ): job
+                for job in jobs
+            }
 
         running = start(max(1, int(ray.cluster_resources().get("CPU", 1))))
         failure: Exception | None = None
@@ -95,20 +102,38 @@ def _check_answers(address: str) -> None:
         ) from None
 
 
-def _run_on_worker(scenario: str, data_dir: str | None) -> tuple[str, Files]:
+def _sent(scenario: Scenario) -> tuple[str, list[bytes]]:
+    """Return the scenario and the content of its plug-in files, which need not exist on the worker's machine."""
+    return scenario.model_dump_json(), [Path(file).read_bytes() for file in scenario.plugins]
+
+
+def _run_on_worker(content: str, plugins: Sequence[bytes], data_dir: str | None) -> tuple[str, Files]:
     """Do one run on one thread, and return the name of its folder and its files."""
     import torch
 
     torch.set_num_threads(1)
     store = Path(tempfile.mkdtemp(prefix="fedcast-"))
     try:
-        job = 0, Scenario.model_validate_json(scenario)
-        folder = run_job(job, store, data_dir=None if data_dir is None else Path(data_dir))
+        given = Scenario.model_validate_json(content)
+        scenario = given.model_copy(update={"plugins": tuple(_local_copy(text) for text in plugins)})
+        load_plugins(scenario)
+        # The run keeps the places that its sender gave.
+        with atomic_write(run_folder(store, scenario) / "scenario.toml") as aside:
+            aside.write_text(to_toml(given), encoding="utf-8")
+        folder = run_job((0, scenario), store, data_dir=None if data_dir is None else Path(data_dir))
         assert folder is not None
         files = {path.name: path.read_bytes() for path in folder.iterdir() if path.name[0] != "."}
         return folder.name, files
     finally:
         shutil.rmtree(store)
+
+
+def _local_copy(plugin: bytes) -> str:
+    """Write a plug-in file to a place that depends on its content: a process runs the same file only once."""
+    path = Path(tempfile.gettempdir()) / f"fedcast-plugin-{hashlib.sha256(plugin).hexdigest()[:12]}.py"
+    with atomic_write(path) as aside:
+        aside.write_bytes(plugin)
+    return str(path)
 
 
 def _original_error(error: Exception) -> Exception:

@@ -297,7 +297,7 @@ def _start(folder: Path, scenario: Scenario) -> None:
     if path.exists():
         stored = _stored_scenario(folder)
         kept = {f"{section}.{key}": getattr(getattr(stored, section), key) for section, key in NOT_DECIDING}
-        if stored != with_overrides(scenario, kept):
+        if stored != with_overrides(scenario, {**kept, "plugins": stored.plugins}):  # plug-in files may be moved
             raise FedcastError(
                 f"{path}: was changed after the run started, but a run folder belongs to one scenario: "
                 f"delete the folder, and call fedcast with the changed scenario instead"

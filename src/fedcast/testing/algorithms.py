@@ -11,18 +11,16 @@ Each check takes the name of a registered algorithm, or an `Algorithm`, and rais
 
 from __future__ import annotations
 
-import dataclasses
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from fedcast import registry
 from fedcast.data import Assignment, dataset_from_arrays
 from fedcast.errors import FedcastError
+from fedcast.testing.common import check_options, unchanged
 from fedcast.training import Algorithm, Federation, Outcome, State, Tensors, TrainingSettings, build_model, train
 
 # A user without data, one with a single sample, and last batches of every size.
@@ -37,7 +35,7 @@ _VARIANTS: tuple[dict[str, Any], ...] = (
 
 def engines_agree(algorithm: str | Algorithm) -> None:
     """Both engines give the same weights to 1e-9 in float64, also with momentum, clipping and absent users."""
-    engines = _implementation(algorithm).engines
+    engines = _settings(algorithm).implementation.engines
     assert engines, "engines is empty; expected loop, stacked or both"
     assert set(engines) <= {"loop", "stacked"}, f"engines are {engines}; expected loop, stacked or both"
     for variant in _VARIANTS:
@@ -49,14 +47,14 @@ def engines_agree(algorithm: str | Algorithm) -> None:
 
 def resumes_exactly(algorithm: str | Algorithm) -> None:
     """A run that is stopped and resumed gives the bytes of an uninterrupted one."""
-    for engine in _implementation(algorithm).engines:
-        whole = _train(algorithm, engine=engine, rounds=4, participation=0.7)
+    for engine in _settings(algorithm).implementation.engines:
+        changes = {"engine": engine, "rounds": 4, "participation": 0.7}
+        whole = _train(algorithm, **changes)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "checkpoint.pt"
-            stops = iter([False, True]).__next__
-            part = _train(algorithm, engine=engine, rounds=4, participation=0.7, checkpoint=path, should_stop=stops)
+            part = _train(algorithm, **changes, checkpoint=path, should_stop=iter([False, True]).__next__)
             assert part.stopped == "stopped after round 2"
-            resumed = _train(algorithm, engine=engine, rounds=4, participation=0.7, checkpoint=path)
+            resumed = _train(algorithm, **changes, checkpoint=path)
         assert _gap(whole.weights, resumed.weights) == 0, f"{engine}: weights differ after resuming"
         assert whole.history == resumed.history, f"{engine}: histories differ after resuming"
 
@@ -72,10 +70,7 @@ def handles_absent_users(algorithm: str | Algorithm) -> None:
     everyone = {(2, user) for user in range(len(_SIZES))}
     with_gap, one = _train(algorithm, rounds=2, dropped=everyone), _train(algorithm, rounds=1)
     assert _gap(with_gap.weights, one.weights) == 0, "a round without users changed the weights"
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "checkpoint.pt"
-        _train(algorithm, rounds=1, checkpoint=path, dropped={(1, 0), (1, 3)})
-        after: State = torch.load(path, weights_only=True)["users"]
+    after = _checkpoint(algorithm, rounds=1, dropped={(1, 0), (1, 3)})["users"]
     absent = [0, 2, 3]  # dropped out, without data, dropped out
     initial = _states(algorithm)[1]
     for name, tensors in after.items():
@@ -86,61 +81,41 @@ def handles_absent_users(algorithm: str | Algorithm) -> None:
 def declares_states(algorithm: str | Algorithm) -> None:
     """States are tensors by name; functions return states of the same names, shapes and dtypes, and finite weights."""
     server, user = _states(algorithm)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "checkpoint.pt"
-        outcome = _train(algorithm, checkpoint=path)
-        stored = torch.load(path, weights_only=True)
-    assert all(bool(weight.isfinite().all()) for weight in outcome.weights), "weights are not finite"
+    stored = _checkpoint(algorithm)
+    assert all(bool(weight.isfinite().all()) for weight in stored["weights"]), "weights are not finite"
     rows = {name: [tensor.expand(len(_SIZES), *tensor.shape) for tensor in tensors] for name, tensors in user.items()}
     for kind, expected, found in (("server", server, stored["server"]), ("user", rows, stored["users"])):
         assert list(found) == list(expected), f"{kind} state has {list(found)}, at the start it had {list(expected)}"
         for name in expected:
-            before = [(tensor.shape, tensor.dtype) for tensor in expected[name]]
-            after = [(tensor.shape, tensor.dtype) for tensor in found[name]]
+            before, after = ([(one.shape, one.dtype) for one in state[name]] for state in (expected, found))
             assert before == after, f"{kind} state {name!r} is {after}, at the start it was {before}"
 
 
 def changes_no_argument(algorithm: str | Algorithm) -> None:
     """The functions of the start and of the server leave weights, changes and states as they were."""
-    implementation, options = _implementation(algorithm), _options(algorithm)
-    weights = _weights()
-    server, _ = _states(algorithm)
+    settings, weights = _settings(algorithm), _weights()
+    implementation, options = settings.implementation, settings.options
+    server, user = _states(algorithm)
     change = [torch.full_like(weight, 0.1) for weight in weights]
-    arguments = [*weights, *change, *(tensor for tensors in server.values() for tensor in tensors)]
-    copies = [tensor.clone() for tensor in arguments]
-    if implementation.server_step is not None:
-        implementation.server_step(options, weights, change, server)
-    if implementation.local_context is not None and implementation.local_terms is not None:
-        _, user = _states(algorithm)
-        rows = {name: [tensor[None] for tensor in tensors] for name, tensors in user.items()}
-        context = implementation.local_context(options, server, rows)
-        implementation.local_terms(options, [weight[None] for weight in weights], weights, context)
-    assert _gap(arguments, copies) == 0, "a function changed one of its arguments in place"
+    with unchanged([*weights, *change, *(tensor for tensors in server.values() for tensor in tensors)]):
+        if implementation.server_step is not None:
+            implementation.server_step(options, weights, change, server)
+        if implementation.local_context is not None and implementation.local_terms is not None:
+            rows = {name: [tensor[None] for tensor in tensors] for name, tensors in user.items()}
+            context = implementation.local_context(options, server, rows)
+            implementation.local_terms(options, [weight[None] for weight in weights], weights, context)
 
 
 def declares_uploads(algorithm: str | Algorithm) -> None:
     """`uploads` is a number of values per weight, from which the cost model computes delays."""
-    uploads = _implementation(algorithm).uploads
+    uploads = _settings(algorithm).implementation.uploads
     assert isinstance(uploads, int), f"uploads is {uploads!r}; expected a whole number"
     assert uploads >= 1, f"uploads is {uploads}; expected at least 1: the change of every weight"
 
 
 def declares_options(algorithm: str | Algorithm) -> None:
     """Options are a frozen dataclass of described fields with defaults within their limits."""
-    options = _implementation(algorithm).options
-    assert dataclasses.is_dataclass(options), f"options are {options!r}; expected a frozen dataclass"
-    defaults = options()
-    for name, field in registry.option_fields(options).items():
-        assert field.metadata.get("description"), f"option {name!r} has no description; declare it by registry.option"
-        for limit, bound in field.metadata["limits"].items():
-            value = getattr(defaults, name)
-            kept = {"ge": value >= bound, "gt": value > bound, "le": value <= bound, "lt": value < bound}[limit]
-            assert kept, f"option {name!r}: default {value!r} breaks its limit {limit}={bound}"
-        try:
-            setattr(defaults, name, getattr(defaults, name))
-        except dataclasses.FrozenInstanceError:
-            continue
-        raise AssertionError("options can be changed; expected a frozen dataclass")
+    check_options(_settings(algorithm).implementation.options)
     try:
         TrainingSettings(algorithm=algorithm, options=object())
     except FedcastError:
@@ -164,25 +139,24 @@ def check_algorithm(algorithm: str | Algorithm) -> None:
         check(algorithm)
 
 
-def _implementation(algorithm: str | Algorithm) -> Algorithm:
-    return TrainingSettings(algorithm=algorithm).implementation
-
-
-def _options(algorithm: str | Algorithm) -> Any:
-    return TrainingSettings(algorithm=algorithm).options
+def _settings(algorithm: str | Algorithm, **changes: Any) -> TrainingSettings:
+    defaults = {"rounds": 3, "local_epochs": 2, "batch_size": 4, "precision": "float64", "device": "cpu"}
+    return TrainingSettings(algorithm=algorithm, **(defaults | changes))
 
 
 def _train(algorithm: str | Algorithm, **changes: Any) -> Outcome:
     extra = {name: changes.pop(name) for name in ("checkpoint", "should_stop", "dropped") if name in changes}
-    defaults: dict[str, Any] = {
-        "rounds": 3,
-        "local_epochs": 2,
-        "batch_size": 4,
-        "precision": "float64",
-        "device": "cpu",
-    }
-    settings = TrainingSettings(algorithm=algorithm, **(defaults | changes))
-    return train(_federation(), build_model("mlp", _SHAPE, _CLASSES, seed=1), settings, **extra)
+    model = build_model("mlp", _SHAPE, _CLASSES, seed=1)
+    return train(_federation(), model, _settings(algorithm, **changes), **extra)
+
+
+def _checkpoint(algorithm: str | Algorithm, **changes: Any) -> dict[str, Any]:
+    """Train, and return what the checkpoint holds."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "checkpoint.pt"
+        _train(algorithm, checkpoint=path, **changes)
+        content: dict[str, Any] = torch.load(path, weights_only=True)
+    return content
 
 
 def _federation() -> Federation:
@@ -200,16 +174,11 @@ def _weights() -> Tensors:
 
 def _states(algorithm: str | Algorithm) -> tuple[State, State]:
     """Return the first states of the server and of one user."""
-    implementation, options, weights = _implementation(algorithm), _options(algorithm), _weights()
-    makers = (implementation.server_state, implementation.user_state)
-    server, user = ({} if make is None else make(options, weights) for make in makers)
+    settings, weights = _settings(algorithm), _weights()
+    makers = (settings.implementation.server_state, settings.implementation.user_state)
+    server, user = ({} if make is None else make(settings.options, weights) for make in makers)
     return server, user
 
 
 def _gap(ones: Tensors, others: Tensors) -> float:
-    return max(_gaps(ones, others))
-
-
-def _gaps(ones: Tensors, others: Tensors) -> Iterator[float]:
-    for one, other in zip(ones, others, strict=True):
-        yield float((one - other).abs().max())
+    return max(float((one - other).abs().max()) for one, other in zip(ones, others, strict=True))

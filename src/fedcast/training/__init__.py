@@ -18,37 +18,21 @@ if TYPE_CHECKING:
     from fedcast.training.history import Clock, History, Record, load_history
     from fedcast.training.model_checks import check_model, with_weights
     from fedcast.training.models import Model, build_model
-    from fedcast.training.pack_files import PackedRun, write_dataset, write_runs
+    from fedcast.training.pack_files import PackedRun, write_dataset, write_plugin, write_runs
     from fedcast.training.settings import TrainingSettings, training_settings
     from fedcast.training.trainer import Federation, Outcome, train
 
     MODELS: dict[str, Callable[..., nn.Module]]
 
-_HOME_OF = {
-    "Algorithm": "algorithms",
-    "Clock": "history",
-    "Federation": "trainer",
-    "History": "history",
-    "Model": "models",
-    "Outcome": "trainer",
-    "PackedRun": "pack_files",
-    "Record": "history",
-    "State": "algorithms",
-    "Tensors": "algorithms",
-    "Terms": "algorithms",
-    "TrainingSettings": "settings",
-    "Upload": "algorithms",
-    "build_model": "models",
-    "check_model": "model_checks",
-    "choose_device": "engines",
-    "load_history": "history",
-    "train": "trainer",
-    "training_settings": "settings",
-    "weighted_sum": "algorithms",
-    "with_weights": "model_checks",
-    "write_dataset": "pack_files",
-    "write_runs": "pack_files",
-    "zeros_like": "algorithms",
+_NAMES = {
+    "algorithms": ("Algorithm", "State", "Tensors", "Terms", "Upload", "weighted_sum", "zeros_like"),
+    "engines": ("choose_device",),
+    "history": ("Clock", "History", "Record", "load_history"),
+    "model_checks": ("check_model", "with_weights"),
+    "models": ("Model", "build_model"),
+    "pack_files": ("PackedRun", "write_dataset", "write_plugin", "write_runs"),
+    "settings": ("TrainingSettings", "training_settings"),
+    "trainer": ("Federation", "Outcome", "train"),
 }
 
 __all__ = [
@@ -75,6 +59,7 @@ __all__ = [
     "weighted_sum",
     "with_weights",
     "write_dataset",
+    "write_plugin",
     "write_runs",
     "zeros_like",
 ]
@@ -85,6 +70,7 @@ def __getattr__(name: str) -> Any:
         from fedcast import registry
 
         return {choice.name: choice.value.build for choice in registry.choices("model")}
-    if name not in _HOME_OF:
+    module = next((module for module, names in _NAMES.items() if name in names), None)
+    if module is None:
         raise AttributeError(f"module 'fedcast.training' has no attribute {name!r}")
-    return getattr(import_module(f"fedcast.training.{_HOME_OF[name]}"), name)
+    return getattr(import_module(f"fedcast.training.{module}"), name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +12,14 @@ import torch
 from fedcast.errors import FedcastError
 from fedcast.io import atomic_write
 from fedcast.training.algorithms import State, Tensors
-from fedcast.training.history import History, Record
+from fedcast.training.history import History, history_of
 
 _VERSION = 2
 
 
 @dataclass
 class TrainingState:
-    """What a run carries from round to round.
-
-    Attributes:
-        weights: of the server.
-        server: the algorithm's state of the server.
-        users: the algorithm's states of all users, [K, ...] each.
-        optimizer: state of the server optimiser.
-    """
+    """What a run carries from round to round; `server` and `users` ([K, ...]) are states of the algorithm."""
 
     weights: Tensors
     server: State
@@ -63,18 +56,14 @@ def load_checkpoint(path: Path, fingerprint: str, device: torch.device) -> tuple
     try:
         content: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
     except Exception as error:
-        raise FedcastError(
-            f"{path}: not a readable checkpoint ({type(error).__name__}); delete it to start again"
-        ) from None
-    if content.get("version") != _VERSION:
-        raise FedcastError(
-            f"{path}: a checkpoint of version {content.get('version')}, this fedcast resumes version {_VERSION}; "
-            "delete it to start again"
-        )
+        fault = f"not a readable checkpoint ({type(error).__name__}); delete it to start again"
+        raise FedcastError(f"{path}: {fault}") from None
+    if (version := content.get("version")) != _VERSION:
+        fault = f"a checkpoint of version {version}, this fedcast resumes version {_VERSION}; delete it to start again"
+        raise FedcastError(f"{path}: {fault}")
     if content.get("fingerprint") != fingerprint:
         raise FedcastError(
             f"{path}: belongs to a run with other data, settings or weights; delete it to start again or name another"
         )
-    state = TrainingState(content["weights"], content["server"], content["users"], content["optimizer"])
-    records = [Record(**{**row, "class_accuracy": tuple(row["class_accuracy"])}) for row in content["records"]]
-    return content["completed"], state, History(records)
+    state = TrainingState(**{field.name: content[field.name] for field in fields(TrainingState)})
+    return content["completed"], state, history_of(content["records"])

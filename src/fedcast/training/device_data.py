@@ -9,11 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fedcast.typing import Ints
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fedcast.data import TextWindows
-
 
 _CONVERTED_BYTES = 2**30
 
@@ -22,13 +23,8 @@ _CONVERTED_BYTES = 2**30
 class DeviceData:
     """Samples and labels on a device.
 
-    Attributes:
-        inputs: stored inputs [n, ...], or the characters of a text.
-        labels: int64[n].
-        scale: factor that brings inputs to [0, 1].
-        starts: where each sequence starts in the text, or None.
-        length: characters of a sequence.
-        dtype: dtype of the inputs of a model.
+    `inputs` are stored inputs [n, ...], which `scale` brings to [0, 1], or the characters of a text, of which a sample
+    is a sequence of `length` from its place in `starts`.
     """
 
     inputs: Tensor
@@ -59,11 +55,7 @@ class DeviceData:
 
 
 def to_device(
-    inputs: NDArray[Any] | TextWindows,
-    labels: NDArray[np.int64],
-    scale: float | None,
-    device: torch.device,
-    dtype: torch.dtype,
+    inputs: NDArray[Any] | TextWindows, labels: Ints, scale: float | None, device: torch.device, dtype: torch.dtype
 ) -> DeviceData:
     """Copy samples to a device."""
     on_device = torch.from_numpy(np.array(labels)).to(device)
@@ -73,11 +65,5 @@ def to_device(
             # Converted once instead of in every step; a GPU converts faster than it reads.
             stored, scale = stored.to(dtype) * (scale or 1.0), 1.0
         return DeviceData(stored, on_device, scale, dtype)
-    return DeviceData(
-        torch.from_numpy(np.array(inputs.codes)).to(device),
-        on_device,
-        None,
-        dtype,
-        torch.from_numpy(np.array(inputs.starts)).to(device),
-        inputs.length,
-    )
+    codes, starts = (torch.from_numpy(np.array(each)).to(device) for each in (inputs.codes, inputs.starts))
+    return DeviceData(codes, on_device, None, dtype, starts, inputs.length)

@@ -20,13 +20,9 @@ _BATCH = 2000
 
 @dataclass(frozen=True)
 class Score:
-    """The scores of a model on a test set.
+    """Mean cross-entropy and accuracy on a test set, overall and by class.
 
-    Attributes:
-        loss: mean cross-entropy.
-        accuracy: share that is classified correctly.
-        class_accuracy: float64[Y]; the overall accuracy for a class without test samples, never NaN.
-        tested: bool[Y], classes that the test set has.
+    A class that the test set does not have (`tested` is false) gets the overall accuracy.
     """
 
     loss: float
@@ -57,10 +53,7 @@ def score(model: nn.Module, weights: Tensors, test: DeviceData, num_classes: int
 def user_accuracies(class_accuracy: Floats, distributions: Floats, sizes: NDArray[np.int64]) -> tuple[float, float]:
     """Return the mean of users' accuracies under their own label distributions, and the mean of the worst tenth.
 
-    Args:
-        class_accuracy: float64[Y].
-        distributions: float64[K, Y], label distributions before sharing.
-        sizes: samples of each user; users without samples are left out.
+    Users without samples are left out.
 
     Example:
         >>> mean, worst = user_accuracies(np.array([1.0, 0.5]), np.eye(2), np.array([3, 3]))

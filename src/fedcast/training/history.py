@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -138,14 +139,18 @@ class History:
         return path
 
 
+def history_of(rows: Iterable[dict[str, Any]]) -> History:
+    """Return the history of records as plain values."""
+    return History([Record(**{**row, "class_accuracy": tuple(row["class_accuracy"])}) for row in rows])
+
+
 def load_history(path: str | Path) -> History:
     """Read what `History.save` wrote as JSON."""
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
         version = content["version"]
         if version == _VERSION:
-            rows = content["records"]
-            return History([Record(**{**row, "class_accuracy": tuple(row["class_accuracy"])}) for row in rows])
+            return history_of(content["records"])
     except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
         raise FedcastError(f"{path}: not a history written by fedcast ({error})") from None
     raise FedcastError(f"{path}: history of version {version}, this fedcast reads {_VERSION}")

@@ -56,8 +56,8 @@ def check_scores(model: nn.Module, sample: Tensor, num_classes: int) -> None:
     except torch.OutOfMemoryError:
         raise
     except Exception as error:  # whatever the model raises
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise FedcastError(f"model: it cannot take one sample, shape {tuple(sample.shape)}: {reason}") from error
+        message = f"model: it cannot take one sample, shape {tuple(sample.shape)}: {first_line(error)}"
+        raise FedcastError(message) from error
     if not isinstance(scores, Tensor):
         raise FedcastError(f"model: it returns a {type(scores).__name__}; expected a tensor, a score for each class")
     if scores.shape != (1, num_classes):
@@ -67,6 +67,11 @@ def check_scores(model: nn.Module, sample: Tensor, num_classes: int) -> None:
         )
     if not bool(scores.isfinite().all()):
         raise FedcastError("model: its scores of a sample are not finite before any training")
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of an error's message, or the name of its class."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def with_weights(model: nn.Module, weights: Sequence[Tensor]) -> nn.Module:

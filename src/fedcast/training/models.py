@@ -19,7 +19,7 @@ from fedcast.registry import NoOptions
 if TYPE_CHECKING:
     from torch import nn
 
-Build = Callable[[tuple[int, ...], int], "nn.Module"]
+Shape = tuple[int, ...]
 
 _VGG16 = (64, 64, 0, 128, 128, 0, 256, 256, 256, 0, 512, 512, 512, 0, 512, 512, 512, 0)
 _NORM_GROUPS = 32
@@ -43,14 +43,14 @@ class Model:
     weights: int | None = None
 
 
-def mlp(shape: tuple[int, ...], num_classes: int) -> nn.Module:
+def mlp(shape: Shape, num_classes: int) -> nn.Module:
     """Return an MLP with one hidden layer of 32; 2,410 weights for digits."""
     from torch import nn
 
     return nn.Sequential(nn.Flatten(), nn.Linear(math.prod(shape), 32), nn.ReLU(), nn.Linear(32, num_classes))
 
 
-def small_cnn(shape: tuple[int, ...], num_classes: int) -> nn.Module:
+def small_cnn(shape: Shape, num_classes: int) -> nn.Module:
     """Return a CNN with two 3×3 convolutions of 8 and 16 channels; 1,898 weights for digits."""
     from torch import nn
 
@@ -62,7 +62,7 @@ def small_cnn(shape: tuple[int, ...], num_classes: int) -> nn.Module:
     )  # fmt: skip
 
 
-def cnn(shape: tuple[int, ...], num_classes: int) -> nn.Module:
+def cnn(shape: Shape, num_classes: int) -> nn.Module:
     """Return conv5×5(10)–pool–conv5×5(20)–pool–50–classes without dropout; 21,840 weights for MNIST."""
     from torch import nn
 
@@ -75,7 +75,7 @@ def cnn(shape: tuple[int, ...], num_classes: int) -> nn.Module:
     )  # fmt: skip
 
 
-def vgg16(shape: tuple[int, ...], num_classes: int) -> nn.Module:
+def vgg16(shape: Shape, num_classes: int) -> nn.Module:
     """Return VGG-16 with group norm, since batch norm fails on users of one class; 14.7 M weights for CIFAR-10."""
     from torch import nn
 
@@ -91,7 +91,7 @@ def vgg16(shape: tuple[int, ...], num_classes: int) -> nn.Module:
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(channels * (height // 32) * (width // 32), num_classes))
 
 
-def char_lstm(shape: tuple[int, ...], num_classes: int) -> nn.Module:
+def char_lstm(shape: Shape, num_classes: int) -> nn.Module:
     """Return an embedding of 8, two LSTM layers of 256 and a linear layer; 819,920 weights for 80 characters."""
     from torch import nn
 
@@ -110,12 +110,7 @@ CHAR_LSTM = Model(char_lstm, "next character: embedding of 8, two LSTM layers of
 
 
 def build_model(
-    name: str,
-    shape: tuple[int, ...],
-    num_classes: int,
-    seed: int = 0,
-    file: str | Path | None = None,
-    options: Any = None,
+    name: str, shape: Shape, num_classes: int, seed: int = 0, file: str | Path | None = None, options: Any = None
 ) -> nn.Module:
     """Build a model for samples of that shape; its first weights are drawn from the seed alone.
 
@@ -160,7 +155,7 @@ def _function_of(file: Path, name: str) -> Callable[..., nn.Module]:
     return function
 
 
-def _image(name: str, shape: tuple[int, ...], least: int) -> tuple[int, int, int]:
+def _image(name: str, shape: Shape, least: int) -> tuple[int, int, int]:
     if len(shape) != 3 or min(shape[1:]) < least:
         raise FedcastError(
             f"training.model = {name}: inputs have shape {shape}; it needs images of at least {least}×{least}; "

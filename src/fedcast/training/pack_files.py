@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import zipfile
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcast import registry
 from fedcast.data import Assignment, Dataset, TextWindows
 from fedcast.errors import FedcastError
 from fedcast.io import atomic_write
@@ -32,16 +34,14 @@ class PackedRun:
     Attributes:
         name: of the run folder that it belongs to.
         dataset: name of its dataset in the pack.
-        model: name in `MODELS`.
-        seed: of the run.
-        training: settings of the training.
         data: name and options of the partition, if it changes samples user by user (noise, rotation); otherwise empty.
-        clock: what sharing and a round cost.
         dropped: pairs (round, user) that do not answer.
         users: samples of each user after sharing.
         own: samples of each user before sharing, where `data` is needed.
         own_sizes: int64[K], samples before sharing.
         distributions: float64[K, Y], label distributions before sharing.
+        model_options: options of the model that differ from their defaults.
+        plugins: names of the plug-in files of the pack that the run needs.
     """
 
     name: str
@@ -56,11 +56,13 @@ class PackedRun:
     own: Assignment | None
     own_sizes: NDArray[np.int64]
     distributions: NDArray[np.float64]
+    model_options: dict[str, Any] = field(default_factory=dict)
+    plugins: list[str] = field(default_factory=list)
 
 
 def write_runs(pack: Path, runs: list[PackedRun]) -> None:
     """Write runs into a pack, in that order; the list is written last."""
-    plain = ("name", "dataset", "model", "seed", "data", "dropped")
+    plain = ("name", "dataset", "model", "seed", "data", "dropped", "model_options", "plugins")
     for run in runs:
         arrays = {"samples": run.users.samples, "offsets": run.users.offsets, "own_sizes": run.own_sizes}
         if run.own is not None:
@@ -85,23 +87,35 @@ def read_list(pack: Path) -> list[dict[str, Any]]:
         raise FedcastError(f"{pack}: no runs.json in it; expected a folder made by fedcast.runs.packing") from None
     version = content.get("version") if isinstance(content, dict) else 1
     if version != _VERSION:
-        raise FedcastError(
-            f"{pack}: a pack of version {version}, this fedcast reads version {_VERSION}; pack the runs again"
-        )
+        fault = f"a pack of version {version}, this fedcast reads version {_VERSION}; pack the runs again"
+        raise FedcastError(f"{pack}: {fault}")
     runs: list[dict[str, Any]] = content["runs"]
     return runs
 
 
 def read_run(pack: Path, listed: dict[str, Any]) -> PackedRun:
-    """Return one run of the list with its arrays."""
+    """Return one run of the list with its arrays; its plug-in files are run."""
+    for name in listed.get("plugins", ()):
+        registry.load_file(pack / "plugins" / name)
     with np.load(pack / "runs" / f"{listed['name']}.npz") as stored:
         arrays = {name: stored[name] for name in stored.files}
     whole = {name: array.astype(np.int64) for name, array in arrays.items() if name != "distributions"}
     own = Assignment(whole["own_samples"], whole["own_offsets"]) if "own_samples" in whole else None
     users = Assignment(whole["samples"], whole["offsets"])
     rest = {"users": users, "own": own, "own_sizes": whole["own_sizes"], "distributions": arrays["distributions"]}
-    converted = {"clock": _clock(listed["clock"]), "training": settings_from_dict(listed["training"])}
+    # In JSON tuples have become lists.
+    clock = {name: tuple(value) if isinstance(value, list) else value for name, value in listed["clock"].items()}
+    converted = {"clock": Clock(**clock), "training": settings_from_dict(listed["training"])}
     return PackedRun(**{**listed, **converted}, **rest)
+
+
+def write_plugin(pack: Path, file: Path) -> str:
+    """Copy a plug-in file into a pack and return its name there, which has a hash of its content."""
+    content = file.read_bytes()
+    name = f"{file.stem}-{hashlib.sha256(content).hexdigest()[:12]}.py"
+    with atomic_write(pack / "plugins" / name) as aside:
+        aside.write_bytes(content)
+    return name
 
 
 def smallest(array: NDArray[Any]) -> NDArray[Any]:
@@ -175,9 +189,3 @@ def _unpacked_inputs(name: str, arrays: Arrays) -> NDArray[Any] | TextWindows:
     if name in arrays:
         return arrays[name]
     return TextWindows(arrays[f"{name}_codes"], np.cumsum(arrays[f"{name}_steps"]), int(arrays[f"{name}_length"]))
-
-
-def _clock(listed: dict[str, Any]) -> Clock:
-    """Return a clock from JSON, where tuples have become lists."""
-    plain: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in listed.items()}
-    return Clock(**plain)

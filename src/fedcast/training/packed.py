@@ -42,10 +42,11 @@ def train_packed(run: PackedRun, dataset: Dataset, out: Path, should_stop: Calla
         partition = registry.find("partition", run.data["partition"]).value
         dataset = partition.transform(dataset, run.own, partition.options(**run.data["options"]), run.seed)
     federation = Federation(dataset, run.users, run.own_sizes, run.distributions)
+    options = registry.find("model", run.model).options(**run.model_options)
     checkpoint = out / f"{run.name}.pt"
     outcome = train(
         federation,
-        build_model(run.model, dataset.sample_shape, dataset.num_classes, run.seed),
+        build_model(run.model, dataset.sample_shape, dataset.num_classes, run.seed, options=options),
         run.training,
         seed=run.seed,
         clock=run.clock,

@@ -28,15 +28,9 @@ def participants(
     seed: int,
     round_number: int,
 ) -> Ints:
-    """Return the users of a round, ascending, int64[P].
+    """Return the users of a round, ascending: a share of those with samples, without those that drop out.
 
-    Args:
-        sizes: samples of each user; users without any never train.
-        share: share of the users that is chosen, at least one user.
-        dropout_probability: probability of each chosen user to drop out.
-        dropped: pairs (round, user) of users that drop out.
-        seed: seed of the choice.
-        round_number: round, counted from 1.
+    Users drop out by chance, or in pairs (round, user) of `dropped`.
 
     Example:
         >>> participants(np.array([3, 0, 5]), 1.0, 0.0, {(2, 2)}, seed=0, round_number=2).tolist()

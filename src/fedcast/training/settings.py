@@ -28,13 +28,7 @@ class TrainingSettings:
     Attributes:
         algorithm: name of a registered algorithm, or an `Algorithm` itself.
         options: options of the algorithm; None: its defaults.
-        rounds: rounds to train at most.
-        local_epochs: passes over a user's samples in a round.
-        batch_size: samples of a local step.
-        learning_rate: local step size.
-        learning_rate_decay: factor of the local step size per round.
-        momentum: local momentum.
-        weight_decay: local weight decay.
+        learning_rate_decay: factor of the local learning rate per round.
         clip_norm: largest norm of a gradient; None: no limit.
         server_optimizer: ``none`` or a key of `SERVER_OPTIMIZERS`, applied to the change of any algorithm that has no
             server step of its own.
@@ -42,12 +36,6 @@ class TrainingSettings:
         server_learning_rate: step size of the server without an optimiser.
         aggregation: weights of users: ``shared`` (samples after sharing), ``own`` (before) or ``uniform``.
         participation: share of the users in a round.
-        dropout_probability: probability that a user drops out of a round.
-        engine: ``auto``, ``loop`` or ``stacked``.
-        device: ``auto``, ``cpu`` or ``cuda``.
-        precision: ``float32``, ``tf32``, ``bf16`` or ``float64``.
-        compile: ``auto``, ``always`` or ``never``.
-        checkpoint_every: rounds between two checkpoints.
 
     Example:
         >>> TrainingSettings(algorithm="fedprox").options.prox_weight
@@ -78,10 +66,8 @@ class TrainingSettings:
 
     def __post_init__(self) -> None:
         for key, allowed in _CHOICES.items():
-            if getattr(self, key) not in allowed:
-                raise FedcastError(
-                    f"invalid value {getattr(self, key)!r} for training.{key}: expected one of {', '.join(allowed)}"
-                )
+            if (value := getattr(self, key)) not in allowed:
+                raise FedcastError(f"invalid value {value!r} for training.{key}: expected one of {', '.join(allowed)}")
         self._complete("options", self.implementation.options)
         if self.server_implementation is not None:
             self._complete("server_options", self.server_implementation.options)
@@ -103,18 +89,17 @@ class TrainingSettings:
     @property
     def implementation(self) -> Algorithm:
         """The algorithm."""
-        if isinstance(self.algorithm, Algorithm):
-            return self.algorithm
-        found: Algorithm = registry.find("algorithm", self.algorithm).value
-        return found
+        return self.algorithm if isinstance(self.algorithm, Algorithm) else _named(self.algorithm)
 
     @property
     def server_implementation(self) -> Algorithm | None:
         """The algorithm whose server step is the server optimiser; None: there is no optimiser."""
-        if self.server_optimizer == "none":
-            return None
-        found: Algorithm = registry.find("algorithm", SERVER_OPTIMIZERS[self.server_optimizer]).value
-        return found
+        return None if self.server_optimizer == "none" else _named(SERVER_OPTIMIZERS[self.server_optimizer])
+
+
+def _named(algorithm: str) -> Algorithm:
+    found: Algorithm = registry.find("algorithm", algorithm).value
+    return found
 
 
 def training_settings(section: Any) -> TrainingSettings:
@@ -136,7 +121,7 @@ def _server_options(section: Any) -> Any:
         "beta2": section.server_beta2,
         "epsilon": section.server_epsilon,
     }
-    expected = registry.find("algorithm", SERVER_OPTIMIZERS[section.server_optimizer]).options
+    expected = _named(SERVER_OPTIMIZERS[section.server_optimizer]).options
     return expected(**{name: flat[name] for name in registry.option_fields(expected)})
 
 
@@ -150,8 +135,8 @@ def settings_to_dict(settings: TrainingSettings) -> dict[str, Any]:
 def settings_from_dict(values: Mapping[str, Any]) -> TrainingSettings:
     """Return the settings that `settings_to_dict` wrote."""
     plain = dict(values)
-    plain["options"] = registry.find("algorithm", plain["algorithm"]).options(**plain["options"])
+    plain["options"] = _named(plain["algorithm"]).options(**plain["options"])
     if plain["server_options"] is not None:
-        name = SERVER_OPTIMIZERS[plain["server_optimizer"]]
-        plain["server_options"] = registry.find("algorithm", name).options(**plain["server_options"])
+        optimizer = _named(SERVER_OPTIMIZERS[plain["server_optimizer"]])
+        plain["server_options"] = optimizer.options(**plain["server_options"])
     return TrainingSettings(**plain)

@@ -38,14 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Federation:
-    """The users and their samples.
-
-    Attributes:
-        dataset: training and test samples.
-        users: samples of each user after sharing.
-        own_sizes: int64[K], number of samples before sharing.
-        distributions: float64[K, Y], label distributions before sharing.
-    """
+    """A dataset and the samples of each user after sharing; sizes [K] and label distributions [K, Y] before it."""
 
     dataset: Dataset
     users: Assignment
@@ -55,14 +48,7 @@ class Federation:
 
 @dataclass
 class Outcome:
-    """The result of training.
-
-    Attributes:
-        history: records of all rounds.
-        model: the model with the weights after the last round.
-        stopped: why training ended early; None: it did not.
-        engine: name of the engine's class.
-    """
+    """The history, the model after the last round, why training ended early (or None), and the engine's class."""
 
     history: History
     model: nn.Module
@@ -76,6 +62,7 @@ class Outcome:
 
 
 Progress = Callable[[Record], None]
+Pairs = set[tuple[int, int]]
 
 
 def train(
@@ -88,7 +75,7 @@ def train(
     checkpoint: str | Path | None = None,
     progress: Progress | None = None,
     should_stop: Callable[[], bool] | None = None,
-    dropped: set[tuple[int, int]] | None = None,
+    dropped: Pairs | None = None,
     replace_batch_norm: bool = False,
 ) -> Outcome:
     """Train a model over users, round by round: broadcast, local training, upload, aggregation.
@@ -142,7 +129,7 @@ def _train_rounds(
             seed=trainer.seed, round_number=number,
         )  # fmt: skip
         loss, drift = trainer.round(number, present, state)
-        history.records.append(trainer.record(number, state, loss, drift, present, history.records[-1]))
+        history.records.append(trainer.record(number, state.weights, loss, drift, present, history.records[-1]))
         if progress is not None:
             progress(history.records[-1])
         last = number == settings.rounds
@@ -165,7 +152,7 @@ class Trainer:
         settings: TrainingSettings,
         seed: int,
         clock: Clock,
-        dropped: set[tuple[int, int]],
+        dropped: Pairs,
     ) -> None:
         self.federation, self.settings, self.clock, self.seed, self.dropped = federation, settings, clock, seed, dropped
         if not federation.users.sizes.any():
@@ -177,12 +164,10 @@ class Trainer:
         data = to_device(dataset.inputs, dataset.labels, dataset.scale, self.device, dtype)
         check_scores(self.model, one_sample(self.model, data), dataset.num_classes)
         self.test = to_device(dataset.test_inputs, dataset.test_labels, dataset.scale, self.device, dtype)
-        noisy = dataset.noisy_test_inputs
-        self.noisy_test = (
-            None
-            if noisy is None
-            else replace(self.test, inputs=torch.from_numpy(noisy).to(self.device, self.test.inputs.dtype))
-        )
+        self.noisy_test = None
+        if dataset.noisy_test_inputs is not None:
+            noisy = torch.from_numpy(dataset.noisy_test_inputs).to(self.device, self.test.inputs.dtype)
+            self.noisy_test = replace(self.test, inputs=noisy)
         compiled = worth_compiling(model, data, federation.users, settings)
         self.task = Task(self.model, data, federation.users, settings, seed, compiled)
         self.engine = choose_engine(settings.engine, self.task)
@@ -211,15 +196,11 @@ class Trainer:
             return found
         weights = [weight.detach().clone() for weight in self.model.parameters()]
         state = self._first_state(weights)
-        return 0, state, History([self.record(0, state, None, None, np.zeros(0, dtype=np.int64), None)])
+        return 0, state, History([self.record(0, weights, None, None, np.zeros(0, dtype=np.int64), None)])
 
     def _first_state(self, weights: Tensors) -> TrainingState:
-        settings, algorithm, optimizer = (
-            self.settings,
-            self.settings.implementation,
-            self.settings.server_implementation,
-        )
-        count = len(self.federation.own_sizes)
+        settings, count = self.settings, len(self.federation.own_sizes)
+        algorithm, optimizer = settings.implementation, settings.server_implementation
         users = {
             name: [tensor.expand(count, *tensor.shape).clone() for tensor in tensors]
             for name, tensors in _made(algorithm.user_state, settings.options, weights).items()
@@ -258,11 +239,9 @@ class Trainer:
             return
         index = torch.from_numpy(block.users).to(self.device)
         overall = torch.from_numpy(self.user_weights[block.users] / self.user_weights.sum()).to(self.device)
-        steps = torch.from_numpy(block.steps).to(self.device, torch.float64)
-        upload = Upload(
-            block.change, shares, overall, effective_steps(steps, settings.momentum), current.learning_rate,
-            current.server, rows_of(current.users, index),
-        )  # fmt: skip
+        steps = effective_steps(torch.from_numpy(block.steps).to(self.device, torch.float64), settings.momentum)
+        own = rows_of(current.users, index)
+        upload = Upload(block.change, shares, overall, steps, current.learning_rate, current.server, own)
         new, sums = settings.implementation.collect(settings.options, upload)
         for name, tensors in new.items():
             for held, tensor in zip(current.users[name], tensors, strict=True):
@@ -270,12 +249,8 @@ class Trainer:
         total.add_sums(sums)
 
     def _server_step(self, state: TrainingState, total: Aggregate) -> None:
-        settings, algorithm, optimizer = (
-            self.settings,
-            self.settings.implementation,
-            self.settings.server_implementation,
-        )
-        change = total.mean
+        settings, change = self.settings, total.mean
+        algorithm, optimizer = settings.implementation, settings.server_implementation
         if algorithm.change is not None:
             change, state.server = algorithm.change(settings.options, change, total.sums, state.server)
         if algorithm.server_step is not None:
@@ -300,42 +275,21 @@ class Trainer:
             )
 
     def record(
-        self,
-        number: int,
-        state: TrainingState,
-        loss: float | None,
-        drift: float | None,
-        users: Ints,
-        before: Record | None,
+        self, number: int, weights: Tensors, loss: float | None, drift: float | None, users: Ints, before: Record | None
     ) -> Record:
         """Score the server's model and advance the simulated clock from the record before."""
-        federation, clock = self.federation, self.clock
+        federation, clock, classes = self.federation, self.clock, self.federation.dataset.num_classes
         spent = (clock.sharing_s, clock.sharing_j, clock.sharing_bytes)
         if before is not None:
-            able = int(np.count_nonzero(federation.users.sizes))
-            cost = clock.cost_of(users, able)
+            cost = clock.cost_of(users, int(np.count_nonzero(federation.users.sizes)))
             spent = (before.seconds + cost[0], before.energy_j + cost[1], before.bytes_sent + cost[2])
-        result = score(self.model, state.weights, self.test, federation.dataset.num_classes)
-        mean, worst = user_accuracies(result.class_accuracy, federation.distributions, federation.own_sizes)
+        result = score(self.model, weights, self.test, classes)
+        noisy = None if self.noisy_test is None else score(self.model, weights, self.noisy_test, classes).accuracy
+        of_users = user_accuracies(result.class_accuracy, federation.distributions, federation.own_sizes)
+        by_class = zip(result.class_accuracy, result.tested, strict=True)
+        of_classes = tuple(float(value) if tested else None for value, tested in by_class)
         return Record(
-            round=number,
-            train_loss=loss,
-            test_loss=result.loss,
-            accuracy=result.accuracy,
-            user_accuracy=mean,
-            worst_accuracy=worst,
-            drift=drift,
-            participants=len(users),
-            seconds=spent[0],
-            energy_j=spent[1],
-            bytes_sent=spent[2],
-            class_accuracy=tuple(
-                float(value) if tested else None
-                for value, tested in zip(result.class_accuracy, result.tested, strict=True)
-            ),
-            noisy_accuracy=None
-            if self.noisy_test is None
-            else score(self.model, state.weights, self.noisy_test, federation.dataset.num_classes).accuracy,
+            number, loss, result.loss, result.accuracy, *of_users, drift, len(users), *spent, of_classes, noisy
         )
 
 

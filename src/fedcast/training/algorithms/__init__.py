@@ -92,6 +92,16 @@ def zeros_like(weights: Tensors) -> Tensors:
     return [weight.new_zeros(weight.shape) for weight in weights]
 
 
+def zero_state(name: str) -> Callable[[Any, Tensors], State]:
+    """Return the function of a first state that is zero for every weight."""
+    return lambda _, weights: {name: zeros_like(weights)}
+
+
+def differences(ones: Tensors, others: Tensors) -> Tensors:
+    """Return one − other for every pair of tensors."""
+    return [one - other for one, other in zip(ones, others, strict=True)]
+
+
 def per_user(values: Tensor, like: Tensor) -> Tensor:
     """Return [U] with as many trailing dimensions as `like`, for broadcasting."""
     return values.view(-1, *[1] * (like.dim() - 1))

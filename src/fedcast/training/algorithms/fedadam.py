@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from fedcast.registry import option
 from fedcast.training.algorithms import Algorithm, State, Tensors, zeros_like
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 @dataclass(frozen=True)
 class FedAdamOptions:
-    """Options of FedAdam."""
+    """Options of FedAdam and FedYogi."""
 
     learning_rate: float = option(0.03, "step size η of the server", gt=0)
     beta1: float = option(0.9, "decay β₁ of the mean of changes", ge=0, lt=1)
@@ -18,33 +23,34 @@ class FedAdamOptions:
     epsilon: float = option(1e-3, "adaptivity τ, added to the root of the mean square", gt=0)
 
 
-def _server_state(_: FedAdamOptions, weights: Tensors) -> State:
-    return {"mean": zeros_like(weights), "square": zeros_like(weights)}
+def adaptive(summary: str, first_square: float, next_square: Callable[[float, Tensor, Tensor], Tensor]) -> Algorithm:
+    """Return FedAvg with an adaptive step at the server: m ← β₁m + (1 − β₁)Δ, then w ← w + ηm/(√v + τ).
+
+    Args:
+        summary: of the algorithm.
+        first_square: v before the first round, in units of τ².
+        next_square: (β₂, v, Δ²) → new v.
+    """
+
+    def server_state(options: FedAdamOptions, weights: Tensors) -> State:
+        square = [zero.add(first_square * options.epsilon**2) for zero in zeros_like(weights)]
+        return {"mean": zeros_like(weights), "square": square}
+
+    def server_step(options: FedAdamOptions, weights: Tensors, change: Tensors, server: State) -> tuple[Tensors, State]:
+        beta, rate, old = options.beta1, options.learning_rate, zip(server["mean"], server["square"], strict=True)
+        new = [
+            (mean.mul(beta).add(delta, alpha=1 - beta), next_square(options.beta2, square, delta.square()))
+            for (mean, square), delta in zip(old, change, strict=True)
+        ]
+        moved = [
+            weight.add(mean / (square.sqrt() + options.epsilon), alpha=rate)
+            for weight, (mean, square) in zip(weights, new, strict=True)
+        ]
+        return moved, {"mean": [mean for mean, _ in new], "square": [square for _, square in new]}
+
+    return Algorithm(summary, options=FedAdamOptions, server_state=server_state, server_step=server_step)
 
 
-def _server_step(options: FedAdamOptions, weights: Tensors, change: Tensors, server: State) -> tuple[Tensors, State]:
-    """Set m ← β₁m + (1 − β₁)Δ, v ← β₂v + (1 − β₂)Δ² and w ← w + ηm/(√v + τ)."""
-    mean = decayed_mean(options.beta1, server["mean"], change)
-    square = decayed_mean(options.beta2, server["square"], [delta.square() for delta in change])
-    return adaptive_step(options, weights, mean, square), {"mean": mean, "square": square}
-
-
-def decayed_mean(decay: float, means: Tensors, values: Tensors) -> Tensors:
-    """Return βm + (1 − β)x for every tensor."""
-    return [old.mul(decay).add(value, alpha=1 - decay) for old, value in zip(means, values, strict=True)]
-
-
-def adaptive_step(options: FedAdamOptions, weights: Tensors, mean: Tensors, square: Tensors) -> Tensors:
-    """Return w + ηm/(√v + τ) for every weight."""
-    return [
-        weight.add(first / (second.sqrt() + options.epsilon), alpha=options.learning_rate)
-        for weight, first, second in zip(weights, mean, square, strict=True)
-    ]
-
-
-ALGORITHM = Algorithm(
-    "FedAdam: FedAvg with Adam at the server",
-    options=FedAdamOptions,
-    server_state=_server_state,
-    server_step=_server_step,
+ALGORITHM = adaptive(
+    "FedAdam: FedAvg with Adam at the server", 0.0, lambda beta, v, square: v.mul(beta).add(square, alpha=1 - beta)
 )

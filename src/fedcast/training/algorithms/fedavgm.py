@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedcast.registry import option
-from fedcast.training.algorithms import Algorithm, State, Tensors, zeros_like
+from fedcast.training.algorithms import Algorithm, State, Tensors, zero_state
 
 
 @dataclass(frozen=True)
@@ -14,10 +14,6 @@ class FedAvgMOptions:
 
     learning_rate: float = option(1.0, "step size η of the server", gt=0)
     momentum: float = option(0.9, "momentum β of the server", ge=0, lt=1)
-
-
-def _server_state(_: FedAvgMOptions, weights: Tensors) -> State:
-    return {"momentum": zeros_like(weights)}
 
 
 def _server_step(options: FedAvgMOptions, weights: Tensors, change: Tensors, server: State) -> tuple[Tensors, State]:
@@ -30,6 +26,6 @@ def _server_step(options: FedAvgMOptions, weights: Tensors, change: Tensors, ser
 ALGORITHM = Algorithm(
     "FedAvgM: FedAvg with momentum at the server",
     options=FedAvgMOptions,
-    server_state=_server_state,
+    server_state=zero_state("momentum"),
     server_step=_server_step,
 )

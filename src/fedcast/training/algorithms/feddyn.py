@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedcast.registry import option
-from fedcast.training.algorithms import Algorithm, State, Tensors, Terms, Upload, weighted_sum, zeros_like
+from fedcast.training.algorithms import Algorithm, State, Tensors, Terms, Upload, differences, weighted_sum, zero_state
 
 
 @dataclass(frozen=True)
@@ -21,17 +21,8 @@ class FedDynOptions:
     alpha: float = option(0.1, "weight α of the dynamic regulariser", gt=0)
 
 
-def _zero_gradient(_: FedDynOptions, weights: Tensors) -> State:
-    return {"gradient": zeros_like(weights)}
-
-
-def _context(_: FedDynOptions, __: State, users: State) -> Tensors:
-    return users["gradient"]
-
-
 def _terms(options: FedDynOptions, weights: Tensors, start: Tensors, gradient: Tensors) -> Terms:
-    moved = [own - common for own, common in zip(weights, start, strict=True)]
-    return [(-1.0, gradient), (options.alpha, moved)]
+    return [(-1.0, gradient), (options.alpha, differences(weights, start))]
 
 
 def _collect(options: FedDynOptions, upload: Upload) -> tuple[State, State]:
@@ -47,9 +38,9 @@ def _change(options: FedDynOptions, mean: Tensors, sums: State, server: State) -
 ALGORITHM = Algorithm(
     "FedDyn: a dynamic regulariser per user makes local and global optima agree",
     options=FedDynOptions,
-    server_state=_zero_gradient,
-    user_state=_zero_gradient,
-    local_context=_context,
+    server_state=zero_state("gradient"),
+    user_state=zero_state("gradient"),
+    local_context=lambda _, __, users: users["gradient"],
     local_terms=_terms,
     collect=_collect,
     change=_change,

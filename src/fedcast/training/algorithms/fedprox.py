@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedcast.registry import option
-from fedcast.training.algorithms import Algorithm, Tensors, Terms
+from fedcast.training.algorithms import Algorithm, Tensors, Terms, differences
 
 
 @dataclass(frozen=True)
@@ -16,9 +16,7 @@ class FedProxOptions:
 
 
 def _terms(options: FedProxOptions, weights: Tensors, start: Tensors, _: Tensors) -> Terms:
-    if options.prox_weight == 0:
-        return []
-    return [(options.prox_weight, [own - common for own, common in zip(weights, start, strict=True)])]
+    return [(options.prox_weight, differences(weights, start))] if options.prox_weight else []
 
 
 ALGORITHM = Algorithm(

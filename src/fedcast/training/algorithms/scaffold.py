@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from fedcast.registry import NoOptions
-from fedcast.training.algorithms import Algorithm, State, Tensors, Terms, Upload, per_user, weighted_sum, zeros_like
-
-
-def _zero_control(_: NoOptions, weights: Tensors) -> State:
-    return {"control": zeros_like(weights)}
-
-
-def _correction(_: NoOptions, server: State, users: State) -> Tensors:
-    return [common - own for common, own in zip(server["control"], users["control"], strict=True)]
-
-
-def _terms(_: NoOptions, __: Tensors, ___: Tensors, correction: Tensors) -> Terms:
-    return [(1.0, correction)]
+from fedcast.training.algorithms import (
+    Algorithm,
+    State,
+    Tensors,
+    Upload,
+    differences,
+    per_user,
+    weighted_sum,
+    zero_state,
+)
 
 
 def _collect(_: NoOptions, upload: Upload) -> tuple[State, State]:
@@ -30,8 +27,7 @@ def _collect(_: NoOptions, upload: Upload) -> tuple[State, State]:
     for common, own, change in zip(upload.server["control"], own_controls, upload.change, strict=True):
         distance = per_user(upload.steps.to(change.dtype), change) * upload.learning_rate
         new.append(own - common - change / distance)
-    moved = [after - before for after, before in zip(new, own_controls, strict=True)]
-    return {"control": new}, {"control": weighted_sum(upload.overall_shares, moved)}
+    return {"control": new}, {"control": weighted_sum(upload.overall_shares, differences(new, own_controls))}
 
 
 def _change(_: NoOptions, mean: Tensors, sums: State, server: State) -> tuple[Tensors, State]:
@@ -41,10 +37,10 @@ def _change(_: NoOptions, mean: Tensors, sums: State, server: State) -> tuple[Te
 ALGORITHM = Algorithm(
     "SCAFFOLD: control variates correct the drift of local steps; uploads twice as much",
     uploads=2,
-    server_state=_zero_control,
-    user_state=_zero_control,
-    local_context=_correction,
-    local_terms=_terms,
+    server_state=zero_state("control"),
+    user_state=zero_state("control"),
+    local_context=lambda _, server, users: differences(server["control"], users["control"]),
+    local_terms=lambda _, __, ___, correction: [(1.0, correction)],
     collect=_collect,
     change=_change,
 )

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from fedcast.data import Assignment
 from fedcast.training.algorithms import State, Tensors
 from fedcast.training.device_data import DeviceData
+from fedcast.training.engines.schedule import Batches, Lanes, batches_of
 from fedcast.training.participation import asked_users
 from fedcast.training.settings import TrainingSettings
 from fedcast.typing import Ints
@@ -20,16 +21,7 @@ from fedcast.typing import Ints
 
 @dataclass(frozen=True)
 class Task:
-    """What stays the same over all rounds.
-
-    Attributes:
-        model: whose weights are trained; engines read its layers, never its weights.
-        data: all training samples, on the device.
-        users: who trains on what.
-        settings: algorithm, batch size, momentum and so on.
-        seed: seed of the batches.
-        compiled: whether the stacked step is compiled.
-    """
+    """What stays the same over all rounds; engines read the layers of the model, never its weights."""
 
     model: nn.Module
     data: DeviceData
@@ -48,6 +40,11 @@ class Task:
         """The most users that train in a round."""
         return asked_users(self.users.sizes, self.settings.participation)
 
+    def batches(self, users: Ints, round_number: int, lanes: Lanes | None = None) -> Batches:
+        """Return the batches of some users in a round."""
+        size, epochs = self.settings.batch_size, self.settings.local_epochs
+        return batches_of(self.users, users, size, epochs, seed=self.seed, round_number=round_number, lanes=lanes)
+
     def arithmetic(self) -> AbstractContextManager[object]:
         """Return the context of a forward pass: with bf16 layers multiply in bfloat16, weights stay as they are."""
         if self.settings.precision != "bf16":
@@ -58,15 +55,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Round:
-    """What changes from round to round.
-
-    Attributes:
-        number: counted from 1.
-        weights: of the server, in the order of ``model.parameters()``.
-        learning_rate: local.
-        server: the algorithm's state of the server.
-        users: the algorithm's states of all users, [K, ...] each.
-    """
+    """What changes from round to round: weights and state of the server, and states of all users, [K, ...] each."""
 
     number: int
     weights: Tensors

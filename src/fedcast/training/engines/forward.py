@@ -17,19 +17,14 @@ from torch import Tensor, nn
 from fedcast.training.engines.vmapped import Forward, Weights, vmapped
 from fedcast.training.lstm import LSTM, LastStep, lstm
 
-Layer = Callable[[nn.Module, Weights, Tensor, int], Tensor]
+Layer = Callable[[Any, Weights, Tensor, int], Tensor]
 
 
 def stacked_forward(model: nn.Module, device: torch.device, sample: Tensor | None = None) -> Forward:
     """Return a function of weights [U, ...] (in the order of ``model.parameters()``) and inputs [U, B, ...] to scores.
 
-    Args:
-        model: whose layers are run.
-        device: where.
-        sample: [1, ...], on which the result is compared with the model's own; None: not compared.
-
-    Raises:
-        CannotStackError: users stepped at once do not get the results of single users.
+    On a sample [1, ...], if given, its result is compared with the model's own: raises `CannotStackError` if users
+    stepped at once do not get the results of single users.
     """
     chain = _chain_forward(model, device)
     if chain is not None and (sample is None or _agrees(chain, model, sample)):
@@ -39,18 +34,18 @@ def stacked_forward(model: nn.Module, device: torch.device, sample: Tensor | Non
 
 def _chain_forward(model: nn.Module, device: torch.device) -> Forward | None:
     """Return the layers one after another; None if the tables do not support one of them."""
-    layers = _chain(model)
-    tables = _GPU_LAYERS if device.type == "cuda" else _CPU_LAYERS
+    layers, on_gpu = _chain(model), device.type == "cuda"
+    tables = _GPU_LAYERS if on_gpu else _CPU_LAYERS
     if layers is None or not all(type(layer) in tables and _plain(layer, device) for layer in layers):
         return None
-    enter = _users_first if device.type == "cuda" else _users_in_channels
     counts = [len(list(layer.parameters())) for layer in layers]
     if sum(counts) != len(list(model.parameters())):  # a layer that occurs twice
         return None
 
     def forward(weights: Weights, inputs: Tensor) -> Tensor:
-        users = inputs.shape[0]
-        hidden, start = (enter(inputs) if inputs.dim() == 5 else inputs), 0
+        users, hidden, start = inputs.shape[0], inputs, 0
+        if inputs.dim() == 5:
+            hidden = inputs.transpose(1, 2) if on_gpu else inputs.transpose(0, 1).flatten(1, 2)
         for layer, count in zip(layers, counts, strict=True):
             hidden = tables[type(layer)](layer, weights[start : start + count], hidden, users)
             start += count
@@ -101,18 +96,12 @@ def _agrees(chain: Forward, model: nn.Module, sample: Tensor) -> bool:
 # On a CPU images are held as [B, users × channels, H, W].
 
 
-def _users_in_channels(inputs: Tensor) -> Tensor:
-    return inputs.transpose(0, 1).flatten(1, 2)
-
-
-def _grouped_convolution(layer: nn.Module, weights: Weights, hidden: Tensor, users: int) -> Tensor:
-    assert isinstance(layer, nn.Conv2d)
+def _grouped_convolution(layer: Any, weights: Weights, hidden: Tensor, users: int) -> Tensor:
     kernel, bias = weights[0].flatten(0, 1), weights[1].flatten() if len(weights) > 1 else None
     return F.conv2d(hidden, kernel, bias, layer.stride, layer.padding, layer.dilation, groups=users * layer.groups)
 
 
-def _group_norm_in_channels(layer: nn.Module, weights: Weights, hidden: Tensor, users: int) -> Tensor:
-    assert isinstance(layer, nn.GroupNorm)
+def _group_norm_in_channels(layer: Any, weights: Weights, hidden: Tensor, users: int) -> Tensor:
     scale, offset = (weights[0].flatten(), weights[1].flatten()) if weights else (None, None)
     return F.group_norm(hidden, users * layer.num_groups, scale, offset, layer.eps)
 
@@ -127,13 +116,7 @@ def _flatten_from_channels(_: nn.Module, __: Weights, hidden: Tensor, users: int
 # On a GPU images are held as [users, channels, B, H, W], as the product of a convolution leaves them.
 
 
-def _users_first(inputs: Tensor) -> Tensor:
-    return inputs.transpose(1, 2)
-
-
-def _patch_convolution(layer: nn.Module, weights: Weights, hidden: Tensor, _: int) -> Tensor:
-    assert isinstance(layer, nn.Conv2d)
-    assert isinstance(layer.padding, tuple)
+def _patch_convolution(layer: Any, weights: Weights, hidden: Tensor, _: int) -> Tensor:
     device = hidden.device.type
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
     hidden, kernel, *bias = (tensor.to(dtype) for tensor in (hidden, *weights))
@@ -142,8 +125,7 @@ def _patch_convolution(layer: nn.Module, weights: Weights, hidden: Tensor, _: in
     return images + bias[0][:, :, None, None, None] if bias else images
 
 
-def _group_norm_users_first(layer: nn.Module, weights: Weights, hidden: Tensor, _: int) -> Tensor:
-    assert isinstance(layer, nn.GroupNorm)
+def _group_norm_users_first(layer: Any, weights: Weights, hidden: Tensor, _: int) -> Tensor:
     # Sums over bfloat16 are taken in float32.
     grouped = hidden.to(torch.promote_types(hidden.dtype, torch.float32)).unflatten(1, (layer.num_groups, -1))
     variance, mean = torch.var_mean(grouped, dim=(2, 4, 5), correction=0, keepdim=True)
@@ -153,8 +135,9 @@ def _group_norm_users_first(layer: nn.Module, weights: Weights, hidden: Tensor, 
     return normalised.to(hidden.dtype)
 
 
-def _pool_users_first(layer: nn.Module, _: Weights, hidden: Tensor, __: int) -> Tensor:
-    return layer(hidden.flatten(0, 2)).unflatten(0, hidden.shape[:3])  # type: ignore[no-any-return]
+def _pool_users_first(layer: Any, _: Weights, hidden: Tensor, __: int) -> Tensor:
+    pooled: Tensor = layer(hidden.flatten(0, 2)).unflatten(0, hidden.shape[:3])
+    return pooled
 
 
 def _flatten_users_first(_: nn.Module, __: Weights, hidden: Tensor, ___: int) -> Tensor:
@@ -170,8 +153,7 @@ def _linear(_: nn.Module, weights: Weights, hidden: Tensor, __: int) -> Tensor:
     return torch.baddbmm(weights[1][:, None], hidden, weights[0].mT)
 
 
-def _embedding(layer: nn.Module, weights: Weights, codes: Tensor, users: int) -> Tensor:
-    assert isinstance(layer, nn.Embedding)
+def _embedding(layer: Any, weights: Weights, codes: Tensor, users: int) -> Tensor:
     table = weights[0]
     own_rows = codes + (torch.arange(users, device=codes.device) * table.shape[1]).view(-1, *[1] * (codes.dim() - 1))
     rows = F.embedding(own_rows, table.flatten(0, 1))
@@ -180,25 +162,17 @@ def _embedding(layer: nn.Module, weights: Weights, codes: Tensor, users: int) ->
     return torch.where((codes == layer.padding_idx)[..., None], rows.detach(), rows)
 
 
-def _lstm(layer: nn.Module, weights: Weights, hidden: Tensor, _: int) -> Tensor:
-    assert isinstance(layer, LSTM)
-    return lstm(hidden, weights, layer.num_layers)
+def _elementwise(layer: Any, _: Weights, hidden: Tensor, __: int) -> Tensor:
+    changed: Tensor = layer(hidden)
+    return changed
 
 
-def _elementwise(layer: nn.Module, _: Weights, hidden: Tensor, __: int) -> Tensor:
-    return layer(hidden)  # type: ignore[no-any-return]
-
-
+_ELEMENTWISE = (LastStep, nn.ReLU, nn.Tanh, nn.Sigmoid, nn.GELU, nn.Identity)
 _COMMON: dict[type[Any], Layer] = {
+    **dict.fromkeys(_ELEMENTWISE, _elementwise),
     nn.Linear: _linear,
     nn.Embedding: _embedding,
-    LSTM: _lstm,
-    LastStep: _elementwise,
-    nn.ReLU: _elementwise,
-    nn.Tanh: _elementwise,
-    nn.Sigmoid: _elementwise,
-    nn.GELU: _elementwise,
-    nn.Identity: _elementwise,
+    LSTM: lambda layer, weights, hidden, _: lstm(hidden, weights, layer.num_layers),
 }
 _CPU_LAYERS = _COMMON | {
     nn.Conv2d: _grouped_convolution,

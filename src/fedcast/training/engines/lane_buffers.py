@@ -7,7 +7,6 @@ numbers from a table on the device, so that nothing crosses from the host while 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,27 +21,6 @@ from fedcast.typing import Ints
 _PICKED_AT_ONCE = 16  # steps whose samples are gathered together on a CPU
 
 Place = slice | Tensor
-
-
-@dataclass(frozen=True)
-class _Stretch:
-    """A range of steps in which no lane changes its user.
-
-    Attributes:
-        start: the first step.
-        stop: the step after the last.
-        users: users that begin.
-        taken: their lanes.
-        rows: users that end, as rows of the block.
-        left: their lanes.
-    """
-
-    start: int
-    stop: int
-    users: Tensor
-    taken: Place
-    rows: Place
-    left: Place
 
 
 def _place(numbers: Ints, on_device: Tensor) -> Place:
@@ -80,11 +58,11 @@ class LaneBuffers:
         self._start(plan, current)
         change = [weight.new_empty(len(users), *weight.shape[1:]) for weight in self.weights]
         losses = self.losses.new_empty(len(users))
-        for stretch in self._stretches(users, lanes):
-            if len(stretch.users):
-                self._begin(stretch.users, stretch.taken, current)
-            self._advance(stretch.start, stretch.stop, lanes.count)
-            self._end(stretch.rows, stretch.left, change, losses)
+        for start, stop, beginning, taken, rows, left in self._stretches(users, lanes):
+            if len(beginning):
+                self._begin(beginning, taken, current)
+            self._advance(start, stop, lanes.count)
+            self._end(rows, left, change, losses)
         return change, losses
 
     def _start(self, plan: Batches, current: Round) -> None:
@@ -96,7 +74,8 @@ class LaneBuffers:
         self.shares[:length, :lanes] = torch.from_numpy(plan.weights).to(self.shares)
         self.position.zero_()
 
-    def _stretches(self, users: Ints, lanes: Lanes) -> Iterator[_Stretch]:
+    def _stretches(self, users: Ints, lanes: Lanes) -> Iterator[tuple[int, int, Tensor, Place, Place, Place]]:
+        """Yield ranges of steps, the users that begin, their lanes, the rows of those that end, and their lanes."""
         found = list(stretches(lanes))
         begin, end = (np.concatenate([part[place] for part in found]) for place in (2, 3))
         # Indices go to the device before the first step: a copy between steps would wait for those before it.
@@ -105,10 +84,9 @@ class LaneBuffers:
         begun = ended = 0
         for start, stop, begins, ends in found:
             among, done = slice(begun, begun := begun + len(begins)), slice(ended, ended := ended + len(ends))
-            yield _Stretch(
-                start, stop, on_device[0][among], _place(lanes.lane[begins], on_device[1][among]),
-                _place(ends, on_device[2][done]), _place(lanes.lane[ends], on_device[3][done]),
-            )  # fmt: skip
+            taken = _place(lanes.lane[begins], on_device[1][among])
+            rows, left = _place(ends, on_device[2][done]), _place(lanes.lane[ends], on_device[3][done])
+            yield start, stop, on_device[0][among], taken, rows, left
 
     def _begin(self, users: Tensor, lanes: Place, current: Round) -> None:
         for weight, start in zip(self.weights, self.start_weights, strict=True):
@@ -139,14 +117,11 @@ class LaneBuffers:
 
     def _step(self, lanes: int, inputs: Tensor, labels: Tensor, shares: Tensor) -> None:
         if lanes not in self.views:
-            self.views[lanes] = self._view(lanes)
+            own = (self.weights, self.momenta, self.context)
+            weights, momenta, context = ([tensor[:lanes] for tensor in tensors] for tensors in own)
+            start, rate = self.start_weights, self.learning_rate
+            self.views[lanes] = weights, momenta, start, context, rate, self.losses[:lanes]
         self.step(*self.views[lanes], inputs, labels, shares)
-
-    def _view(self, lanes: int) -> tuple[Any, ...]:
-        """Return the tensors that a step of the first lanes works on."""
-        first = ([tensor[:lanes] for tensor in tensors] for tensors in (self.weights, self.momenta, self.context))
-        weights, momenta, context = first
-        return weights, momenta, self.start_weights, context, self.learning_rate, self.losses[:lanes]
 
     def _step_at_position(self, lanes: int) -> None:
         """Take a step whose batch is looked up on the device, which counts the steps."""

@@ -11,7 +11,6 @@ import torch.nn.functional as F
 
 from fedcast.training.algorithms import Tensors
 from fedcast.training.engines.base import BlockResult, Round, Task
-from fedcast.training.engines.schedule import batches_of
 from fedcast.typing import Ints
 
 
@@ -37,10 +36,7 @@ class LoopEngine:
             weights, current.learning_rate, momentum=settings.momentum, weight_decay=settings.weight_decay
         )
         context = current.context(task, torch.tensor([user], device=task.device))
-        plan = batches_of(
-            task.users, np.array([user]), settings.batch_size, settings.local_epochs, seed=task.seed,
-            round_number=current.number,
-        )  # fmt: skip
+        plan = task.batches(np.array([user]), current.number)
         total_loss = torch.zeros((), dtype=torch.float64, device=task.device)
         for samples, share in zip(plan.samples[:, 0], plan.weights[:, 0], strict=True):
             inputs, labels = task.data.pick(torch.from_numpy(samples[share > 0]).to(task.device))

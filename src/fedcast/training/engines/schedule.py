@@ -26,14 +26,7 @@ STEPS_TOLERANCE = 1.05
 
 @dataclass(frozen=True)
 class Lanes:
-    """Lane and steps of each user of a block.
-
-    Attributes:
-        lane: int64[U], lane of each user.
-        first: int64[U], first step of each user.
-        end: int64[U], the step after each user's last.
-        count: number of lanes.
-    """
+    """Lane, first step and step after the last of each user of a block, [U] each, and the number of lanes."""
 
     lane: Ints
     first: Ints
@@ -46,17 +39,8 @@ class Lanes:
         return int(self.end.max(initial=0))
 
 
-def own_lanes(steps: Ints) -> Lanes:
-    """Return a lane for each user."""
-    return Lanes(np.arange(len(steps)), np.zeros(len(steps), dtype=np.int64), steps, len(steps))
-
-
 def fill_lanes(steps: Ints, count: int) -> Lanes:
     """Give each user the lane that is free first, users with the most steps first.
-
-    Args:
-        steps: int64[U], steps of each user.
-        count: number of lanes.
 
     Example:
         >>> lanes = fill_lanes(np.array([2, 5, 3]), 2)
@@ -130,15 +114,7 @@ def batches_of(
     """Shuffle each user's samples in each epoch and cut them into batches.
 
     The order is that of a hash of (seed, round, epoch, user, position), so that it does not change with other users.
-
-    Args:
-        data: samples of each user, after sharing.
-        users: int64[U], users of the block.
-        batch_size: samples of a step.
-        epochs: passes over a user's samples.
-        seed: seed of the shuffles.
-        round_number: round, counted from 1.
-        lanes: lanes of the users; default: a lane for each.
+    Without `lanes` every user has a lane of its own.
     """
     sizes = data.sizes[users]
     row = np.repeat(np.arange(len(users)), sizes)
@@ -147,7 +123,7 @@ def batches_of(
     key_of_sample = hash_words(users[row], position)
     per_epoch = -(-sizes // batch_size)
     steps = epochs * per_epoch
-    lanes = lanes or own_lanes(steps)
+    lanes = lanes or Lanes(np.arange(len(steps)), np.zeros(len(steps), dtype=np.int64), steps, len(steps))
     samples = np.zeros((lanes.length, lanes.count, batch_size), dtype=np.int64)
     weights = np.zeros((lanes.length, lanes.count, batch_size))
     step_in_epoch, slot = position // batch_size, position % batch_size

@@ -19,9 +19,10 @@ from fedcast.training.algorithms import Tensors, per_user
 from fedcast.training.engines.base import BlockResult, Round, Task
 from fedcast.training.engines.forward import stacked_forward
 from fedcast.training.engines.lane_buffers import LaneBuffers
-from fedcast.training.engines.schedule import Lanes, batches_of, fill_lanes, steps_of, useful_lanes
+from fedcast.training.engines.schedule import Lanes, fill_lanes, steps_of, useful_lanes
 from fedcast.training.engines.sizing import activation_bytes, one_sample, weight_bytes
 from fedcast.training.engines.vmapped import Forward
+from fedcast.training.model_checks import first_line
 from fedcast.training.settings import TrainingSettings
 from fedcast.typing import Ints
 
@@ -61,13 +62,10 @@ class StackedEngine:
             yield self._train(users[some], steps[some], current)
 
     def _train(self, users: Ints, steps: Ints, current: Round) -> BlockResult:
-        task, settings, lanes = self.task, self.task.settings, self._lanes(steps)
-        plan = batches_of(
-            task.users, users, settings.batch_size, settings.local_epochs, seed=task.seed,
-            round_number=current.number, lanes=lanes,
-        )  # fmt: skip
+        lanes = self._lanes(steps)
+        plan = self.task.batches(users, current.number, lanes)
         if self.buffers is None:
-            self.buffers = LaneBuffers(task, self.step, self.most, self.block, current)
+            self.buffers = LaneBuffers(self.task, self.step, self.most, self.block, current)
         change, losses = self.buffers.run(users, lanes, plan, current)
         return BlockResult(users, change, losses, steps)
 
@@ -169,7 +167,7 @@ def compiled(step: Step) -> Step:
             except Exception as error:
                 if works:
                     raise
-                _log.warning("compiling the training step failed, it runs uncompiled: %s", _first_line(error))
+                _log.warning("compiling the training step failed, it runs uncompiled: %s", first_line(error))
                 works = False
             else:
                 works = True
@@ -177,10 +175,6 @@ def compiled(step: Step) -> Step:
         step(*arguments)
 
     return either
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def users_of_block(task: Task, lanes: int) -> int:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from fedcast.training.model_checks import without_dropout
+from fedcast.training.model_checks import first_line, without_dropout
 
 Weights = list[Tensor]
 Forward = Callable[[Weights, Tensor], Tensor]
@@ -40,7 +40,7 @@ def vmapped(model: nn.Module, sample: Tensor | None) -> Forward:
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # PyTorch's limits are not all known, nor of one kind
-            raise CannotStackError((str(error).strip() or type(error).__name__).splitlines()[0]) from error
+            raise CannotStackError(first_line(error)) from error
         if not agree:
             raise CannotStackError("in padded batches, users stepped at once do not get the gradients of single users")
     return many
