@@ -120,9 +120,8 @@ def leaves_the_problem_unchanged(method: Method, options: Any) -> None:
     """No array of the problem is written to."""
     for problem in _problems():
         feasible, averages = problem.feasible, problem.averages
-        with unchanged(
-            [problem.caps, feasible.upper, feasible.rate, feasible.sizes, averages.own, problem.betas.betas]
-        ):
+        arrays = [problem.caps, feasible.upper, feasible.rate, feasible.sizes, averages.own, problem.betas.betas]
+        with unchanged(arrays, "an array of the problem has changed"):
             method(problem, options)
 
 

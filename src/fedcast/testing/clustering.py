@@ -65,7 +65,8 @@ def repeats_itself(rule: str) -> None:
 def leaves_the_problem_alone(rule: str) -> None:
     """No array of the problem is written to."""
     for problem in _worlds(rule):
-        with unchanged([*vars(problem.skew).values(), *vars(problem.graph).values(), problem.volumes]):
+        arrays = [*vars(problem.skew).values(), *vars(problem.graph).values(), problem.volumes]
+        with unchanged(arrays, "an array of the problem has changed"):
             cluster(problem)
 
 

@@ -13,12 +13,12 @@ from fedcast import registry
 
 
 @contextmanager
-def unchanged(arrays: Iterable[Any]) -> Iterator[None]:
+def unchanged(arrays: Iterable[Any], message: str = "an argument was changed in place") -> Iterator[None]:
     """Fail if an array or tensor has changed at the end of the block."""
     held = list(arrays)
     copies = [np.array(array) for array in held]
     yield
-    assert all(map(np.array_equal, held, copies)), "an argument was changed in place"
+    assert all(map(np.array_equal, held, copies)), message
 
 
 def check_options(options: type[Any]) -> None:

@@ -42,6 +42,12 @@ def train_packed(run: PackedRun, dataset: Dataset, out: Path, should_stop: Calla
         partition = registry.find("partition", run.data["partition"]).value
         dataset = partition.transform(dataset, run.own, partition.options(**run.data["options"]), run.seed)
     federation = Federation(dataset, run.users, run.own_sizes, run.distributions)
+
+    def report(record: Record) -> None:
+        if record.round % run.training.checkpoint_every == 0:
+            of = f"round {record.round} of {run.training.rounds}"
+            print(f"{time.strftime('%H:%M:%S')}  {run.name}  {of}, accuracy {record.accuracy:.4f}", flush=True)
+
     options = registry.find("model", run.model).options(**run.model_options)
     checkpoint = out / f"{run.name}.pt"
     outcome = train(
@@ -51,7 +57,7 @@ def train_packed(run: PackedRun, dataset: Dataset, out: Path, should_stop: Calla
         seed=run.seed,
         clock=run.clock,
         checkpoint=checkpoint,
-        progress=lambda record: _report(run, record),
+        progress=report,
         should_stop=should_stop,
         dropped={(number, user) for number, user in run.dropped},
     )
@@ -60,12 +66,6 @@ def train_packed(run: PackedRun, dataset: Dataset, out: Path, should_stop: Calla
     outcome.history.save(out / f"{run.name}.json")
     checkpoint.unlink(missing_ok=True)
     return f"accuracy {outcome.history.records[-1].accuracy:.4f}"
-
-
-def _report(run: PackedRun, record: Record) -> None:
-    if record.round % run.training.checkpoint_every == 0:
-        of = f"round {record.round} of {run.training.rounds}"
-        print(f"{time.strftime('%H:%M:%S')}  {run.name}  {of}, accuracy {record.accuracy:.4f}", flush=True)
 
 
 def machine() -> dict[str, str]:

@@ -23,11 +23,11 @@ from fedcast.training.algorithms import State, Tensors, Upload
 from fedcast.training.checkpoint import TrainingState, load_checkpoint, save_checkpoint
 from fedcast.training.device_data import to_device
 from fedcast.training.engines import BlockResult, Round, Task, choose_device, choose_engine, rows_of, worth_compiling
+from fedcast.training.engines.schedule import participants
 from fedcast.training.engines.sizing import one_sample
 from fedcast.training.evaluate import score, user_accuracies
 from fedcast.training.history import Clock, History, Record
 from fedcast.training.model_checks import check_model, check_scores, with_weights
-from fedcast.training.participation import participants
 from fedcast.training.settings import TrainingSettings, training_settings
 from fedcast.typing import Ints
 

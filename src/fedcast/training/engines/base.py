@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from fedcast.data import Assignment
 from fedcast.training.algorithms import State, Tensors
 from fedcast.training.device_data import DeviceData
-from fedcast.training.engines.schedule import Batches, Lanes, batches_of
-from fedcast.training.participation import asked_users
+from fedcast.training.engines.schedule import Batches, Lanes, asked_users, batches_of
 from fedcast.training.settings import TrainingSettings
 from fedcast.typing import Ints
 
@@ -78,14 +77,7 @@ def rows_of(states: State, users: Tensor) -> State:
 
 @dataclass(frozen=True)
 class BlockResult:
-    """What a block of users sends back.
-
-    Attributes:
-        users: int64[U].
-        change: w_k − w, [U, ...] each.
-        losses: [U], sum over a user's steps of its batch loss.
-        steps: int64[U].
-    """
+    """What a block of users sends back: w_k − w, [U, ...] each, and sums of the losses of its steps, [U]."""
 
     users: Ints
     change: Tensors

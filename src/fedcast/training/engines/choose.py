@@ -63,11 +63,9 @@ def choose_engine(name: str, task: Task) -> Engine:
 
 
 def _fills_a_core(task: Task) -> bool:
-    """Whether one user's step keeps a CPU core busy."""
-    if task.device.type != "cpu":
-        return False
-    if most_lanes(task) < 2:
-        return True
+    """Return whether one user's step keeps a CPU core busy."""
+    if task.device.type != "cpu" or most_lanes(task) < 2:
+        return task.device.type == "cpu"
     return not task.compiled and task.settings.batch_size * multiplications(task.model, task.data) > _FILLS_A_CORE
 
 

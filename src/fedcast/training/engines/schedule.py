@@ -1,4 +1,4 @@
-"""The schedule of local steps: which user steps in which lane, and on which samples.
+"""The schedule of a round: which users train, in which lane each steps, and on which samples.
 
 Users of different size share a few lanes, one after another, so that few steps are taken with an empty lane. The
 samples of a step depend on (seed, round, epoch, user) alone.
@@ -15,13 +15,52 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcast.data import Assignment
-from fedcast.random import hash_words, stream_key
+from fedcast.random import generator, hash_words, stream_key, user_uniform
 from fedcast.typing import Ints
 
 _OWNER_BITS = np.uint64(24)
 
 # Fewer lanes are preferred if they need at most a twentieth more steps.
 STEPS_TOLERANCE = 1.05
+
+
+def asked_users(sizes: Ints, share: float) -> int:
+    """Return how many users are chosen in a round: a share of those that hold data, at least one.
+
+    Example:
+        >>> asked_users(np.array([3, 0, 5, 2]), 0.5)
+        2
+    """
+    able = np.count_nonzero(sizes)
+    return max(1, round(share * able)) if share < 1 else int(able)
+
+
+def participants(
+    sizes: Ints,
+    share: float,
+    dropout_probability: float,
+    dropped: set[tuple[int, int]],
+    *,
+    seed: int,
+    round_number: int,
+) -> Ints:
+    """Return the users of a round, ascending: a share of those with samples, without those that drop out.
+
+    Users drop out by chance, or in pairs (round, user) of `dropped`.
+
+    Example:
+        >>> participants(np.array([3, 0, 5]), 1.0, 0.0, {(2, 2)}, seed=0, round_number=2).tolist()
+        [0]
+    """
+    able = np.flatnonzero(sizes > 0)
+    asked = able
+    if share < 1:
+        rng = generator(seed, "participants", round=round_number)
+        asked = np.sort(rng.choice(able, asked_users(sizes, share), replace=False))
+    if dropout_probability:
+        answers = user_uniform(seed, f"dropout/{round_number}", asked) >= dropout_probability
+        asked = asked[answers]
+    return np.array([user for user in asked if (round_number, int(user)) not in dropped], dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -83,13 +122,7 @@ def stretches(lanes: Lanes) -> Iterator[tuple[int, int, Ints, Ints]]:
 
 @dataclass(frozen=True)
 class Batches:
-    """The steps of a block of users.
-
-    Attributes:
-        samples: int64[S, L, B] of steps and lanes; sample 0 in unused places.
-        weights: float64[S, L, B]; 1/(samples in the batch), 0 in unused places.
-        steps: int64[U], steps of each user.
-    """
+    """The samples of steps and lanes, [S, L, B], with weights 1/(samples in the batch), 0 in unused places."""
 
     samples: Ints
     weights: NDArray[np.float64]

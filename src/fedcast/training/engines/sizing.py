@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from fedcast.training.device_data import DeviceData
 from fedcast.training.lstm import LSTM
 
-Seen = Callable[[nn.Module, Tensor], None]
 # Values that the steps of an LSTM keep for the backward pass, for each of its states: gates, cells and states.
 _KEPT_OF_A_STATE = 6
 
@@ -23,44 +22,37 @@ def weight_bytes(model: nn.Module) -> int:
 def activation_bytes(model: nn.Module, data: DeviceData) -> int:
     """Return the bytes of all layers' outputs for one sample; on a GPU including what the backward pass keeps."""
     on_gpu = data.labels.device.type == "cuda"
-    total = 0
 
-    def count(layer: nn.Module, output: Tensor) -> None:
-        nonlocal total
-        total += output.numel()
+    def values(layer: nn.Module, output: Tensor) -> int:
         if isinstance(layer, nn.Conv2d) and on_gpu:
-            total += layer.in_channels * layer.kernel_size[0] * layer.kernel_size[1] * output[0, 0].numel()
-        elif isinstance(layer, LSTM) and on_gpu:
-            total += _KEPT_OF_A_STATE * layer.num_layers * output.numel()
+            patch = layer.in_channels * layer.kernel_size[0] * layer.kernel_size[1]
+            return output.numel() + patch * output[0, 0].numel()
+        kept = _KEPT_OF_A_STATE * layer.num_layers if isinstance(layer, LSTM) and on_gpu else 0
+        return (1 + kept) * output.numel()
 
-    _watch(model, data, count)
-    return max(total, 1) * data.dtype.itemsize
+    return max(_sum_over_layers(model, data, values), 1) * data.dtype.itemsize
 
 
 def multiplications(model: nn.Module, data: DeviceData) -> int:
     """Return the multiplications of a forward pass of one sample: each weight times the places where it is used."""
-    total = 0
 
-    def count(layer: nn.Module, output: Tensor) -> None:
-        nonlocal total
+    def products(layer: nn.Module, output: Tensor) -> int:
         weights = sum(weight.numel() for weight in layer.parameters(recurse=False) if weight.dim() > 1)
         if isinstance(layer, nn.Conv2d | nn.Linear):
-            total += weights * output.numel() // layer.weight.shape[0]
-        elif isinstance(layer, LSTM):
-            total += weights * output.shape[-2]
-        elif not isinstance(layer, nn.Embedding):
-            total += weights
+            return weights * output.numel() // layer.weight.shape[0]
+        if isinstance(layer, LSTM):
+            return weights * output.shape[-2]
+        return 0 if isinstance(layer, nn.Embedding) else weights
 
-    _watch(model, data, count)
-    return total
+    return _sum_over_layers(model, data, products)
 
 
-def _watch(model: nn.Module, data: DeviceData, seen: Seen) -> None:
-    """Run the model on one sample and call `seen` with the output of every layer."""
+def _sum_over_layers(model: nn.Module, data: DeviceData, count: Callable[[nn.Module, Tensor], int]) -> int:
+    """Run the model on one sample and add up a count of the outputs of every layer."""
+    counts: list[int] = []
 
     def show(layer: nn.Module, _: object, output: object) -> None:
-        for tensor in _tensors(output):
-            seen(layer, tensor)
+        counts.extend(count(layer, tensor) for tensor in _tensors(output))
 
     hooks = [layer.register_forward_hook(show) for layer in model.modules() if not list(layer.children())]
     try:
@@ -69,6 +61,7 @@ def _watch(model: nn.Module, data: DeviceData, seen: Seen) -> None:
     finally:
         for hook in hooks:
             hook.remove()
+    return sum(counts)
 
 
 def one_sample(model: nn.Module, data: DeviceData) -> Tensor:
