@@ -140,8 +140,8 @@ def check_algorithm(algorithm: str | Algorithm) -> None:
 
 
 def _settings(algorithm: str | Algorithm, **changes: Any) -> TrainingSettings:
-    defaults = {"rounds": 3, "local_epochs": 2, "batch_size": 4, "precision": "float64", "device": "cpu"}
-    return TrainingSettings(algorithm=algorithm, **(defaults | changes))
+    small: dict[str, Any] = {"rounds": 3, "local_epochs": 2, "batch_size": 4, "precision": "float64", "device": "cpu"}
+    return TrainingSettings(algorithm=algorithm, **(small | changes))
 
 
 def _train(algorithm: str | Algorithm, **changes: Any) -> Outcome:

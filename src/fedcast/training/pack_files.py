@@ -104,7 +104,8 @@ def read_run(pack: Path, listed: dict[str, Any]) -> PackedRun:
     users = Assignment(whole["samples"], whole["offsets"])
     rest = {"users": users, "own": own, "own_sizes": whole["own_sizes"], "distributions": arrays["distributions"]}
     # In JSON tuples have become lists.
-    clock = {name: tuple(value) if isinstance(value, list) else value for name, value in listed["clock"].items()}
+    clock: dict[str, Any] = dict(listed["clock"])
+    clock |= {name: tuple(value) for name, value in clock.items() if isinstance(value, list)}
     converted = {"clock": Clock(**clock), "training": settings_from_dict(listed["training"])}
     return PackedRun(**{**listed, **converted}, **rest)
 
