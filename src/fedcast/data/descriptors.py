@@ -35,15 +35,11 @@ def describe(population: Population, data: Data, seed: int = 0) -> Floats:
     """
     if data.descriptor == "classes":
         return population.counts.astype(np.float64)
+    invalid = f"invalid value {data.descriptor!r} for data.descriptor"
     if population.dataset is None or population.assignment is None:
-        raise DataError(
-            f"invalid value {data.descriptor!r} for data.descriptor: synthetic data have no inputs; use classes"
-        )
+        raise DataError(f"{invalid}: synthetic data have no inputs; use classes")
     if population.dataset.is_text:
-        raise DataError(
-            f"invalid value {data.descriptor!r} for data.descriptor: text has no input values; "
-            "use classes (next characters)"
-        )
+        raise DataError(f"{invalid}: text has no input values; use classes (next characters)")
     if data.descriptor == "values":
         edges = np.linspace(data.value_min, data.value_max, data.value_bins + 1)
         return value_histograms(population.dataset, population.assignment, edges)

@@ -8,6 +8,7 @@ Divergences are in nats.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -175,20 +176,22 @@ def average_emd(before: Skew, after: Skew | None = None, weighting: Weighting = 
         >>> average_emd(skew_of([[4, 0], [0, 4]]))
         1.0
     """
-    after = before if after is None else after
-    return float(weights(before, after, weighting) @ after.emd)
+    return _average(emd, before, after, weighting)
 
 
 def average_js(before: Skew, after: Skew | None = None, weighting: Weighting = "B") -> float:
     """Return the average Jensen–Shannon divergence of the users, nats."""
-    after = before if after is None else after
-    return float(weights(before, after, weighting) @ js_divergence(after.distributions, after.global_distribution))
+    return _average(js_divergence, before, after, weighting)
 
 
 def average_kl(before: Skew, after: Skew | None = None, weighting: Weighting = "B") -> float:
     """Return the average KL divergence of the users, nats."""
+    return _average(kl_divergence, before, after, weighting)
+
+
+def _average(measure: Callable[..., Floats], before: Skew, after: Skew | None, weighting: Weighting) -> float:
     after = before if after is None else after
-    return float(weights(before, after, weighting) @ kl_divergence(after.distributions, after.global_distribution))
+    return float(weights(before, after, weighting) @ measure(after.distributions, after.global_distribution))
 
 
 def distribution_shift(after: Skew) -> float:

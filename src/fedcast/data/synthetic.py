@@ -26,12 +26,7 @@ class SyntheticOptions:
 
 
 def synthetic_class_sizes(num_users: int, options: SyntheticOptions) -> Ints:
-    """Return the samples of each class, int64[Y]: equal to within one.
-
-    Example:
-        >>> synthetic_class_sizes(3, SyntheticOptions(samples_per_user=7, num_classes=4)).tolist()
-        [6, 5, 5, 5]
-    """
+    """Return the samples of each class, int64[Y]: equal to within one."""
     total, classes = num_users * options.samples_per_user, options.num_classes
     return np.full(classes, total // classes) + (np.arange(classes) < total % classes)
 

@@ -67,12 +67,7 @@ def read_user_table(
     r"""Read a file with one row per user, in any order; row k of the result is user k.
 
     The column ``user`` is added to the declared ones and must contain each of 0 … K − 1, or each name, exactly once.
-
-    Args:
-        path: a ``.csv`` or ``.parquet`` file.
-        columns: the columns beside ``user``.
-        num_users: number of users K; None: the number of rows, or of names.
-        names: names of the users, if they have names; without these and `num_users`, the file may define names.
+    Without `num_users` and `names`, the file defines the number of users, and may define their names.
 
     Example:
         >>> import tempfile

@@ -86,13 +86,7 @@ def user_hash_keys(num_users: int, names: Names | None) -> U64:
 
 
 def disc_radius_m(num_users: int, geometry: Geometry) -> float:
-    """Return the radius of the disc in which users are drawn, m.
-
-    Example:
-        >>> from fedcast.scenario import Geometry
-        >>> disc_radius_m(50, Geometry()), disc_radius_m(400, Geometry()), disc_radius_m(400, Geometry(layout="cell"))
-        (1000.0, 2000.0, 1000.0)
-    """
+    """Return the radius of the disc in which users are drawn, m."""
     keeps_density = geometry.layout == "density" or (geometry.layout == "auto" and num_users > geometry.users_per_cell)
     return geometry.cell_radius_m * (math.sqrt(num_users / geometry.users_per_cell) if keeps_density else 1.0)
 

@@ -81,16 +81,12 @@ class Pairs(NamedTuple):
 PairFunction = Callable[[Pairs], Floats]
 
 
-class PairFunctions(NamedTuple):
-    """Functions of pairs: rate in bit/s and closeness, float64[N] each."""
-
-    rate_bps: PairFunction
-    closeness: PairFunction
+PairFunctions = tuple[PairFunction, PairFunction]  # rate in bit/s and closeness
 
 
 def links_of_pairs(pairs: Pairs, functions: PairFunctions, inputs: NetworkInputs) -> Links:
     """Return the pairs that meet both thresholds as links."""
-    rates, closeness = functions.rate_bps(pairs), functions.closeness(pairs)
+    rates, closeness = (function(pairs) for function in functions)
     kept = (rates >= inputs.sidelink.min_rate_bps) & (closeness >= inputs.trust.min_closeness)
     links = Links(pairs.first, pairs.second, rates.astype(np.float32), closeness.astype(np.float32))
     return links if kept.all() else links.where(kept)
@@ -113,7 +109,7 @@ def exact_functions(inputs: NetworkInputs) -> PairFunctions:
         distance_m = np.sqrt(pairs.squared_m2) if trust.generator == "distance" else None
         return closeness_of_draws(pairs.draws, trust, together, distance_m)
 
-    return PairFunctions(rate_of_pair if drawn_for_each_pair(sidelink) else rate_of_length, closeness)
+    return rate_of_pair if drawn_for_each_pair(sidelink) else rate_of_length, closeness
 
 
 def tabulated_functions(inputs: NetworkInputs, radius_m: float) -> PairFunctions:
@@ -121,21 +117,13 @@ def tabulated_functions(inputs: NetworkInputs, radius_m: float) -> PairFunctions
 
     Near a threshold the exact function decides, so that the graph has the same links either way.
     """
-    exact = exact_functions(inputs)
-    rate, closeness = exact
+    rate, closeness = exact_functions(inputs)
     if not drawn_for_each_pair(inputs.sidelink) and radius_m > 0:
-        rate = _tabulated_rate(inputs, radius_m)
+        table = tabulate(lambda squared: rate_bps(np.sqrt(squared), inputs.sidelink, inputs.geometry), radius_m**2)
+        rate = _exact_near(inputs.sidelink.min_rate_bps, lambda pairs: table(pairs.squared_m2), rate)
     if inputs.trust.generator in ("community", "contact"):
-        closeness = _tabulated_closeness(inputs)
-    return PairFunctions(
-        _exact_near(inputs.sidelink.min_rate_bps, rate, exact.rate_bps),
-        _exact_near(inputs.trust.min_closeness, closeness, exact.closeness),
-    )
-
-
-def _tabulated_rate(inputs: NetworkInputs, radius_m: float) -> PairFunction:
-    table = tabulate(lambda squared: rate_bps(np.sqrt(squared), inputs.sidelink, inputs.geometry), radius_m**2)
-    return lambda pairs: table(pairs.squared_m2)
+        closeness = _exact_near(inputs.trust.min_closeness, _tabulated_closeness(inputs), closeness)
+    return rate, closeness
 
 
 def _tabulated_closeness(inputs: NetworkInputs) -> PairFunction:
@@ -158,8 +146,6 @@ def _tabulated_closeness(inputs: NetworkInputs) -> PairFunction:
 
 def _exact_near(threshold: float, fast: PairFunction, exact: PairFunction) -> PairFunction:
     """Return the fast function, with the exact one where the threshold is within rounding."""
-    if fast is exact:
-        return exact
 
     def function(pairs: Pairs) -> Floats:
         values = fast(pairs)

@@ -104,13 +104,7 @@ def pair_rate_bps(
 
 
 def drawn_for_each_pair(sidelink: Sidelink) -> bool:
-    """Return whether shadowing or state are drawn, so that the rate depends on the pair, not only on the distance.
-
-    Example:
-        >>> from fedcast.scenario import Sidelink
-        >>> drawn_for_each_pair(Sidelink()), drawn_for_each_pair(Sidelink(shadowing="drawn"))
-        (False, True)
-    """
+    """Return whether shadowing or state are drawn, so that the rate depends on the pair, not only on the distance."""
     return sidelink.shadowing == "drawn" or sidelink.state_mode == "sampled"
 
 

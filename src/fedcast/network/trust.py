@@ -56,11 +56,6 @@ def closeness_of_draws(
     """Return the closeness of pairs with given uniform numbers; it is non-decreasing in them.
 
     `together` says whether both users are in one community, for ``community``; `distance_m` is for ``distance``.
-
-    Example:
-        >>> from fedcast.scenario import Trust
-        >>> closeness_of_draws([0.0, 0.5], Trust(generator="distance"), distance_m=[0.0, 0.0]).tolist()
-        [0.5, 0.75]
     """
     uniform = np.asarray(draws, dtype=np.float64)
     close: Floats
@@ -86,24 +81,13 @@ def least_draws(trust: Trust, distance_m: float = 0.0) -> tuple[float, float]:
 
     The first is for pairs within one community, the second for pairs across two. They are reduced by a rounding
     margin, so pairs above them must still be compared with the threshold.
-
-    Example:
-        >>> from fedcast.scenario import Trust
-        >>> [round(draw, 4) for draw in least_draws(Trust(generator="community"))]
-        [0.0625, 0.9375]
     """
     inside, across = (_least_draw(trust, together, distance_m) for together in (True, False))
     return inside - _ROUNDING, across - _ROUNDING
 
 
 def greatest_distance_m(trust: Trust) -> float:
-    """Return the distance beyond which no pair can meet the threshold, m; infinite if closeness ignores distance.
-
-    Example:
-        >>> from fedcast.scenario import Trust
-        >>> round(greatest_distance_m(Trust(generator="distance", min_closeness=0.9)), 1)
-        66.9
-    """
+    """Return the distance beyond which no pair can meet the threshold, m; infinite if closeness ignores distance."""
     if trust.generator != "distance":
         return np.inf
     needed = trust.min_closeness - (1 - trust.distance_share)
@@ -113,13 +97,7 @@ def greatest_distance_m(trust: Trust) -> float:
 
 
 def communities_of(users: ArrayLike, trust: Trust, seed: int) -> Ints:
-    """Return the community of each user, int64[...]; all communities are equally likely.
-
-    Example:
-        >>> from fedcast.scenario import Trust
-        >>> communities_of(range(6), Trust(communities=3), seed=0).tolist()
-        [0, 2, 0, 1, 2, 0]
-    """
+    """Return the community of each user, int64[...]; all communities are equally likely."""
     return (user_uniform(seed, _COMMUNITY_PURPOSE, users) * trust.communities).astype(np.int64)
 
 
