@@ -1,4 +1,4 @@
-"""Writes benchmarks/README.md from the JSON files of the last runs, which are its arguments."""
+"""Write benchmarks/README.md from the JSON files of the last runs, given as arguments."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from pathlib import Path
 
 HEAD = """# Benchmarks
 
-Each script prints a table, takes `--quick` (about a minute) and `--json FILE`; `make bench` runs all quickly. Ratios
-are measured side by side in one run, times are medians on one pinned core unless the figure says otherwise. This page
-is made by `benchmarks/summary.py` from the JSON files of the last runs; those of training are of one run with
+Each script prints a table and accepts `--quick` (about a minute) and `--json FILE`; `make bench` runs all of them with
+`--quick`. Ratios are measured side by side in one run; times are medians on one pinned core unless noted. This page is
+written by `benchmarks/summary.py` from the JSON files of the last runs. The training figures are from one run with
 pfl-research and Flower (`benchmarks/training.py --pfl PYTHON --flower PYTHON`). Figures of an H200 are in
 `benchmarks/elsewhere.md`.
 
-A round of W3 takes us 7 ms, of which two fifths are matrix products and most of the rest is calls of Python: such times
-vary by a tenth from run to run. Six runs found 41 to 45 times the loop (aim 40), 44 to 48 times pfl-research (aim 45)
-and 90 to 109 times Flower (aim 100, which it met while Flower had one core; with all cores it is a little short).
+A round of W3 takes fedcast 7 ms, of which two fifths are matrix products and most of the rest is overhead of Python
+calls; such times vary by 10 % from run to run. Over six runs fedcast was 41 to 45 times as fast as the loop (target
+40), 44 to 48 times as fast as pfl-research (target 45) and 90 to 109 times as fast as Flower (target 100: met when Flower
+used one core; with all cores the ratio is slightly below it).
 
 | figure | value | unit | how |
 |---|---|---|---|
