@@ -16,8 +16,8 @@ pfl-research and Flower (`benchmarks/training.py --pfl PYTHON --flower PYTHON`).
 
 A round of W3 takes fedcast 7 ms, of which two fifths are matrix products and most of the rest is overhead of Python
 calls; such times vary by 10 % from run to run. Over six runs fedcast was 41 to 45 times as fast as the loop (target
-40), 44 to 48 times as fast as pfl-research (target 45) and 90 to 109 times as fast as Flower (target 100: met when Flower
-used one core; with all cores the ratio is slightly below it).
+40), 44 to 48 times as fast as pfl-research (target 45) and 90 to 109 times as fast as Flower (target 100: met when
+Flower used one core; with all cores the ratio is slightly below it).
 
 | figure | value | unit | how |
 |---|---|---|---|
