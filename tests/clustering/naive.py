@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from fedcast.clustering import Problem
-from fedcast.clustering.worlds import table_problem
+from fedcast.clustering.sample_problems import table_problem
 
 
 def neighbours_of(problem: Problem, user: int) -> list[int]:

@@ -14,7 +14,7 @@ from fedcast.clustering.blend import _state, _world
 from fedcast.clustering.costs import cost_drops
 from fedcast.clustering.greedy import greedy_heads
 from fedcast.clustering.rules import with_composition
-from fedcast.clustering.worlds import disc_problem, table_problem
+from fedcast.clustering.sample_problems import disc_problem, table_problem
 from tests.clustering.naive import averages_of, every_clustering, neighbours_of, problems, sums_of
 
 

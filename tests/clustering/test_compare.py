@@ -10,7 +10,7 @@ from scipy.spatial.distance import jensenshannon
 
 from fedcast.clustering import RULES, cluster, compare
 from fedcast.clustering.rule_comparison import _gap
-from fedcast.clustering.worlds import disc_problem, path_problem
+from fedcast.clustering.sample_problems import disc_problem, path_problem
 from fedcast.errors import FedcastError
 from tests.clustering.naive import average_emd_of
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 
 from fedcast.clustering import Clustering, Problem, check_conditions, cluster
-from fedcast.clustering.worlds import disc_problem, table_problem
+from fedcast.clustering.sample_problems import disc_problem, table_problem
 from tests.clustering.naive import after_sharing, emd_of, neighbours_of, problems
 
 

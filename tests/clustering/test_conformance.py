@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 
 from fedcast.clustering import RULES, Clustering, Problem, Rule, cluster
-from fedcast.clustering.worlds import path_problem
+from fedcast.clustering.sample_problems import path_problem
 from fedcast.errors import FedcastError
 from fedcast.testing.clustering import CHECKS, repeats_itself, survives_nothing_to_share
 from tests.clustering.naive import neighbours_of, problems

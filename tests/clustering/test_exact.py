@@ -7,7 +7,7 @@ import pytest
 
 from fedcast.clustering import cluster
 from fedcast.clustering import exact as exact_module
-from fedcast.clustering.worlds import disc_problem
+from fedcast.clustering.sample_problems import disc_problem
 from tests.clustering.naive import average_emd_of, averages_of, emd_of, every_clustering, sums_of
 
 KINDS = ("paper", "mixed", "dirichlet")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from fedcast.clustering import Clustering, cluster, explain
-from fedcast.clustering.worlds import disc_problem, path_problem, table_problem
+from fedcast.clustering.sample_problems import disc_problem, path_problem, table_problem
 from fedcast.data.skew import average_emd
 from tests.clustering.naive import after_sharing, emd_of, link_value, neighbours_of, problems
 

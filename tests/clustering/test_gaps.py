@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from fedcast.clustering import cluster
-from fedcast.clustering.worlds import disc_problem
+from fedcast.clustering.sample_problems import disc_problem
 from fedcast.data.skew import average_emd
 
 VARIANTS: dict[str, dict[str, Any]] = {

@@ -10,7 +10,7 @@ from fedcast.clustering import Problem, cluster
 from fedcast.clustering.costs import cost_drops, costs_alone
 from fedcast.clustering.greedy import average_after, greedy_heads, one_pass
 from fedcast.clustering.rules import with_composition
-from fedcast.clustering.worlds import disc_problem, table_problem
+from fedcast.clustering.sample_problems import disc_problem, table_problem
 from fedcast.data.skew import average_emd, js_divergence
 from tests.clustering.naive import after_sharing, average_emd_of, emd_of, neighbours_of, problems
 

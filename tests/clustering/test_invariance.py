@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedcast.clustering import Problem, cluster
-from fedcast.clustering.worlds import disc_problem
+from fedcast.clustering.sample_problems import disc_problem
 from fedcast.data.skew import Skew, average_emd
 from fedcast.network import Graph, graph_from_edges
 

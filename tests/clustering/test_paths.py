@@ -12,7 +12,7 @@ from fedcast._fast import kernels
 from fedcast.clustering import RULES, cluster
 from fedcast.clustering.costs import _breadth_first, _visiting_order, cost_drops
 from fedcast.clustering.rules import with_composition
-from fedcast.clustering.worlds import disc_problem
+from fedcast.clustering.sample_problems import disc_problem
 
 
 @pytest.mark.parametrize("rule", [rule for rule in RULES if rule not in ("none", "random")])
@@ -66,7 +66,7 @@ def test_no_compiler_and_no_solver_is_loaded_for_a_thousand_users():
     code = """
 import sys
 from fedcast.clustering import RULES, cluster
-from fedcast.clustering.worlds import disc_problem
+from fedcast.clustering.sample_problems import disc_problem
 for rule in RULES:
     if rule != "exact":
         cluster(disc_problem(1000, 210, seed=0, rule=rule))

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedcast.clustering import Problem, cluster, make_problem
-from fedcast.clustering.composition import balanced_mixes, water_fill
-from fedcast.clustering.worlds import path_problem
+from fedcast.clustering.problem import balanced_mixes, water_fill
+from fedcast.clustering.sample_problems import path_problem
 from fedcast.data.skew import skew_of
 from fedcast.errors import FedcastError
 from fedcast.network import graph_from_edges
@@ -73,14 +73,14 @@ def test_a_user_without_consent_is_never_a_head():
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"max_ratios": [0.1]}, r"max_ratios: shape \(1,\), expected one ratio for each of 2 users"),
-        ({"max_ratios": [0.1, 1.5]}, "max_ratios of user 1: 1.5, expected a share from 0 to 1"),
-        ({"max_ratios": [np.nan, 1]}, "max_ratios of user 0: nan"),
-        ({"server_volume": -1.0}, "server_volume: -1.0 samples, expected 0 to the 66"),
-        ({"server_volume": 67.0}, "server_volume: 67.0"),
+        ({"max_ratios": [0.1]}, r"max_ratios: shape \(1,\), expected one number for each of 2 users"),
+        ({"max_ratios": [0.1, 1.5]}, "invalid value 1.5 for max_ratios of user 1: expected 0 to 1.0, a share"),
+        ({"max_ratios": [np.nan, 1]}, "value nan for max_ratios of user 0"),
+        ({"server_volume": -1.0}, "invalid value -1.0 for server_volume: expected 0 to 66"),
+        ({"server_volume": 67.0}, "value 67.0 for server_volume"),
     ],
 )
-def test_wrong_wishes_are_refused_by_name(changes, complaint):
+def test_invalid_values_are_reported_by_name(changes, complaint):
     with pytest.raises(FedcastError, match=complaint):
         make_problem(SKEW, PAIR, **changes)
 
@@ -88,13 +88,13 @@ def test_wrong_wishes_are_refused_by_name(changes, complaint):
 @pytest.mark.parametrize(
     ("volumes", "complaint"),
     [
-        ([26.0, 1.0], "volumes of user 0: 26.0 samples, expected 0 to the 25.0 it holds"),
-        ([1.0, -1.0], "volumes of user 1: -1.0"),
-        ([1.0, np.nan], "volumes of user 1: nan"),
+        ([26.0, 1.0], "invalid value 26.0 for volumes of user 0: expected 0 to 25.0, the samples it holds"),
+        ([1.0, -1.0], "value -1.0 for volumes of user 1"),
+        ([1.0, np.nan], "value nan for volumes of user 1"),
         ([1.0], r"volumes: shape \(1,\)"),
     ],
 )
-def test_wrong_volumes_are_refused_by_user(volumes, complaint):
+def test_invalid_volumes_are_reported_by_user(volumes, complaint):
     with pytest.raises(FedcastError, match=complaint):
         Problem(SKEW, PAIR, np.array(volumes))
 
@@ -116,7 +116,7 @@ def test_a_descriptor_that_spreads_each_sample_leaves_a_head_no_choice():
     problem = replace(path_problem([[9, 1], [5, 5], [1, 9]], rule="gain"), one_hot=False)
     assert cluster(problem).problem.settings.composition == "own"
     wish = problem.settings.model_copy(update={"composition": "balanced"})
-    with pytest.raises(FedcastError, match=r"clustering\.composition: 'balanced' needs a descriptor that shows labels"):
+    with pytest.raises(FedcastError, match=r"'balanced' for clustering\.composition: it needs a descriptor"):
         cluster(replace(problem, settings=wish))
 
 

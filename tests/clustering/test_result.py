@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from fedcast.clustering import Broadcast, Clustering, Proof, cluster
-from fedcast.clustering.worlds import disc_problem, path_problem
+from fedcast.clustering.sample_problems import disc_problem, path_problem
 from fedcast.errors import FedcastError
 from tests.clustering.naive import after_sharing, link_value, problems
 

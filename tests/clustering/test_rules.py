@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from fedcast.allocation import METHODS
 from fedcast.clustering import Problem, Rule, cluster
-from fedcast.clustering.order import ascending, best_of_each
-from fedcast.clustering.worlds import disc_problem, path_problem, table_problem
+from fedcast.clustering.sample_problems import disc_problem, path_problem, table_problem
+from fedcast.clustering.selection import ascending, best_of_each
 from fedcast.errors import FedcastError
 from tests.clustering.naive import emd_of, link_value, neighbours_of, problems
 
@@ -139,7 +139,7 @@ def test_a_new_user_changes_nobody_elses_random_draw():
 
 def test_more_random_clusters_than_users_are_refused():
     with pytest.raises(
-        FedcastError, match=r"clustering\.random\.num_clusters: 10 clusters need .* there are 2; set it to 2"
+        FedcastError, match=r"value 10 for clustering\.random\.num_clusters: .* there are 2; set it to 2"
     ):
         cluster(path_problem([[9, 1], [5, 5], [0, 0]], rule="random"))
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.interpolate import interp1d
 
 from fedcast.clustering import cluster
-from fedcast.clustering.worlds import path_problem
+from fedcast.clustering.sample_problems import path_problem
 from fedcast.network import layout_from_positions
 from fedcast.report.colours import hex_of
 from fedcast.report.figures.classes import class_change, class_change_figure

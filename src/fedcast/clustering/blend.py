@@ -1,4 +1,4 @@
-"""Low divergence of every user and no shift of the whole, since training depends on both."""
+"""Local search for low divergence of each user and a small shift of the global label distribution."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ class BlendOptions:
 
 
 def blend(problem: Problem, options: BlendOptions) -> Clustering:
-    r"""Minimise mean JS divergence after sharing plus the shift of the overall mixture.
+    r"""Minimise the mean JS divergence after sharing plus the shift of the global label distribution.
 
     .. math:: J = \overline{JS}(\tilde P_k, P_g)
         + \lambda \Big\| \sum_k \frac{\tilde n_k \tilde P_k}{\sum \tilde n} - P_g \Big\|_1
 
-    Copies of a head's samples weigh more in the whole than the samples did, so sharing that makes users alike can
-    still pull the model away from :math:`P_g`. The mean has the weighting of the problem, :math:`\lambda` is
-    `shift_weight`. It starts from the better of the greedy clustering by mean JS and DACA, then opens heads, closes
-    heads and moves users while J falls (`search`), so it never ends above either.
+    Copies add to the weight of a head's samples, so sharing that makes users alike can still pull the model away from
+    :math:`P_g`. The mean has the weighting of the problem, :math:`\lambda` is `shift_weight`. The search starts from
+    the better of the greedy clustering by mean JS and DACA, then opens heads, closes heads and moves users while J
+    falls (`fedcast._fast.blend.search`), so the result is never worse than either.
 
     Example:
-        >>> from fedcast.clustering.worlds import path_problem
+        >>> from fedcast.clustering.sample_problems import path_problem
         >>> blend(path_problem([[9, 1], [5, 5], [1, 9]], composition="balanced"), BlendOptions()).head_of.tolist()
         [1, -1, 1]
     """
@@ -55,15 +55,15 @@ def blend(problem: Problem, options: BlendOptions) -> Clustering:
     objective = partial(blend_objective, shift_weight=options.shift_weight)
     start = min(starts, key=objective)
     found = Clustering(problem, _search(start, drops, options.shift_weight))
-    # The search keeps running sums; what counts is the objective computed afresh.
+    # The search keeps running sums with rounding errors; compare the objective computed afresh.
     return min([found, start], key=objective)
 
 
 def blend_objective(clustering: Clustering, shift_weight: float | None = None) -> float:
-    """Return what `blend` minimises, for any clustering; the weight is by default that of its settings.
+    """Return the objective of `blend` for any clustering; the default weight is that of its settings.
 
     Example:
-        >>> from fedcast.clustering.worlds import path_problem
+        >>> from fedcast.clustering.sample_problems import path_problem
         >>> problem = path_problem([[8, 0], [0, 8]], composition="own", sharing_ratio=0.5)
         >>> round(blend_objective(Clustering(problem, np.array([-1, -1]))), 6)
         0.215762
@@ -79,14 +79,14 @@ def _search(start: Clustering, drops: Floats, shift_weight: float) -> Ints:
     problem = start.problem
     world = _world(problem, drops, shift_weight)
     state, scratch = _state(world, start), _state(world, start)
-    # The longest of all kernels to compile, so it pays later than others: from some 7,000 users on.
+    # This kernel takes longest to compile: compiled code is faster from about 7,000 users on.
     steps = len(drops) * (world.sent.shape[1] + STEPS_PER_CANDIDATE) / 2
     run_kernel(search, [world, _kicks(problem)], [state, scratch], steps=steps)
     return state.head_of
 
 
 def _kicks(problem: Problem) -> Kicks:
-    """Changes by lot, as many as fit in what the search may take: small worlds need them most, large ones none."""
+    """Return random changes, as many as the search has time for: small problems need them most, large ones none."""
     graph, links = problem.graph, len(problem.graph.neighbours)
     degree = float(graph.degrees.mean())
     touched = min(links, CHANGES_PER_KICK * degree * (degree + 1))

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedcast.clustering.order import ascending, sum_of_links
 from fedcast.clustering.problem import Problem, Rule
 from fedcast.clustering.result import Clustering
-from fedcast.clustering.scan import cover, join_best
+from fedcast.clustering.selection import ascending, cover, join_best, sum_of_links
 
 
 def cec(problem: Problem, _: object = None) -> Clustering:
     """Cover the graph by heads of high mean rate to their neighbours; members join the head of their fastest link.
 
     Example:
-        >>> from fedcast.clustering.worlds import path_problem
+        >>> from fedcast.clustering.sample_problems import path_problem
         >>> cec(path_problem([[9, 1], [5, 5], [1, 9]])).head_of.tolist()
         [-1, 0, -1]
     """

@@ -1,30 +1,29 @@
-"""Central sharing, the paper's baseline without clusters: the server sends one set of samples to everybody."""
+"""Central sharing, the paper's baseline without clusters: the server sends the same samples to all users."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from fedcast.clustering.composition import water_fill
 from fedcast.clustering.daca import daca
-from fedcast.clustering.problem import Problem, Rule
+from fedcast.clustering.problem import Problem, Rule, water_fill
 from fedcast.clustering.result import Broadcast, Clustering
 
 
 def central(problem: Problem, _: object = None) -> Clustering:
-    """Nobody has a head; all users receive the same set, as equal over classes as all their data together allow.
+    """Send all users the same samples, as equal over classes as all data together allow; nobody has a head.
 
-    The set has `server_volume` samples; by default as many as a member receives under DACA on average, so that both
-    cost a member the same. Where the descriptor does not show classes (`one_hot` is false) its mixture is taken to be
-    that of all data.
+    There are `server_volume` samples; by default as many as a member receives under DACA on average, so that both
+    cost a member the same. Where the descriptor does not show classes (`one_hot` is false) they have the global
+    distribution.
 
     Example:
-        >>> from fedcast.clustering.worlds import path_problem
+        >>> from fedcast.clustering.sample_problems import path_problem
         >>> clustering = central(path_problem([[80, 20], [50, 50]]))
         >>> clustering.broadcast.volume, clustering.broadcast.mix.tolist(), clustering.received.tolist()
         (10.0, [0.5, 0.5], [10.0, 10.0])
     """
     skew = problem.skew
-    volume = _usual_volume(problem) if problem.server_volume is None else problem.server_volume
+    volume = _default_volume(problem) if problem.server_volume is None else problem.server_volume
     mix = skew.global_distribution
     if problem.one_hot and volume > 0:
         taken = water_fill(skew.sizes.sum() * mix, volume)
@@ -32,7 +31,7 @@ def central(problem: Problem, _: object = None) -> Clustering:
     return Clustering(problem, np.full(problem.num_users, -1), broadcast=Broadcast(volume, mix))
 
 
-def _usual_volume(problem: Problem) -> float:
+def _default_volume(problem: Problem) -> float:
     compared = daca(problem, problem.settings.options("clustering", "daca"))
     if len(compared.members):
         return compared.mean_received

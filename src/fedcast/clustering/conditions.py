@@ -1,8 +1,8 @@
-"""The paper's Conditions 1 to 3, as questions to any clustering: does it hold, and who breaks it?
+"""The paper's Conditions 1 to 3, checked for any clustering.
 
-The paper states them for a graph without thresholds and claims (Theorem 1) that an optimum meets the last two. On
-the constrained graph they are asked of the heads that a user is linked to. The optimum breaks them regularly, since
-a higher EMD of the opposite sign can help a member more than a low one; they describe what DACA aims at.
+The paper states them for a graph without thresholds and claims (Theorem 1) that an optimum meets the last two. On the
+constrained graph they apply to the heads that a user is linked to. The optimum often violates them, since a higher EMD
+of the opposite sign can help a member more than a low one; they describe the aim of DACA.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from typing import Any
 import numpy as np
 
 from fedcast.clustering.costs import emd_if_led
-from fedcast.clustering.order import TIE, best_of_each
 from fedcast.clustering.result import Clustering
+from fedcast.clustering.selection import TIE, best_of_each
 from fedcast.typing import Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)
 class ConditionReport:
-    """Who breaks a condition.
+    """The users that violate a condition.
 
     Attributes:
         condition: 1, 2 or 3.
-        users: int64[V], the users that break it, ascending.
-        heads: int64[V], for each the head that shows it (see the functions); -1: better off with none.
-        amounts: float64[V], by how much EMD.
+        users: int64[V], the users that violate it, ascending.
+        heads: int64[V], for each the head that proves it (see the functions); -1: better without a head.
+        amounts: float64[V], difference in EMD.
     """
 
     condition: int
@@ -36,21 +36,21 @@ class ConditionReport:
 
     @property
     def holds(self) -> bool:
-        """Whether nobody breaks it."""
+        """Whether nobody violates it."""
         return len(self.users) == 0
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain values, ready for JSON."""
+        """Return plain values, ready for JSON."""
         rows = zip(self.users.tolist(), self.heads.tolist(), self.amounts.tolist(), strict=True)
         broken = [{"user": user, "head": head, "amount": amount} for user, head, amount in rows]
         return {"condition": self.condition, "holds": self.holds, "broken_by": broken}
 
 
 def check_conditions(clustering: Clustering) -> list[ConditionReport]:
-    """All three reports.
+    """Return the reports of all three conditions.
 
     Example:
-        >>> from fedcast.clustering.worlds import path_problem
+        >>> from fedcast.clustering.sample_problems import path_problem
         >>> problem = path_problem([[9, 1], [5, 5], [1, 9]], composition="own")
         >>> [report.holds for report in check_conditions(Clustering(problem, np.array([1, -1, 1])))]
         [True, True, True]
@@ -61,10 +61,9 @@ def check_conditions(clustering: Clustering) -> list[ConditionReport]:
 
 
 def check_condition_1(clustering: Clustering) -> ConditionReport:
-    """Individual: every user's EMD after sharing is the least it can have, given who the heads are.
+    """Check that every user's EMD after sharing is the least possible with these heads.
 
-    `heads` names the head that would give less, or -1 where receiving nothing would; heads themselves receive
-    nothing in any case.
+    `heads` of the report are those that would give less, or -1 where receiving nothing would.
     """
     problem = clustering.problem
     users, heads = clustering.reachable_heads()
@@ -79,7 +78,7 @@ def check_condition_1(clustering: Clustering) -> ConditionReport:
 
 
 def check_condition_2(clustering: Clustering) -> ConditionReport:
-    """Within a cluster: no member has a lower EMD than its head, which `heads` names."""
+    """Check that no member has a lower EMD than its head; `heads` of the report are these heads."""
     emd, members = clustering.problem.emd, clustering.members
     heads = clustering.head_of[members]
     amounts = emd[heads] - emd[members]
@@ -88,7 +87,7 @@ def check_condition_2(clustering: Clustering) -> ConditionReport:
 
 
 def check_condition_3(clustering: Clustering) -> ConditionReport:
-    """Between clusters: no member reaches a head of lower EMD than its own; `heads` names the lowest."""
+    """Check that no member reaches a head of lower EMD than its own; `heads` of the report have the lowest."""
     emd, head_of = clustering.problem.emd, clustering.head_of
     users, heads = clustering.reachable_heads()
     best = best_of_each(users, emd[heads])

@@ -1,15 +1,15 @@
-r"""What a user costs the average, and by how much that falls when a neighbour leads it.
+r"""The cost of each user, its part of the average divergence, and its reduction when a neighbour leads the user.
 
-With :math:`D` a divergence from :math:`P_g` (EMD or JS), a user c costs :math:`n_c D(P_c)` alone. Led by m it has
-:math:`\tilde n_c = n_c + n^s_m` samples of distribution :math:`\tilde P_c` and costs :math:`\tilde n_c D(\tilde P_c)`
-under weightings A and B, :math:`n_c D(\tilde P_c)` under C. The average is then the sum of costs over :math:`n`
-(A, C) or over :math:`\sum \tilde n` (B). Costs are in samples times the unit of the divergence.
+With :math:`D` a divergence from :math:`P_g` (EMD or JS), the cost of a user c without a head is :math:`n_c D(P_c)`. Led
+by m it has :math:`\tilde n_c = n_c + n^s_m` samples of distribution :math:`\tilde P_c` and the cost
+:math:`\tilde n_c D(\tilde P_c)` under weightings A and B, :math:`n_c D(\tilde P_c)` under C. The average is the sum of
+costs over :math:`n` (A, C) or :math:`\sum \tilde n` (B). Costs are in samples times the unit of the divergence.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -29,10 +29,10 @@ SAMPLE = 10_007
 
 
 def costs_alone(problem: Problem, measure: Measure) -> Floats:
-    """Cost of each user without a head, float64[K].
+    """Return the cost of each user without a head, float64[K].
 
     Example:
-        >>> from fedcast.clustering.worlds import path_problem
+        >>> from fedcast.clustering.sample_problems import path_problem
         >>> costs_alone(path_problem([[9, 1], [5, 5], [1, 9]]), "emd").round(9).tolist()
         [8.0, 0.0, 8.0]
     """
@@ -42,10 +42,10 @@ def costs_alone(problem: Problem, measure: Measure) -> Floats:
 
 
 def cost_drops(problem: Problem, measure: Measure) -> Floats:
-    """By how much the cost of the neighbour at the end of each link falls if the user of the row leads it, float64[E].
+    """Return the reduction of the cost of the neighbour on each link if the user of the row leads it, float64[E].
 
     Example:
-        >>> from fedcast.clustering.worlds import path_problem
+        >>> from fedcast.clustering.sample_problems import path_problem
         >>> problem = path_problem([[9, 1], [5, 5], [1, 9]], composition="own", weighting="C", sharing_ratio=1.0)
         >>> cost_drops(problem, "emd").round(9).tolist()  # 0 leads 1, 1 leads 0, 1 leads 2, 2 leads 1
         [-4.0, 4.0, 4.0, -4.0]
@@ -57,10 +57,10 @@ def cost_drops(problem: Problem, measure: Measure) -> Floats:
 
 
 def emd_if_led(problem: Problem, members: Ints, leaders: Ints) -> Floats:
-    """EMD after sharing of each member if that leader led it, float64[P].
+    """Return the EMD after sharing of each member if it were led by that leader, float64[P].
 
     Example:
-        >>> from fedcast.clustering.worlds import path_problem
+        >>> from fedcast.clustering.sample_problems import path_problem
         >>> problem = path_problem([[9, 1], [5, 5], [1, 9]], composition="own", sharing_ratio=1.0)
         >>> emd_if_led(problem, np.array([0, 1]), np.array([1, 0])).round(9).tolist()
         [0.4, 0.4]
@@ -73,7 +73,6 @@ def emd_if_led(problem: Problem, members: Ints, leaders: Ints) -> Floats:
 
 
 def _mixed(problem: Problem, members: Ids, leaders: Ids) -> Floats:
-    """Distribution of each member's data if that leader led it, float64[P, Y]."""
     skew = problem.skew
     own, sent = skew.sizes[members, None], problem.volumes[leaders, None]
     total = own * skew.distributions[members] + sent * problem.mixes[leaders]
@@ -99,35 +98,32 @@ def _drops_plain(problem: Problem, measure: Measure, alone: Floats) -> Floats:
 def _drops_compiled(problem: Problem, measure: Measure, alone: Floats) -> Floats:
     skew, graph = problem.skew, problem.graph
     drops = np.empty(len(graph.neighbours))
-    kernels.compiled(_fill_emd_drops if measure == "emd" else _fill_js_drops)(
-        _visiting_order(graph),
-        graph.offsets,
-        graph.neighbours,
-        skew.sizes,
-        skew.distributions,
-        skew.global_distribution,
-        problem.volumes,
-        problem.mixes,
-        problem.weighting == "C",
-        alone,
-        drops,
-    )
+    data = _Data(skew.sizes, skew.distributions, skew.global_distribution, problem.volumes, problem.mixes)
+    options = measure == "emd", problem.weighting == "C"
+    kernels.compiled(_fill_drops)(_visiting_order(graph), graph.offsets, graph.neighbours, data, *options, alone, drops)
     return drops
 
 
-def _visiting_order(graph: Graph) -> Ids:
-    """Users in an order in which those close to each other come close after each other.
+class _Data(NamedTuple):
+    sizes: Floats
+    distributions: Floats
+    global_distribution: Floats
+    volumes: Floats
+    mixes: Floats
 
-    Where ids tell nothing about places, every neighbour's row is a miss of the cache; breadth first, rows are still
-    there from the user before. At 10⁶ users that halves the time, and costs a tenth of it.
+
+def _visiting_order(graph: Graph) -> Ids:
+    """Return users in an order in which neighbours are close to each other.
+
+    Where ids do not follow positions, every neighbour's row is a cache miss; in breadth-first order it is still cached
+    from the previous user. At 10⁶ users that halves the time, and costs a tenth of it.
     """
     order = np.arange(graph.num_users, dtype=np.int32)
     links = np.arange(0, len(graph.neighbours), max(1, len(graph.neighbours) // SAMPLE))
     users = np.searchsorted(graph.offsets, links, side="right") - 1
     if np.median(np.abs(graph.neighbours[links] - users)) > FAR * graph.num_users:
-        kernels.compiled(_breadth_first)(
-            graph.offsets, graph.neighbours, np.zeros(graph.num_users, dtype=np.int8), order
-        )
+        seen = np.zeros(graph.num_users, dtype=np.int8)
+        kernels.compiled(_breadth_first)(graph.offsets, graph.neighbours, seen, order)
     return order
 
 
@@ -150,61 +146,47 @@ def _breadth_first(offsets: Ints, neighbours: Ids, seen: Ints, order: Ids) -> No
                     found += 1
 
 
-def _fill_emd_drops(
+def _fill_drops(
     order: Ids,
     offsets: Ints,
     neighbours: Ids,
-    sizes: Floats,
-    distributions: Floats,
-    whole: Floats,
-    volumes: Floats,
-    mixes: Floats,
+    data: _Data,
+    use_emd: bool,
     by_own_size: bool,
     alone: Floats,
     drops: Floats,
 ) -> None:
-    columns = len(whole)
     for leader in order:
-        sent = volumes[leader]
         for link in range(offsets[leader], offsets[leader + 1]):
             member = neighbours[link]
-            own = sizes[member]
-            cost = 0.0
-            for y in range(columns):
-                cost += abs(own * (distributions[member, y] - whole[y]) + sent * (mixes[leader, y] - whole[y]))
-            if by_own_size and own + sent > 0:
-                cost *= own / (own + sent)
+            if use_emd:
+                cost = _emd_cost(data, member, leader, by_own_size)
+            else:
+                cost = _js_cost(data, member, leader, by_own_size)
             drops[link] = alone[member] - cost
 
 
-def _fill_js_drops(
-    order: Ids,
-    offsets: Ints,
-    neighbours: Ids,
-    sizes: Floats,
-    distributions: Floats,
-    whole: Floats,
-    volumes: Floats,
-    mixes: Floats,
-    by_own_size: bool,
-    alone: Floats,
-    drops: Floats,
-) -> None:
-    columns = len(whole)
-    for leader in order:
-        sent = volumes[leader]
-        for link in range(offsets[leader], offsets[leader + 1]):
-            member = neighbours[link]
-            own = sizes[member]
-            both = own + sent
-            divergence = 0.0
-            if both > 0:
-                for y in range(columns):
-                    p = (own * distributions[member, y] + sent * mixes[leader, y]) / both
-                    q = whole[y]
-                    middle = (p + q) / 2
-                    if p > 0:
-                        divergence += p * math.log(p / middle)
-                    if q > 0:
-                        divergence += q * math.log(q / middle)
-            drops[link] = alone[member] - (own if by_own_size else both) * divergence / 2
+def _emd_cost(data: _Data, member: int, leader: int, by_own_size: bool) -> float:
+    own, sent, overall = data.sizes[member], data.volumes[leader], data.global_distribution
+    cost = 0.0
+    for y in range(len(overall)):
+        cost += abs(own * (data.distributions[member, y] - overall[y]) + sent * (data.mixes[leader, y] - overall[y]))
+    if by_own_size and own + sent > 0:
+        cost *= own / (own + sent)
+    return cost
+
+
+def _js_cost(data: _Data, member: int, leader: int, by_own_size: bool) -> float:
+    own, sent, overall = data.sizes[member], data.volumes[leader], data.global_distribution
+    both = own + sent
+    divergence = 0.0
+    if both > 0:
+        for y in range(len(overall)):
+            p = (own * data.distributions[member, y] + sent * data.mixes[leader, y]) / both
+            q = overall[y]
+            middle = (p + q) / 2
+            if p > 0:
+                divergence += p * math.log(p / middle)
+            if q > 0:
+                divergence += q * math.log(q / middle)
+    return (own if by_own_size else both) * divergence / 2

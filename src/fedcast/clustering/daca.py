@@ -1,4 +1,4 @@
-"""The paper's rule (Algorithm 1): heads of low EMD that cover the graph, members join the best head they reach."""
+"""The paper's rule (Algorithm 1): heads of low EMD cover the graph, and members join the best head they reach."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import Literal
 
 import numpy as np
 
-from fedcast.clustering.order import ascending
 from fedcast.clustering.problem import Problem, Rule
 from fedcast.clustering.result import Clustering
-from fedcast.clustering.scan import cover, join_best
+from fedcast.clustering.selection import ascending, cover, join_best
 from fedcast.registry import option
 
 
@@ -27,15 +26,14 @@ class DacaOptions:
 def daca(problem: Problem, options: DacaOptions) -> Clustering:
     """Cover the graph by heads in ascending order of EMD; each member joins the lowest EMD it reaches (Condition 3).
 
-    Algorithm 1 prints "descending order", against Condition 2 and against what follows from it; option `order`
-    keeps that reading for comparison. Option `scan` says what "making all nodes connected" asks of the next head:
-    that it is itself not reached yet, or that it reaches somebody new.
+    Algorithm 1 says "descending order", which contradicts Condition 2; option `order` keeps that reading for
+    comparison. Option `scan` is what "making all nodes connected" requires of the next head.
 
-    In ascending order the first head that reaches a user is the best one it will ever reach, so choosing heads and
+    In ascending order the first head that reaches a user is the best one it can reach, so choosing heads and
     assigning members is one pass: O(K log K + E) where the printed steps take O(K²).
 
     Example:
-        >>> from fedcast.clustering.worlds import path_problem
+        >>> from fedcast.clustering.sample_problems import path_problem
         >>> daca(path_problem([[9, 1], [5, 5], [1, 9], [7, 3]]), DacaOptions()).head_of.tolist()
         [1, -1, 1, -1]
     """

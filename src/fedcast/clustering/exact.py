@@ -1,4 +1,4 @@
-r"""The optimum, with proof, by mixed-integer programming (HiGHS).
+r"""The clustering of least average EMD, with proof, by mixed-integer programming (HiGHS).
 
 .. math::
 
@@ -6,7 +6,7 @@ r"""The optimum, with proof, by mixed-integer programming (HiGHS).
     \quad y \in \{0, 1\}, \; 0 \le x \le 1
 
 :math:`y_m`: m is a head, :math:`x_{mc}`: m leads c. Only links with :math:`g_{mc} > 0` appear; given y, the best x
-is whole by itself. It is a directed spanning star forest of maximum weight, NP-hard in general.
+is integral. It is a directed spanning star forest of maximum weight, NP-hard in general.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import numpy as np
 
 from fedcast.clustering.costs import cost_drops
 from fedcast.clustering.greedy import average_after, greedy_heads
-from fedcast.clustering.order import best_of_each
 from fedcast.clustering.problem import Problem, Rule
 from fedcast.clustering.result import Clustering, Proof
+from fedcast.clustering.selection import best_of_each
 from fedcast.data import average_emd
 from fedcast.registry import option
 from fedcast.typing import Bools, Floats, Ints
@@ -32,7 +32,7 @@ SETTLED = 1e-12
 
 @dataclass(frozen=True)
 class Links:
-    """Candidate pairs of head and member with what each pair gains, in samples times EMD."""
+    """Candidate pairs of head and member, with the gain of each in samples times EMD."""
 
     heads: Ints
     members: Ints
@@ -47,18 +47,17 @@ class ExactOptions:
 
 
 def exact(problem: Problem, options: ExactOptions) -> Clustering:
-    r"""A clustering of least average EMD, or the best found in `time_limit_s` with a proven bound.
+    r"""Return a clustering of least average EMD, or the best found in `time_limit_s` with a proven bound.
 
     Under A and C the average falls by the sum of gains: one program. Under B it is a ratio, solved by Dinkelbach's
-    method: minimise :math:`\sum cost - \lambda \sum \tilde n` with :math:`\lambda` the ratio found before, until it
-    does not fall any more. An upper bound U of the gain at that price bounds the ratio too, since whoever shares,
-    :math:`\sum cost - \lambda \sum \tilde n \ge \sum n_k D_k - \lambda n - U` and :math:`\sum\tilde n \ge n`: it is at
-    least :math:`\sum n_k D_k / n - U / n`, as it is under A and C.
-
-    It starts from the greedy solution, so it never ends above rule ``gain``.
+    method: minimise :math:`\sum cost - \lambda \sum \tilde n` with :math:`\lambda` the previous ratio, until it
+    does not fall any more. An upper bound U of the gain at that :math:`\lambda` bounds the ratio too: since
+    :math:`\sum cost - \lambda \sum \tilde n \ge \sum n_k D_k - \lambda n - U` and :math:`\sum\tilde n \ge n`, it is at
+    least :math:`\sum n_k D_k / n - U / n`, as under A and C. The search starts from the greedy solution, so the result
+    is never worse than that of rule ``gain``.
 
     Example:
-        >>> from fedcast.clustering.worlds import path_problem
+        >>> from fedcast.clustering.sample_problems import path_problem
         >>> clustering = exact(path_problem([[9, 1], [5, 5], [1, 9]], composition="balanced"), ExactOptions())
         >>> clustering.head_of.tolist(), clustering.proof.optimal, clustering.proof.gap
         ([1, -1, 1], True, 0.0)
@@ -96,14 +95,14 @@ def _gaining_links(problem: Problem, drops: Floats, price: float) -> Links:
 
 
 def _solve(problem: Problem, links: Links, seconds: float) -> tuple[Ints, float, bool]:
-    """Head of each user, an upper bound of the total gain, and whether the solver proved optimality."""
+    """Return the head of each user, an upper bound of the total gain, and whether the solver proved optimality."""
     users = problem.num_users
-    most = np.zeros(users)
-    np.maximum.at(most, links.members, links.gains)
-    # Whatever the solver does: nobody gains more than with the best head it could have.
-    easy_bound = float(most.sum())
     if len(links.gains) == 0:
         return np.full(users, -1), 0.0, True
+    most = np.zeros(users)
+    np.maximum.at(most, links.members, links.gains)
+    # Nobody gains more than with the best head it could have, even if the solver proves nothing.
+    easy_bound = float(most.sum())
     is_head, bound, finished = _solve_program(users, links, max(seconds, 0.0))
     if is_head is None:
         return np.full(users, -1), easy_bound, False
@@ -137,7 +136,6 @@ def _solve_program(users: int, links: Links, seconds: float) -> tuple[Bools | No
 
 
 def _join(users: int, links: Links, is_head: Bools) -> Ints:
-    """The best head of each member, given who is a head."""
     allowed = is_head[links.heads] & ~is_head[links.members]
     heads, members, gains = links.heads[allowed], links.members[allowed], links.gains[allowed]
     by_member = np.lexsort((heads, members))

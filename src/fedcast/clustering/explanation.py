@@ -1,4 +1,4 @@
-"""Why a clustering is as it is: why these heads, what each member gained, who was left out and by which constraint."""
+"""Explain a clustering: why these heads, what each member gained, and why other users were left out."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcast.clustering.costs import emd_if_led
-from fedcast.clustering.order import TIE, best_of_each
 from fedcast.clustering.result import Clustering
 from fedcast.clustering.rules import find_rule
+from fedcast.clustering.selection import TIE, best_of_each
 from fedcast.data import average_emd
 from fedcast.typing import Floats
 
@@ -40,13 +40,12 @@ class HeadRow:
         why: what makes a user a head under this rule.
         emd: its EMD.
         emd_rank: 1 for the lowest EMD of all users; ties share the lower rank.
-        reaches: users it is linked to.
-        members: users it leads.
+        reaches: number of users it is linked to.
+        members: number of users it leads.
         shared: samples it sends to each.
         mean_emd_before: of its members.
         mean_emd_after: of its members.
-        drop: by how much its members' gains lower the average EMD, each weighing as many samples as it held before
-            (weighting C, under which clusters add up).
+        drop: reduction of the average EMD by its members' gains under weighting C, under which clusters add up.
         worst_rate_bps: rate of its slowest link to a member; None: unknown.
     """
 
@@ -65,7 +64,7 @@ class HeadRow:
 
 @dataclass(frozen=True)
 class UserRow:
-    """What became of one user; `rate_bps` and `closeness` are those of the link to its head, if there is one."""
+    """The outcome for one user; `rate_bps` and `closeness` are those of the link to its head, if there is one."""
 
     user: int
     status: Status
@@ -80,14 +79,14 @@ class UserRow:
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """A clustering in words and numbers, one row per head and one per user."""
+    """An explained clustering, one row per head and one per user; `statuses` int8[K] are indices into STATUSES."""
 
     clustering: Clustering
-    statuses: NDArray[np.int8]  # [K], places in STATUSES
+    statuses: NDArray[np.int8]
 
     @cached_property
     def heads(self) -> list[HeadRow]:
-        """One row per head, by the drop it brings, largest first."""
+        """One row per head, largest drop first."""
         rows = [HeadRow(*values) for values in zip(*self._head_columns(), strict=True)]
         return sorted(rows, key=lambda row: (-row.drop, row.head))
 
@@ -102,12 +101,12 @@ class Explanation:
         return [row for row in self.users if row.status not in ("head", "member", "served")]
 
     def counts(self) -> dict[Status, int]:
-        """Users of each status."""
+        """Return the number of users of each status."""
         numbers = np.bincount(self.statuses, minlength=len(STATUSES)).tolist()
         return dict(zip(STATUSES, numbers, strict=True))
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain values, ready for JSON."""
+        """Return plain values, ready for JSON."""
         problem, after = self.clustering.problem, self.clustering.after
         return {
             "rule": self.clustering.rule,
@@ -164,11 +163,11 @@ class Explanation:
 
 
 def explain(clustering: Clustering) -> Explanation:
-    """Say of each user what became of it and why.
+    """Explain the outcome for each user.
 
     Example:
         >>> from fedcast.clustering import cluster
-        >>> from fedcast.clustering.worlds import path_problem
+        >>> from fedcast.clustering.sample_problems import path_problem
         >>> story = explain(cluster(path_problem([[9, 1], [5, 5], [1, 9], [0, 0], [1, 1]], rule="daca")))
         >>> [(row.user, row.status) for row in story.users]
         [(0, 'member'), (1, 'head'), (2, 'member'), (3, 'member'), (4, 'head')]

@@ -1,4 +1,4 @@
-"""Heads by what they really gain, where DACA goes by their EMD alone."""
+"""Greedy clustering by the reduction of the average EMD that each head brings."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ def gain(problem: Problem, _: object = None) -> Clustering:
     """Add the head that lowers the average EMD most, as long as one does; members join the head that helps them most.
 
     The paper's Theorem 1 (the lowest EMD is the best head) is false: to a user that holds one class, a head
-    balanced over the nine others brings more than one with all ten. So the gain itself is asked, and a user whom no
-    head helps stays alone.
+    balanced over the nine others brings more than one with all ten. A user whom no head helps stays alone.
 
     Example:
-        >>> from fedcast.clustering.worlds import path_problem
+        >>> from fedcast.clustering.sample_problems import path_problem
         >>> gain(path_problem([[9, 1], [5, 5], [1, 9]], composition="balanced")).head_of.tolist()
         [1, -1, 1]
     """

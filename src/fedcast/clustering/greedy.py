@@ -1,14 +1,13 @@
-r"""Lazy greedy choice of heads by what they really gain.
+r"""Lazy greedy choice of heads by the reduction of the total cost.
 
-With :math:`g_{mc}` what the total cost falls by when m leads c, the worth of a head set H is
+With :math:`g_{mc}` the reduction of the total cost when m leads c, the gain of a set of heads H is
 
 .. math:: f(H) = \sum_{c \notin H} \max_{m \in H} g_{mc}^+
 
-Its marginals only fall as H grows: f is submodular (not monotone: a head gives up its own gain). So a marginal
-computed earlier is an upper bound of today's, and the greedy choice needs to look again only at the user on top of
-a queue sorted by old marginals.
+f is submodular (not monotone: a head gives up its own gain), so that a marginal gain computed earlier is an upper bound
+of the present one: only the user on top of a queue sorted by earlier marginals has to be evaluated again.
 
-Gains are whole numbers of 1e-12 mean sizes: sums are exact, whatever their order, and ties are ties.
+Gains are integers in units of 1e-12 mean sizes: sums are exact in any order, and equal gains are ties.
 """
 
 from __future__ import annotations
@@ -23,24 +22,27 @@ from fedcast.typing import Floats, Ids, Ints
 
 TICKS = 1e12
 MAX_PASSES = 6
-# Stands for the gain of a head: above every other, so that it joins nobody.
+# Gain of a head: above every other, so that it joins nobody.
 HEAD = 1 << 62
 SETTLED = 1e-9
 
 
 def greedy_heads(problem: Problem, measure: Measure, drops: Floats) -> Ints:
-    r"""The head of each user, int64[K], by greedy on the drop of the average `measure`.
+    r"""Return the head of each user, int64[K], chosen greedily by the reduction of the average `measure`.
 
-    `drops` are what `costs.cost_drops` says of each link, float64[E].
+    Under A and C the average is a sum over users and one pass is enough. Under B it is a ratio
+    :math:`\sum cost / \sum \tilde n`; as in Dinkelbach (1967), minimise :math:`\sum cost - \lambda \sum \tilde n` at
+    fixed :math:`\lambda`, that is, add :math:`\lambda n^s_m` to every gain, set :math:`\lambda` to the ratio found and
+    repeat until it converges. The best pass is returned.
 
-    Under A and C the average is a sum over users and one pass does. Under B it is a ratio
-    :math:`\sum cost / \sum \tilde n`; as Dinkelbach (1967) does for the optimum, minimise
-    :math:`\sum cost - \lambda \sum \tilde n` at fixed :math:`\lambda`, that is, add :math:`\lambda n^s_m` to every
-    gain, set :math:`\lambda` to the ratio found and repeat until it settles. The best pass counts.
+    Args:
+        problem: to be solved.
+        measure: ``emd`` or ``js``.
+        drops: float64[E], see `fedcast.clustering.costs.cost_drops`.
 
     Example:
         >>> from fedcast.clustering.costs import cost_drops
-        >>> from fedcast.clustering.worlds import path_problem
+        >>> from fedcast.clustering.sample_problems import path_problem
         >>> problem = path_problem([[9, 1], [5, 5], [1, 9]], composition="own")
         >>> greedy_heads(problem, "emd", cost_drops(problem, "emd")).tolist()
         [1, -1, 1]
@@ -62,32 +64,28 @@ def greedy_heads(problem: Problem, measure: Measure, drops: Floats) -> Ints:
 
 
 def average_after(problem: Problem, head_of: Ints, measure: Measure) -> float:
-    """Average EMD or JS divergence after sharing, in the weighting of the problem."""
+    """Return the average EMD or JS divergence after sharing, in the weighting of the problem."""
     after = mix_distributions(problem.skew, head_of, problem.volumes, problem.mixes)
     average = average_emd if measure == "emd" else average_js
     return average(problem.skew, after, problem.weighting)
 
 
 def one_pass(problem: Problem, drops: Floats, price: float = 0.0) -> Ints:
-    """One greedy choice, int64[K]; `price` is what every received sample is worth on top of the drop in cost."""
+    """Return the heads of one greedy pass, int64[K]; `price` is added to the gain for every sample received."""
     users = problem.num_users
-    starts, members, gains, sums = positive_gains(problem, drops, price)
+    starts, members, gains, sums = _positive_gains(problem, drops, price)
     queue = np.argsort(-sums, kind="stable")[: np.count_nonzero(sums)]
     best_gain, head_of = np.zeros(users, dtype=np.int64), np.full(users, -1, dtype=np.int64)
-    run_kernel(
-        _lazy_greedy,
-        [starts, members, gains],
-        [queue, sums[queue], best_gain, head_of],
-        steps=4 * len(members) + 40 * users,
-    )
+    state = [queue, sums[queue], best_gain, head_of]
+    run_kernel(_lazy_greedy, [starts, members, gains], state, steps=4 * len(members) + 40 * users)
     sizes = np.bincount(head_of[head_of >= 0], minlength=users)
     if ((best_gain == HEAD) & (sizes == 0)).any():
         run_kernel(_release, [starts, members, gains, sizes], [best_gain, head_of], steps=len(members))
     return head_of
 
 
-def positive_gains(problem: Problem, drops: Floats, price: float) -> tuple[Ints, Ids, Ints, Ints]:
-    """The links that gain something: rows int64[K + 1], members int32[P], gains int64[P] and their sums int64[K]."""
+def _positive_gains(problem: Problem, drops: Floats, price: float) -> tuple[Ints, Ids, Ints, Ints]:
+    """Return the links with a gain: rows int64[K + 1], members int32[P], gains int64[P] and their sums int64[K]."""
     graph, users = problem.graph, problem.num_users
     bonus = price * problem.volumes
     total = problem.skew.sizes.sum()
@@ -95,12 +93,8 @@ def positive_gains(problem: Problem, drops: Floats, price: float) -> tuple[Ints,
     ticks = min(TICKS * users / total, 2.0**61 / (2 * total + float(np.max(graph.degrees * bonus))))
     starts, sums = np.zeros(users + 1, dtype=np.int64), np.zeros(users, dtype=np.int64)
     members, gains = np.empty(len(drops), dtype=np.int32), np.empty(len(drops), dtype=np.int64)
-    run_kernel(
-        _keep_positive,
-        [graph.offsets, graph.neighbours, drops, bonus, ticks],
-        [starts, members, gains, sums],
-        steps=2 * len(drops),
-    )
+    inputs = [graph.offsets, graph.neighbours, drops, bonus, ticks]
+    run_kernel(_keep_positive, inputs, [starts, members, gains, sums], steps=2 * len(drops))
     kept = int(starts[-1])
     return starts, members[:kept], gains[:kept], sums
 
@@ -131,7 +125,7 @@ def _keep_positive(
 def _lazy_greedy(
     starts: Ints, members: Ids, gains: Ints, queue: Ints, bounds: Ints, best_gain: Ints, head_of: Ints
 ) -> None:
-    """Take the user of largest marginal until none gains; `queue` is a heap by (bound down, user up)."""
+    """Choose the user of largest marginal gain until none is positive; `queue` is a heap by (-bound, user)."""
     size = len(queue)
     while size > 0:
         user, bound = queue[0], bounds[0]
@@ -150,7 +144,7 @@ def _lazy_greedy(
         if marginal <= 0:
             size -= 1
             user, marginal = queue[size], bounds[size]
-        # Let (user, marginal) sink from the root to its place.
+        # Sift (user, marginal) down from the root.
         place, child = 0, 1
         while child < size:
             right = child + 1
@@ -167,7 +161,7 @@ def _lazy_greedy(
 
 
 def _release(starts: Ints, members: Ids, gains: Ints, sizes: Ints, best_gain: Ints, head_of: Ints) -> None:
-    """Let heads whose members have all found a better one join the best head themselves."""
+    """Assign heads whose members have all moved to a better head to the best head themselves."""
     for user in range(len(sizes)):
         if best_gain[user] == HEAD and sizes[user] == 0:
             best_gain[user] = 0

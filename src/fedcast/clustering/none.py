@@ -9,18 +9,14 @@ from fedcast.clustering.result import Clustering
 
 
 def none(problem: Problem, _: object = None) -> Clustering:
-    """Nobody has a head.
+    """Return the clustering in which nobody has a head.
 
     Example:
-        >>> from fedcast.clustering.worlds import path_problem
+        >>> from fedcast.clustering.sample_problems import path_problem
         >>> none(path_problem([[9, 1], [5, 5]])).head_of.tolist()
         [-1, -1]
     """
     return Clustering(problem, np.full(problem.num_users, -1))
 
 
-RULE = Rule(
-    none,
-    "no sharing: plain federated learning",
-    why="is none: nobody shares",
-)
+RULE = Rule(none, "no sharing: plain federated learning", why="is none: nobody shares")

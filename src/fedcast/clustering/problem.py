@@ -1,4 +1,4 @@
-"""The question every clustering rule answers: who holds what, who may share with whom, and how much."""
+"""The problem that clustering rules solve: what users hold, who may share with whom, how much and what."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedcast.clustering.composition import BLOCK, balanced_mixes
 from fedcast.data import Skew, Weighting, emd
 from fedcast.errors import FedcastError
 from fedcast.network import Graph
@@ -23,24 +22,25 @@ if TYPE_CHECKING:
 
 Composition = Literal["own", "balanced"]
 
-# Volumes come out of products such as 0.1 · n: this much above n is rounding, not a fault.
+# Volumes are products such as 0.1 · n: this much above n is rounding, not an error.
 ROUNDING = 1e-9
+# Rows handled at once: their temporaries stay in the processor's cache.
+_BLOCK = 16_384
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    r"""Sizes, distributions, links and sharing volumes, with the options of the rule that is to solve it.
+    r"""A clustering problem, with the settings of the rule that is to solve it.
 
     Attributes:
-        skew: what users hold.
+        skew: sizes and label distributions of the users.
         graph: who may share with whom.
         volumes: float64[K], samples :math:`n^s_k` that user k would send to each member if it were a head, at most
-            what it holds. A user with volume 0 (nothing to give, no consent) is no candidate for a head.
+            what it holds. A user with volume 0 (nothing to share, no consent) cannot become a head.
         settings: the rule and its options.
         seed: of every random choice.
         one_hot: whether the columns of the descriptor are the samples' labels (classes, next characters), so that a
-            head can choose what it sends column by column. Of other descriptors (a histogram of input values, feature
-            clusters) heads can only send a random part.
+            head can choose what it sends by column. With other descriptors heads can only send a random part.
         server_volume: samples that the rule ``central`` sends to each user; None: as many as DACA on average.
     """
 
@@ -53,25 +53,31 @@ class Problem:
     server_volume: float | None = None
 
     def __post_init__(self) -> None:
-        _refuse_wrong_lengths(self)
-        _refuse_wrong_volumes(self)
+        users, volumes, sizes = self.num_users, self.volumes, self.skew.sizes
+        if self.graph.num_users != users:
+            raise FedcastError(f"graph: it has {self.graph.num_users} users, the data have {users}; both must agree")
+        _check_per_user("volumes", volumes, sizes, "the samples it holds")
+        if self.server_volume is not None and not 0 <= self.server_volume <= sizes.sum():
+            raise FedcastError(
+                f"invalid value {self.server_volume} for server_volume: expected 0 to {sizes.sum()}, all samples"
+            )
 
     @property
     def num_users(self) -> int:
-        """Users K."""
+        """Number of users K."""
         return self.skew.num_users
 
     @property
     def weighting(self) -> Weighting:
-        """Weights of the average after sharing: A, B or C."""
+        """Weighting of the average after sharing: A, B or C."""
         return self.settings.weighting
 
     @cached_property
     def emd(self) -> Floats:
         """D_EMD of each user before sharing, float64[K]."""
         skew, divergences = self.skew, np.empty(self.num_users)
-        for start in range(0, self.num_users, BLOCK):
-            rows = slice(start, start + BLOCK)
+        for start in range(0, self.num_users, _BLOCK):
+            rows = slice(start, start + _BLOCK)
             divergences[rows] = emd(skew.distributions[rows], skew.global_distribution)
         return divergences
 
@@ -84,8 +90,8 @@ class Problem:
             case "balanced":
                 return balanced_mixes(self.skew, self.volumes)
         raise FedcastError(
-            "clustering.composition is 'auto', which each rule settles for itself: "
-            "solve the problem with `cluster`, or choose own or balanced"
+            "clustering.composition is 'auto', which each rule replaces by its own: cluster with `cluster`, or choose "
+            "own or balanced"
         )
 
 
@@ -119,14 +125,14 @@ def make_problem(
     one_hot: bool = True,
     server_volume: float | None = None,
 ) -> Problem:
-    r"""The problem in which every head sends :math:`n^s_m = \min(\alpha, \alpha_m)\, n_m`.
+    r"""Return the problem in which every head sends :math:`n^s_m = \min(\alpha, \alpha_m)\, n_m`; see `Problem`.
 
     Args:
-        skew: what users hold.
+        skew: sizes and label distributions of the users.
         graph: who may share with whom.
         settings: the rule and its options; :math:`\alpha` is its `sharing_ratio`.
         max_ratios: float[K], the largest ratio :math:`\alpha_m` each user consents to; None: no limit.
-        whole: round volumes down to whole samples.
+        whole: round volumes down to integers.
         seed: of every random choice.
         one_hot: see `Problem`.
         server_volume: see `Problem`.
@@ -143,7 +149,7 @@ def make_problem(
     ratios = np.full(skew.num_users, settings.sharing_ratio)
     if max_ratios is not None:
         limits = np.asarray(max_ratios, dtype=np.float64)
-        _refuse_wrong_consent(limits, skew.num_users)
+        _check_per_user("max_ratios", limits, np.ones(skew.num_users), "a share of its samples")
         ratios = np.minimum(ratios, limits)
     volumes = ratios * skew.sizes
     if whole:
@@ -151,29 +157,59 @@ def make_problem(
     return Problem(skew, graph, volumes, settings, seed=seed, one_hot=one_hot, server_volume=server_volume)
 
 
-def _refuse_wrong_lengths(problem: Problem) -> None:
-    users = problem.skew.num_users
-    if problem.graph.num_users != users:
-        raise FedcastError(f"graph: it has {problem.graph.num_users} users, the data have {users}; both must agree")
-    if np.shape(problem.volumes) != (users,):
-        raise FedcastError(f"volumes: shape {np.shape(problem.volumes)}, expected one number for each of {users} users")
-
-
-def _refuse_wrong_volumes(problem: Problem) -> None:
-    volumes, sizes = problem.volumes, problem.skew.sizes
-    wrong = np.flatnonzero(~((volumes >= 0) & (volumes <= sizes * (1 + ROUNDING))))
+def _check_per_user(name: str, values: Floats, most: Floats, what: str) -> None:
+    if np.shape(values) != np.shape(most):
+        raise FedcastError(f"{name}: shape {np.shape(values)}, expected one number for each of {len(most)} users")
+    wrong = np.flatnonzero(~((values >= 0) & (values <= most * (1 + ROUNDING))))
     if len(wrong):
         user = int(wrong[0])
-        raise FedcastError(f"volumes of user {user}: {volumes[user]} samples, expected 0 to the {sizes[user]} it holds")
-    server_volume = problem.server_volume
-    if server_volume is not None and not 0 <= server_volume <= sizes.sum():
-        raise FedcastError(f"server_volume: {server_volume} samples, expected 0 to the {sizes.sum()} of all users")
+        raise FedcastError(
+            f"invalid value {values[user]} for {name} of user {user}: expected 0 to {most[user]}, {what}"
+        )
 
 
-def _refuse_wrong_consent(limits: Floats, users: int) -> None:
-    if limits.shape != (users,):
-        raise FedcastError(f"max_ratios: shape {limits.shape}, expected one ratio for each of {users} users")
-    wrong = np.flatnonzero(~((limits >= 0) & (limits <= 1)))
-    if len(wrong):
-        user = int(wrong[0])
-        raise FedcastError(f"max_ratios of user {user}: {limits[user]}, expected a share from 0 to 1")
+def water_fill(counts: ArrayLike, volumes: ArrayLike) -> Floats:
+    r"""Take `volumes` samples out of `counts`, as equally over the columns as they allow; float64[..., Y].
+
+    .. math:: s_y = \min(c_y, \ell), \qquad \ell \text{ such that } \sum_y s_y = N
+
+    Among all choices with :math:`0 \le s_y \le c_y` and sum N, this one has the largest smallest part, and is the
+    nearest to equal parts in every convex distance.
+
+    Args:
+        counts: float[..., Y], not negative.
+        volumes: float[...], how much to take, at most the sum of the row.
+
+    Example:
+        >>> water_fill([10, 1, 5], 9).tolist()
+        [4.0, 1.0, 4.0]
+    """
+    table, wanted = np.asarray(counts, dtype=np.float64), np.asarray(volumes, dtype=np.float64)
+    columns = table.shape[-1]
+    ascending = np.sort(table, axis=-1)
+    before = np.cumsum(ascending, axis=-1) - ascending
+    open_columns = columns - np.arange(columns)
+    # Column i of the sorted row is the first that the level leaves partly unused.
+    first_open = (before + open_columns * ascending < wanted[..., None]).sum(axis=-1, keepdims=True)
+    first_open = np.minimum(first_open, columns - 1)
+    rest = wanted[..., None] - np.take_along_axis(before, first_open, axis=-1)
+    taken: Floats = np.minimum(table, rest / open_columns[first_open])
+    return taken
+
+
+def balanced_mixes(skew: Skew, volumes: Floats) -> Floats:
+    """Return the distribution of the most equal part of each user's data with `volumes` samples, float64[K, Y].
+
+    A user that sends nothing keeps its own distribution.
+
+    Example:
+        >>> from fedcast.data import skew_of
+        >>> balanced_mixes(skew_of([[90, 10], [98, 2]]), np.array([10.0, 10.0])).tolist()
+        [[0.5, 0.5], [0.8, 0.2]]
+    """
+    mixes = skew.distributions.copy()
+    for start in range(0, len(mixes), _BLOCK):
+        rows = start + np.flatnonzero(volumes[start : start + _BLOCK] > 0)
+        taken = water_fill(skew.sizes[rows, None] * skew.distributions[rows], volumes[rows])
+        mixes[rows] = taken / taken.sum(axis=1, keepdims=True)
+    return mixes

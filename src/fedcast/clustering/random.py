@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedcast.clustering.order import best_of_each, links_to
 from fedcast.clustering.problem import Problem, Rule
 from fedcast.clustering.result import Clustering
+from fedcast.clustering.selection import best_of_each, links_to
 from fedcast.errors import FedcastError
 from fedcast.random import pair_uniform, user_uniform
 from fedcast.registry import option
@@ -26,11 +26,11 @@ class RandomOptions:
 def random(problem: Problem, options: RandomOptions) -> Clustering:
     """Draw `num_clusters` heads among the users that can share; every other user draws one of them.
 
-    With `respect_graph` a user draws among the heads it is linked to; otherwise among all (Fig. 1c), thresholds or
-    not. Draws are functions of (seed, user) and (seed, user, head), so a new user changes nobody else's draw.
+    With `respect_graph` a user draws among the heads it is linked to, otherwise among all heads (Fig. 1c). Draws are
+    functions of (seed, user) and (seed, user, head), so that a new user changes nobody else's draw.
 
     Example:
-        >>> from fedcast.clustering.worlds import path_problem
+        >>> from fedcast.clustering.sample_problems import path_problem
         >>> random(path_problem([[9, 1], [5, 5], [1, 9]]), RandomOptions(1, respect_graph=False)).head_of.tolist()
         [-1, 0, 0]
     """
@@ -49,8 +49,8 @@ def _draw_heads(problem: Problem, wanted: int) -> Ints:
     able = np.flatnonzero(problem.volumes > 0)
     if 0 < len(able) < wanted:
         raise FedcastError(
-            f"clustering.random.num_clusters: {wanted} clusters need as many users with samples to share, "
-            f"there are {len(able)}; set it to {len(able)} or less"
+            f"invalid value {wanted} for clustering.random.num_clusters: every cluster needs a user with samples to "
+            f"share, there are {len(able)}; set it to {len(able)} or less"
         )
     lots = user_uniform(problem.seed, "clustering/random/head", able)
     return np.sort(able[np.argsort(lots, kind="stable")[:wanted]])

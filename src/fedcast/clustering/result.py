@@ -1,4 +1,4 @@
-"""The answer of a clustering rule, which cannot exist if it breaks a constraint."""
+"""The result of a clustering rule; its constraints are validated on construction."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcast._fast import run_kernel
-from fedcast.clustering.order import links_to
 from fedcast.clustering.problem import Problem
+from fedcast.clustering.selection import links_to
 from fedcast.data import Skew, mix_distributions
 from fedcast.errors import FedcastError
-from fedcast.network import Graph
 from fedcast.typing import Floats, Ints
 
 SUM_TOLERANCE = 1e-6
@@ -21,12 +20,7 @@ SUM_TOLERANCE = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Broadcast:
-    """One set of samples that the server sends to every user.
-
-    Attributes:
-        volume: samples, the same for every user.
-        mix: float64[Y], their distribution.
-    """
+    """Samples that the server sends to every user: how many, and their distribution float64[Y]."""
 
     volume: float
     mix: Floats
@@ -34,13 +28,13 @@ class Broadcast:
 
 @dataclass(frozen=True)
 class Proof:
-    """What a solver has proven about the average EMD of a clustering.
+    """A solver's proof about the average EMD of a clustering.
 
     Attributes:
         value: average EMD after sharing, in the weighting of the problem.
-        bound: no clustering of this problem is below it.
-        optimal: whether the solver finished; otherwise it ran into its time limit.
-        seconds: how long it took.
+        bound: lower bound over all clusterings of this problem.
+        optimal: whether the solver finished; otherwise it reached its time limit.
+        seconds: time taken.
     """
 
     value: float
@@ -50,7 +44,7 @@ class Proof:
 
     @property
     def gap(self) -> float:
-        """How far the value may be above the optimum, as a share of the bound; infinite if nothing is proven."""
+        """Largest possible excess over the optimum, as a share of the bound; infinite if nothing is proven."""
         if self.value <= self.bound:
             return 0.0
         return (self.value - self.bound) / self.bound if self.bound > 0 else float("inf")
@@ -65,11 +59,11 @@ class Clustering:
     meet both thresholds (constraints c and d), unless the rule says that it ignores them.
 
     Attributes:
-        problem: what was solved; its settings name the rule.
-        head_of: int64[K], the head of each user, -1: none. A user is a head if somebody has it as head.
+        problem: that was solved; its settings name the rule.
+        head_of: int64[K], the head of each user, -1: none. A user is a head if it has a member.
         ignores_graph: pairs without a link are allowed, as in the paper's Fig. 1c.
-        broadcast: what the server sends to everybody, if it does.
-        proof: what a solver knows about this clustering.
+        broadcast: samples that the server sends to every user.
+        proof: of a solver, if it was one.
 
     Example:
         >>> from fedcast.clustering import make_problem
@@ -88,10 +82,9 @@ class Clustering:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "head_of", _checked_ids(self))
-        _refuse_led_heads(self)
-        _refuse_empty_heads(self)
-        _refuse_missing_links(self)
-        _refuse_wrong_broadcast(self)
+        _check_heads(self)
+        if self.broadcast is not None:
+            _check_broadcast(self, self.broadcast)
 
     @property
     def rule(self) -> str:
@@ -100,7 +93,7 @@ class Clustering:
 
     @cached_property
     def heads(self) -> Ints:
-        """Users with at least one member, ascending. One whom nobody joins shares nothing and is simply alone."""
+        """Users with at least one member, ascending."""
         return np.flatnonzero(self.cluster_sizes)
 
     @cached_property
@@ -110,16 +103,17 @@ class Clustering:
 
     @cached_property
     def cluster_sizes(self) -> Ints:
-        """Members of each user, int64[K]; 0 for all but heads."""
+        """Number of members of each user, int64[K]; 0 for all but heads."""
         return np.bincount(self.head_of[self.members], minlength=self.problem.num_users)
 
     def members_of(self, head: int) -> Ints:
-        """The members of one head, ascending; none if it is no head."""
+        """Return the members of one head, ascending; none if it is no head."""
         start = int(self.cluster_sizes[:head].sum())
-        return self._members_by_head[start : start + int(self.cluster_sizes[head])]
+        return self.members_by_head[start : start + int(self.cluster_sizes[head])]
 
     @cached_property
-    def _members_by_head(self) -> Ints:
+    def members_by_head(self) -> Ints:
+        """Users with a head, in the order of their heads, then of their own ids."""
         return self.members[np.argsort(self.head_of[self.members], kind="stable")]
 
     @cached_property
@@ -135,13 +129,13 @@ class Clustering:
 
     @property
     def mean_received(self) -> float:
-        """Samples that those who receive any receive on average; 0 if nobody does."""
+        """Mean number of samples received by the users that receive any; 0 if nobody does."""
         receivers = self.received > 0
         return float(self.received[receivers].mean()) if receivers.any() else 0.0
 
     @property
     def average_sharing_ratio(self) -> float:
-        r"""The paper's measure of leakage, :math:`\sum_m \frac{|C_m|}{K} \frac{n^s_m}{n_m}`, in [0, 1].
+        r"""Average sharing ratio (leakage), :math:`\sum_m \frac{|C_m|}{K} \frac{n^s_m}{n_m}`, in [0, 1].
 
         A broadcast counts as a cluster of all users whose head holds all data.
         """
@@ -151,11 +145,15 @@ class Clustering:
 
     @cached_property
     def links(self) -> Ints:
-        """Where the link of each member to its head stands in the graph's arrays, int64[K]; -1: no head or link."""
-        return _links(self.problem.graph, self.head_of)
+        """Index in the graph's arrays of the link of each member to its head, int64[K]; -1: no head or link."""
+        graph, links = self.problem.graph, np.full(len(self.head_of), -1)
+        if graph.num_links:
+            inputs = [self.head_of, graph.offsets, graph.neighbours]
+            run_kernel(_find_links, inputs, [links], steps=len(graph.neighbours))
+        return links
 
     def of_links(self, values: NDArray[np.float32]) -> Floats:
-        """What the graph's array `values` says of each member's link to its head, float64[K]; NaN: no head or link."""
+        """Return the entry of a graph's array for each member's link to its head, float64[K]; NaN: no head or link."""
         linked = self.links >= 0
         found = np.full(self.problem.num_users, np.nan)
         found[linked] = values[self.links[linked]]
@@ -163,8 +161,8 @@ class Clustering:
 
     @cached_property
     def worst_rates_bps(self) -> Floats:
-        """The rate at which each of `heads` multicasts: that of its worst member, bit/s; NaN: a pair has no link."""
-        rates = self.of_links(self.problem.graph.rate_bps)[self._members_by_head]
+        """Multicast rate of each of `heads`: that of its worst member, bit/s; NaN: a pair has no link."""
+        rates = self.of_links(self.problem.graph.rate_bps)[self.members_by_head]
         if len(rates) == 0:
             return rates
         first = np.concatenate([[0], np.cumsum(self.cluster_sizes[self.heads])[:-1]])
@@ -172,7 +170,7 @@ class Clustering:
         return np.where(np.isinf(worst), np.nan, worst)
 
     def reachable_heads(self) -> tuple[Ints, Ints]:
-        """Every pair of a user that is no head and a head it may join, int64[P] each; users ascend, then heads."""
+        """Return all pairs of a user that is no head and a head it may join, int64[P] each, sorted by user and head."""
         is_head = self.cluster_sizes > 0
         if self.ignores_graph:
             others = np.flatnonzero(~is_head)
@@ -182,7 +180,7 @@ class Clustering:
 
     @cached_property
     def after(self) -> Skew:
-        """What users hold after sharing."""
+        """Sizes and distributions of the users after sharing."""
         skew = self.problem.skew
         if self.broadcast is not None:
             return _after_broadcast(skew, self.broadcast)
@@ -191,7 +189,7 @@ class Clustering:
         )
 
     def with_volumes(self, volumes: Floats) -> Clustering:
-        """The same clusters with other sharing volumes (float64[K]); what balanced heads send changes with them."""
+        """Return the same clusters with other volumes float64[K]; the mix of balanced heads depends on them."""
         return replace(self, problem=replace(self.problem, volumes=volumes), proof=None)
 
 
@@ -202,15 +200,8 @@ def _after_broadcast(skew: Skew, broadcast: Broadcast) -> Skew:
     return Skew(sizes, distributions, skew.global_distribution)
 
 
-def _links(graph: Graph, head_of: Ints) -> Ints:
-    links = np.full(len(head_of), -1)
-    if graph.num_links:
-        run_kernel(_find_links, [head_of, graph.offsets, graph.neighbours], [links], steps=len(graph.neighbours))
-    return links
-
-
 def _find_links(head_of: Ints, offsets: Ints, neighbours: Ints, links: Ints) -> None:
-    """Bisect the sorted row of every member for its head."""
+    """Find the head of every member in its sorted row by bisection."""
     for user in range(len(head_of)):
         head = head_of[user]
         if head >= 0:
@@ -231,7 +222,7 @@ def _checked_ids(clustering: Clustering) -> Ints:
     if given.shape != (users,) or given.dtype.kind not in "iu":
         raise FedcastError(
             f"rule {clustering.rule}: head_of is {given.dtype}{list(given.shape)}, "
-            f"expected one whole number for each of {users} users"
+            f"expected one integer for each of {users} users"
         )
     ids = given.astype(np.int64)
     wrong = np.flatnonzero((ids < -1) | (ids >= users))
@@ -242,43 +233,27 @@ def _checked_ids(clustering: Clustering) -> Ints:
     return ids
 
 
-def _refuse_led_heads(clustering: Clustering) -> None:
-    heads = clustering.heads
-    led = heads[clustering.head_of[heads] >= 0]
-    if len(led):
-        head = int(led[0])
+def _check_heads(clustering: Clustering) -> None:
+    heads, head_of = clustering.heads, clustering.head_of
+    for head in heads[head_of[heads] >= 0]:
         raise FedcastError(
-            f"rule {clustering.rule}: user {head} has members and is itself led by {clustering.head_of[head]}; "
+            f"rule {clustering.rule}: user {head} has members and is itself led by {head_of[head]}; "
             f"a head is no member, so its own entry must be -1"
         )
-
-
-def _refuse_empty_heads(clustering: Clustering) -> None:
-    heads = clustering.heads
-    empty = heads[clustering.problem.skew.sizes[heads] == 0]
-    if len(empty):
+    for head in heads[clustering.problem.skew.sizes[heads] == 0]:
         raise FedcastError(
-            f"rule {clustering.rule}: user {empty[0]} is a head but holds no data; choose heads with volumes above 0"
+            f"rule {clustering.rule}: user {head} is a head but holds no data; choose heads with volumes above 0"
         )
-
-
-def _refuse_missing_links(clustering: Clustering) -> None:
-    if clustering.ignores_graph:
-        return
     members = clustering.members
-    apart = members[clustering.links[members] < 0]
-    if len(apart):
-        user = int(apart[0])
+    for user in members[clustering.links[members] < 0] if not clustering.ignores_graph else ():
         raise FedcastError(
-            f"rule {clustering.rule}: user {user} has head {clustering.head_of[user]}, but no link joins them "
-            f"(closeness or rate below its threshold); choose a neighbour, or say ignores_graph=True"
+            f"rule {clustering.rule}: user {user} has head {head_of[user]}, but no link joins them "
+            f"(closeness or rate below its threshold); choose a neighbour, or set ignores_graph=True"
         )
 
 
-def _refuse_wrong_broadcast(clustering: Clustering) -> None:
-    broadcast, skew = clustering.broadcast, clustering.problem.skew
-    if broadcast is None:
-        return
+def _check_broadcast(clustering: Clustering, broadcast: Broadcast) -> None:
+    skew = clustering.problem.skew
     if len(clustering.members):
         raise FedcastError(f"rule {clustering.rule}: a broadcast by the server and clusters exclude each other")
     if not 0 <= broadcast.volume <= skew.sizes.sum():

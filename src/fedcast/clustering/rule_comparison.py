@@ -1,4 +1,4 @@
-"""Several rules on one problem, side by side."""
+"""Compare several rules on one problem."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Comparison:
 
     Attributes:
         rule: its name.
-        composition: what its heads sent, own or balanced.
-        heads: clusters with at least one member.
+        composition: own or balanced.
+        heads: number of heads.
         members: users with a head; with a broadcast, all users that receive it.
         emd_before: average EMD before sharing.
         emd_after_a: average EMD after sharing, weights as printed in the paper.
@@ -30,13 +30,13 @@ class Comparison:
         emd_after_c: the same, weights by sizes before sharing.
         js_before: mean JS divergence before sharing, nats.
         js_after: the same after sharing, in the weighting of the problem.
-        shift: how far the overall mixture moved.
-        gap: how far the average EMD, in the weighting of the problem, is above a proven lower bound for this
-            composition, as a share of the bound; None: not asked for, or no clustering on this graph.
+        shift: of the global label distribution.
+        gap: relative excess of the average EMD, in the weighting of the problem, over a proven lower bound for this
+            composition; None: not computed, or not a clustering on this graph.
         gap_exact: whether that bound is the optimum; None where `gap` is.
-        worst_rate_bps: the slowest multicast, bit/s; None: nobody multicasts, or over pairs without a link.
-        average_sharing_ratio: the paper's measure of leakage.
-        seconds: what the rule took.
+        worst_rate_bps: the slowest multicast, bit/s; None: nobody multicasts, or a pair has no link.
+        average_sharing_ratio: leakage, see `Clustering.average_sharing_ratio`.
+        seconds: time taken by the rule.
         clustering: the result itself.
     """
 
@@ -59,7 +59,7 @@ class Comparison:
     clustering: Clustering
 
     def as_dict(self) -> dict[str, Any]:
-        """All but the clustering as plain values, ready for JSON."""
+        """Return all but the clustering as plain values, ready for JSON."""
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "clustering"}
 
 
@@ -69,13 +69,13 @@ def compare(
     """Solve the problem with each rule.
 
     Args:
-        problem: its own rule does not matter, its other options do.
+        problem: its own rule is ignored, its other options are used.
         rules: names; None: all but ``exact``.
-        exact_limit_s: time for proving the optimum, once for each composition that occurs; None: no gaps, unless
-            ``exact`` is among the rules.
+        exact_limit_s: time limit for the optimum, once for each composition; None: no gaps, unless ``exact`` is one
+            of the rules.
 
     Example:
-        >>> from fedcast.clustering.worlds import path_problem
+        >>> from fedcast.clustering.sample_problems import path_problem
         >>> rows = compare(path_problem([[9, 1], [5, 5], [1, 9]]), ["none", "gain", "exact"])
         >>> [(row.rule, row.heads, row.members, round(row.emd_after_b, 4)) for row in rows]
         [('none', 0, 0, 0.5333), ('gain', 1, 2, 0.5), ('exact', 1, 2, 0.5)]

@@ -1,4 +1,4 @@
-"""Clustering rules by name, and how one is run."""
+"""The table of clustering rules, and the function that runs one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def cluster(problem: Problem) -> Clustering:
     """Solve a problem with the rule that its settings name.
 
     Example:
-        >>> from fedcast.clustering.worlds import path_problem
+        >>> from fedcast.clustering.sample_problems import path_problem
         >>> cluster(path_problem([[9, 1], [5, 5], [1, 9]], rule="gain")).head_of.tolist()
         [1, -1, 1]
     """

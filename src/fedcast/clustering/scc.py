@@ -1,18 +1,17 @@
-"""Social closeness clustering: heads whom many trust."""
+"""Social closeness clustering: heads that many users trust."""
 
 from __future__ import annotations
 
-from fedcast.clustering.order import ascending, sum_of_links
 from fedcast.clustering.problem import Problem, Rule
 from fedcast.clustering.result import Clustering
-from fedcast.clustering.scan import cover, join_best
+from fedcast.clustering.selection import ascending, cover, join_best, sum_of_links
 
 
 def scc(problem: Problem, _: object = None) -> Clustering:
     """Cover the graph by heads of large summed closeness to their neighbours; members join the head closest to them.
 
     Example:
-        >>> from fedcast.clustering.worlds import path_problem
+        >>> from fedcast.clustering.sample_problems import path_problem
         >>> scc(path_problem([[9, 1], [5, 5], [1, 9]])).head_of.tolist()
         [1, -1, 1]
     """

@@ -1,4 +1,4 @@
-"""Small made-up worlds for the conformance kit, tests, examples and benchmarks; up to a few thousand users."""
+"""Small synthetic problems for examples, tests and benchmarks; up to a few thousand users."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DataKind = Literal["paper", "mixed", "dirichlet"]
 
 
 def table_problem(counts: ArrayLike, links: ArrayLike, *, seed: int = 0, **options: Any) -> Problem:
-    """The problem of a table of counts[K, Y] and a list of linked pairs; `options` are those of the settings.
+    """Return the problem of counts[K, Y] and a list of linked pairs; `options` are those of the settings.
 
     Example:
         >>> table_problem([[4, 0], [2, 2]], [(0, 1)], sharing_ratio=0.5).volumes.tolist()
@@ -31,7 +31,7 @@ def table_problem(counts: ArrayLike, links: ArrayLike, *, seed: int = 0, **optio
 
 
 def path_problem(counts: ArrayLike, **options: Any) -> Problem:
-    """Users in a row, each linked to the next.
+    """Return a problem of users in a row, each linked to the next.
 
     Example:
         >>> path_problem([[4, 0], [2, 2], [0, 4]]).graph.degrees.tolist()
@@ -53,16 +53,16 @@ def disc_problem(
     min_closeness: float = 0.5,
     **options: Any,
 ) -> Problem:
-    """Users uniform in a disc, uniform closeness, links up to `reach_m` metres; the rate falls with distance.
+    """Return a problem of users uniform in a disc, with uniform closeness and rates that fall with distance.
 
     Args:
-        num_users: users K.
+        num_users: number of users K.
         reach_m: longest link, m.
-        seed: of places, closeness and data.
+        seed: of positions, closeness and data.
         data: see `user_counts`.
         radius_m: radius of the disc, m.
         samples: samples of each user.
-        classes: classes Y.
+        classes: number of classes Y.
         min_closeness: threshold of closeness.
         options: of the settings.
 
@@ -85,7 +85,7 @@ def disc_problem(
 
 
 def user_counts(num_users: int, data: DataKind, *, seed: int, samples: int = 600, classes: int = 10) -> Floats:
-    """Counts of each user and class, float64[K, Y], `samples` in each row.
+    """Return the counts of each user and class, float64[K, Y], `samples` in each row.
 
     ``paper``: half the users hold one class, the others all classes equally; ``mixed``: one class, two classes,
     Dirichlet(0.5) or all equally, a quarter each; ``dirichlet``: Dirichlet(0.3).
