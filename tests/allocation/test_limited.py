@@ -16,7 +16,7 @@ from fedcast.allocation.oracle.cost_table import CostTable, cluster_table
 from fedcast.allocation.oracle.delay_grid import full_window, grid_in
 from fedcast.allocation.oracle.limited import least_within_budget, skew_lower_bound
 from fedcast.clustering import Clustering
-from fedcast.clustering.worlds import table_problem
+from fedcast.clustering.sample_problems import table_problem
 from fedcast.scenario import Allocation
 from fedcast.testing.allocation import BITS_PER_SAMPLE, REGIMES, Case, fleet_at, random_case
 

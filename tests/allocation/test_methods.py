@@ -16,7 +16,7 @@ from fedcast.allocation.oracle.cost_table import cheapest_volumes, cluster_table
 from fedcast.allocation.oracle.delay_grid import least_skew
 from fedcast.allocation.result import make_result
 from fedcast.clustering import Clustering, cluster
-from fedcast.clustering.worlds import disc_problem, path_problem, table_problem
+from fedcast.clustering.sample_problems import disc_problem, path_problem, table_problem
 from fedcast.cost import round_cost
 from fedcast.data import average_emd, average_js, average_kl
 from fedcast.errors import FedcastError

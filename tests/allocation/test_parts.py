@@ -13,9 +13,9 @@ from scipy.stats import entropy
 
 from fedcast.allocation import average_skew, evaluate
 from fedcast.allocation.average_skew import balanced_offer, js_of_members, kl_of_members
-from fedcast.allocation.engine import Power, StochasticOptions
+from fedcast.allocation.engine import Schedule, StochasticOptions
 from fedcast.allocation.surrogate import Surrogate
-from fedcast.clustering.composition import water_fill
+from fedcast.clustering import water_fill
 from fedcast.cost import best_frequency_hz, compute_energy_j, compute_s, round_cost
 from fedcast.data import average_emd, average_js, average_kl, distribution_shift, js_divergence, mix_distributions
 from fedcast.errors import FedcastError
@@ -148,11 +148,11 @@ def test_volumes_beyond_use_are_cut_off_and_nothing_is_lost():
 def test_schedules_are_checked_when_they_are_made():
     for exponent in (0.5, 1.2):
         with pytest.raises(FedcastError, match=f"exponent {exponent}"):
-            Power(exponent)
+            Schedule(surrogate=exponent)
     with pytest.raises(ValueError, match=r"value 0.6 for iterate_exponent: expected .* above surrogate_exponent = 0.6"):
         StochasticOptions(surrogate_exponent=0.6, iterate_exponent=0.6)
     schedule = StochasticOptions(surrogate_exponent=0.6, iterate_exponent=0.9).schedule()
-    assert [schedule.surrogate(8), schedule.iterate(8)] == [pytest.approx(8**-0.6), pytest.approx(8**-0.9)]
+    assert schedule.sizes(8) == (pytest.approx(8**-0.6), pytest.approx(8**-0.9))
 
 
 def test_mixing_surrogates_mixes_their_values():

@@ -42,8 +42,6 @@ from fedcast.registry import option
 from fedcast.rounds import BetaSet
 from fedcast.typing import Floats
 
-StepSize = Callable[[int], float]
-
 # Curvature as a share of the objective, at the start and at least.
 _FIRST_CURVATURE = 1e-3
 _MIN_CURVATURE = 1e-7
@@ -60,78 +58,47 @@ _DESCENT_STEPS = 10
 
 @dataclass(frozen=True)
 class Step:
-    """One iteration of a search.
-
-    Attributes:
-        objective_s: expected delay at the iterate, on the evaluation set.
-        distance: norm of the step to the minimiser of the surrogate, in samples.
-    """
+    """One iteration: expected delay at the iterate, and norm of the step to the surrogate's minimiser, in samples."""
 
     objective_s: float
     distance: float
 
 
 class Solution(NamedTuple):
-    """What a method returns.
-
-    Attributes:
-        x: float64[M], share of its samples that each head sends.
-        trace: one entry for each iteration; may be empty.
-    """
+    """What a method returns: the share of its samples that each head sends, float64[M], and its iterations, if any."""
 
     x: Floats
     trace: tuple[Step, ...] = ()
 
 
 @dataclass(frozen=True)
-class Power:
-    """The step size t^-exponent.
+class Schedule:
+    """Step sizes t^-exponent of new surrogates and of new iterates; exponent 0: only the newest counts.
 
     Example:
-        >>> Power(0.6)(1), round(Power(0.6)(10), 3)
-        (1.0, 0.251)
+        >>> Schedule(surrogate=0.6).sizes(1), round(Schedule(surrogate=0.6).sizes(10)[0], 3)
+        ((1.0, 1.0), 0.251)
     """
 
-    exponent: float
+    surrogate: float = 0.0
+    iterate: float = 0.0
 
     def __post_init__(self) -> None:
-        if not 0.5 < self.exponent <= 1:
-            raise FedcastError(
-                f"step size: exponent {self.exponent}, expected above 0.5 (the sum of squares must be finite) and at "
-                f"most 1 (the sum of steps must be infinite)"
-            )
+        for exponent in (self.surrogate, self.iterate):
+            if exponent != 0 and not 0.5 < exponent <= 1:
+                raise FedcastError(
+                    f"step size: exponent {exponent}, expected above 0.5 (the sum of squares must be finite) and at "
+                    f"most 1 (the sum of steps must be infinite)"
+                )
 
-    def __call__(self, step: int) -> float:
-        """Return the step size of step 1, 2, ..."""
-        return float(step**-self.exponent)
-
-
-def always(step: int) -> float:  # noqa: ARG001
-    """Return step size 1: only the newest counts."""
-    return 1.0
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """Weights of new surrogates and of new iterates.
-
-    Attributes:
-        surrogate: rho of each step.
-        iterate: mu of each step.
-    """
-
-    surrogate: StepSize
-    iterate: StepSize
+    def sizes(self, step: int) -> tuple[float, float]:
+        """Return rho and mu of step 1, 2, ..."""
+        return float(step**-self.surrogate), float(step**-self.iterate)
 
 
 @dataclass(frozen=True)
 class StochasticOptions:
-    """Options of the methods with two step sizes (Eq. 33 and 36).
-
-    Example:
-        >>> StochasticOptions(iterate_exponent=0.9).schedule().iterate(1)
-        1.0
-    """
+    """Options of the methods with two step sizes (Eq. 33 and 36)."""
 
     steps: int = option(60, "steps of the stochastic search", ge=1)
     surrogate_exponent: float = option(0.6, "a new surrogate has weight step^-this", gt=0.5, lt=1)
@@ -146,7 +113,7 @@ class StochasticOptions:
 
     def schedule(self) -> Schedule:
         """Return the step sizes."""
-        return Schedule(Power(self.surrogate_exponent), Power(self.iterate_exponent))
+        return Schedule(self.surrogate_exponent, self.iterate_exponent)
 
 
 class _StepState(NamedTuple):
@@ -194,14 +161,14 @@ def search(
     curvature, running, trace = np.full(problem.num_clusters, _FIRST_CURVATURE * value), None, []
     target = point.x
     for step in range(1, steps + 1):
-        state = _StepState(problem, build, point, draw(step), running, schedule.surrogate(step))
+        weight, move = schedule.sizes(step)
+        state = _StepState(problem, build, point, draw(step), running, weight)
         if upper_bound:
             running, target, curvature = _minimise_upper_bound(state, curvature)
         else:
             corrections = _FIRST_CORRECTIONS if step == 1 else int(step <= _CORRECTED_STEPS)
             running, target = _minimise_corrected(state, curvature, corrections)
         trace.append(Step(value, float(np.linalg.norm((target - point.x) * problem.feasible.sizes))))
-        move = schedule.iterate(step)
         point = problem.at((1 - move) * point.x + move * target)
         value = problem.objective_s(point)
         if value < best_value:
@@ -216,11 +183,11 @@ def search_on_all(problem: AllocationProblem, steps: int, start: Floats | None =
 
     Rounds depend on volumes only through the average skew, a number: a step costs as much as one with a single vector.
     """
-    return search(problem, Schedule(always, always), lambda _: problem.betas, steps, start=start)[0]
+    return search(problem, Schedule(), lambda _: problem.betas, steps, start=start)[0]
 
 
 def descend(problem: AllocationProblem, start: Floats, steps: int = _DESCENT_STEPS) -> Floats:
-    """Return the ratios float64[M] at which a short descent from given ratios ends."""
+    """Return the end, float64[M], of a short descent from given ratios."""
     return search_on_all(problem, steps, start).x
 
 

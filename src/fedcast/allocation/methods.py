@@ -103,12 +103,12 @@ def allocate(
         FedcastError: an unknown method, users without a feasible frequency, a skew outside the fit.
 
     Example:
-        >>> from fedcast.clustering import cluster, worlds
+        >>> from fedcast.clustering import cluster, path_problem
         >>> from fedcast.cost import fleet_of
         >>> from fedcast.network import layout_from_positions
         >>> from fedcast.rounds import load_rounds
         >>> from fedcast.scenario import Rounds, Scenario
-        >>> clustering = cluster(worlds.path_problem([[90, 10], [50, 50], [10, 90]], rule="gain"))
+        >>> clustering = cluster(path_problem([[90, 10], [50, 50], [10, 90]], rule="gain"))
         >>> layout = layout_from_positions([[600.0, 600.0]] * 3, Scenario().geometry)
         >>> result = allocate(clustering, fleet_of(Scenario(), layout), load_rounds(Rounds()), bits_per_sample=256)
         >>> result.shared.tolist(), round(result.skew, 3)

@@ -32,14 +32,7 @@ _LISTED = 10
 
 
 class Point(NamedTuple):
-    """The parts of the objective at given ratios.
-
-    Attributes:
-        x: float64[M], share of its samples that each head sends.
-        sharing_s: sharing delay.
-        round_s: delay of one round.
-        skew_at: average skew and shift, with gradients by volume.
-    """
+    """The parts of the objective at ratios x float64[M]: sharing delay, delay of a round, skew with its gradients."""
 
     x: Floats
     sharing_s: float
@@ -127,27 +120,18 @@ def make_allocation_problem(
     seed: int = 0,
     minimiser: Minimiser = minimise_surrogate,
 ) -> AllocationProblem:
-    """Return the allocation problem of a clustering.
-
-    Args:
-        clustering: who shares with whom; its volumes are ignored.
-        fleet: devices and links of all K users.
-        model: rounds as a function of skew.
-        settings: caps, initial ratio and what to do with infeasible users; options of methods are not used.
-        bits_per_sample: bits of one sample.
-        rate_bps: float[K], rate of the link from each member's head; None: the graph's.
-        beta_samples: parameter vectors in the evaluation set.
-        seed: of every draw.
-        minimiser: of the engine's surrogates; the exact one by default.
-    """
+    """Return the allocation problem of a clustering; arguments are those of `fedcast.allocation.allocate`."""
     settings = Allocation() if settings is None else settings
     if not bits_per_sample > 0:
         raise FedcastError(f"invalid value {bits_per_sample} for data.bits_per_sample: expected a number > 0")
     base = clustering.with_volumes(np.zeros(clustering.problem.num_users)).after
     trained = _who_trains(clustering, base.sizes, fleet, settings)
-    clustering = _without_links_to_others(clustering, trained)
+    if not trained.all():
+        # Users that are left out are no members; they may still be heads, since sharing is not part of a round.
+        clustering = replace(clustering, head_of=np.where(trained, clustering.head_of, -1), proof=None)
     rates = _checked_rates(clustering, rate_bps, fleet.devices.names)
-    users, cluster = _members_by_cluster(clustering)
+    users = clustering.members_by_head
+    cluster = np.searchsorted(clustering.heads, clustering.head_of[users])
     members = (np.cumsum(trained) - 1)[users]
     worst = np.full(len(clustering.heads), np.inf)
     np.minimum.at(worst, cluster, rates[users])
@@ -192,13 +176,7 @@ def _who_trains(clustering: Clustering, held: Floats, fleet: Fleet, settings: Al
     """Return which users take part in rounds, bool[K]: those with samples, now or from a head, that can upload.
 
     A user without samples never makes a problem infeasible: it trains only if a head sends to it and rounds do not wait
-    for it, since no sample is lost without it.
-
-    Args:
-        clustering: who shares with whom.
-        held: float64[K], samples before heads send any.
-        fleet: devices and links of all K users.
-        settings: what to do with users that cannot upload.
+    for it, since no sample is lost without it. `held` are samples before heads send any, float64[K].
     """
     if len(fleet.devices.consent) != len(held):
         raise FedcastError(
@@ -241,19 +219,6 @@ def _infeasible_users_text(report: Feasibility) -> str:
     )
 
 
-def _without_links_to_others(clustering: Clustering, trained: NDArray[np.bool_]) -> Clustering:
-    """Remove users that are left out as members; they may still be heads, since sharing is not part of a round."""
-    if trained.all():
-        return clustering
-    return replace(clustering, head_of=np.where(trained, clustering.head_of, -1), proof=None)
-
-
-def _members_by_cluster(clustering: Clustering) -> tuple[Ints, Ints]:
-    """Return members in the order of their heads, and the index of each one's head among the heads, int64[C] each."""
-    users = clustering.members[np.argsort(clustering.head_of[clustering.members], kind="stable")]
-    return users, np.searchsorted(clustering.heads, clustering.head_of[users])
-
-
 def _checked_rates(clustering: Clustering, rate_bps: ArrayLike | None, names: Names | None) -> Floats:
     graph = clustering.problem.graph
     rates = clustering.of_links(graph.rate_bps) if rate_bps is None else np.asarray(rate_bps, dtype=np.float64)
@@ -274,15 +239,13 @@ def _checked_rates(clustering: Clustering, rate_bps: ArrayLike | None, names: Na
 
 
 def _offer(clustering: Clustering) -> Offer:
-    skew, heads = clustering.problem.skew, clustering.heads
-    if len(heads) and clustering.problem.settings.composition == "balanced":
-        return balanced_offer(skew.sizes[heads, None] * skew.distributions[heads], skew.global_distribution)
-    if len(heads) and clustering.problem.settings.composition == "auto":
-        raise FedcastError(
-            "clustering.composition is 'auto', which each rule replaces by its own: cluster with `cluster`, or choose "
-            "own or balanced"
-        )
-    return OwnOffer(skew.distributions[heads] - skew.global_distribution)
+    problem, heads = clustering.problem, clustering.heads
+    overall = problem.skew.global_distribution
+    if not len(heads):
+        return OwnOffer(np.zeros((0, len(overall))))
+    if problem.settings.composition == "balanced":
+        return balanced_offer(problem.skew.sizes[heads, None] * problem.skew.distributions[heads], overall)
+    return OwnOffer(problem.mixes[heads] - overall)
 
 
 def _averages(

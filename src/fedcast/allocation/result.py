@@ -26,14 +26,14 @@ class Evaluation:
     """The cost of given volumes, by `fedcast.data.skew` and `fedcast.cost` alone.
 
     Attributes:
-        clustering: with these volumes.
+        clustering: with these volumes; users that are left out have no head.
         skew: average skew after sharing, by the measure of the rounds model.
-        shift: of the overall label distribution.
-        rounds: expected rounds.
+        shift: of the global label distribution.
+        rounds: expected rounds to the target.
         sharing_s: sharing delay.
-        trained: bool[K], which users train: those with samples after sharing, without those left out.
-        round: cost of a round, of the users that train.
-        objective_s: expected delay of the task.
+        trained: bool[K], which users train: those that can, and hold samples after sharing.
+        round: cost of one round, of the users that train, in the order of their ids.
+        objective_s: expected delay of the task, sharing delay + rounds x delay of a round.
     """
 
     clustering: Clustering
@@ -47,40 +47,24 @@ class Evaluation:
 
 
 @dataclass(frozen=True, eq=False)
-class AllocationResult:
-    r"""How much every head shares and how fast every device computes.
+class AllocationResult(Evaluation):
+    """How much every head shares and how fast every device computes, with the cost of rounded volumes.
 
     Attributes:
         method: name of the method.
-        clustering: with rounded volumes; users that are left out have no head.
         volumes: float64[K], real volumes as optimised; 0 for all but heads.
         shared: int64[K], samples that each head sends to each member.
         frequency_hz: float64[K], CPU frequencies; 0 for users that do not train.
-        trained: bool[K], which users train: those that can, and hold samples after sharing.
-        skew: average skew after sharing.
-        shift: of the overall label distribution.
-        rounds: expected rounds to the target.
-        sharing_s: sharing delay.
-        round: cost of one round, of the users that train, in the order of their ids.
-        objective_s: expected delay of the task, :math:`\tau^s + E[T] \tau`, with rounded volumes.
-        relaxed_objective_s: the same with real volumes.
+        relaxed_objective_s: expected delay of the task with real volumes.
         trace: one entry for each iteration.
         betas: parameter vectors over which every expectation is taken.
         gap: excess of `relaxed_objective_s` over the global optimum, relative to it; None: not computed.
     """
 
     method: str
-    clustering: Clustering
     volumes: Floats
     shared: Ints
     frequency_hz: Floats
-    trained: NDArray[np.bool_]
-    skew: float
-    shift: float
-    rounds: float
-    sharing_s: float
-    round: RoundCost
-    objective_s: float
     relaxed_objective_s: float
     trace: tuple[Step, ...]
     betas: BetaSet
@@ -132,22 +116,15 @@ def make_result(
     frequency = np.zeros(len(volumes))
     frequency[rounded.trained] = rounded.round.frequency_hz
     return AllocationResult(
-        method,
-        rounded.clustering,
-        volumes,
-        rounded.clustering.problem.volumes.astype(np.int64),
-        frequency,
-        rounded.trained,
-        rounded.skew,
-        rounded.shift,
-        rounded.rounds,
-        rounded.sharing_s,
-        rounded.round,
-        rounded.objective_s,
-        relaxed_s,
-        found.trace,
-        problem.betas,
-        None if best_s is None else (relaxed_s - best_s) / best_s,
+        **vars(rounded),
+        method=method,
+        volumes=volumes,
+        shared=rounded.clustering.problem.volumes.astype(np.int64),
+        frequency_hz=frequency,
+        relaxed_objective_s=relaxed_s,
+        trace=found.trace,
+        betas=problem.betas,
+        gap=None if best_s is None else (relaxed_s - best_s) / best_s,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedcast.allocation.engine import Power, Schedule, Solution, always, draw_one, search
+from fedcast.allocation.engine import Schedule, Solution, draw_one, search
 from fedcast.allocation.methods import Method
 from fedcast.allocation.problem import AllocationProblem
 from fedcast.registry import option
@@ -20,7 +20,7 @@ class SmmOptions:
 
 def smm(problem: AllocationProblem, options: SmmOptions) -> Solution:
     """Average upper bounds and take their minimiser as the next iterate: JFVO with step size 1."""
-    schedule = Schedule(Power(options.surrogate_exponent), always)
+    schedule = Schedule(surrogate=options.surrogate_exponent)
     return search(problem, schedule, draw_one(problem, options.steps), options.steps)[0]
 
 

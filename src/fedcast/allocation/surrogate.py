@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from fedcast.allocation.problem import AllocationProblem, Point
 
 
-@dataclass(frozen=True, eq=False)
-class Surrogate:
+class Surrogate(NamedTuple):
     """A convex surrogate of the objective.
 
     Attributes:
@@ -53,12 +52,7 @@ class Surrogate:
             15.0
         """
         keep = 1 - weight
-        return Surrogate(
-            keep * self.sharing_weight + weight * other.sharing_weight,
-            keep * self.round_weight + weight * other.round_weight,
-            keep * self.linear + weight * other.linear,
-            keep * self.curvature + weight * other.curvature,
-        )
+        return Surrogate(*(keep * mine + weight * new for mine, new in zip(self, other, strict=True)))
 
 
 def tangent(point: Floats, gradient: Floats, curvature: Floats, *, round_weight: float) -> Surrogate:
@@ -67,12 +61,7 @@ def tangent(point: Floats, gradient: Floats, curvature: Floats, *, round_weight:
 
 
 class Excess(NamedTuple):
-    """How far the objective at a new point is above a surrogate without its quadratic term.
-
-    Attributes:
-        total: in seconds.
-        by_cluster: float64[M], the part of it that each cluster's nonlinear skew causes.
-    """
+    """Excess of the objective over a surrogate without its quadratic term, s, and the part of each cluster."""
 
     total: float
     by_cluster: Floats
@@ -90,11 +79,7 @@ class Approximation(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class LinearRounds:
-    """Linearise the rounds and keep the delay of a round convex.
-
-    Attributes:
-        problem: to be solved.
-    """
+    """Linearise the rounds and keep the delay of a round convex."""
 
     problem: AllocationProblem
 
