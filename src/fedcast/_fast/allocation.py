@@ -36,16 +36,8 @@ def box_minimum(
     The derivative does not fall and is linear between breakpoints, the delays at which coordinates stop being held
     back. A pass, O(M), looks at the piece around one t: either the root is in it, exactly, or the bracket shrinks to
     one side of it. The next t is the root of the piece, or the middle of the bracket where Newton's step leaves it or
-    every other pass, so that the number of passes is bounded; it is 5 to 10 in practice.
-
-    Args:
-        weight: of the largest x/rate.
-        rate: float64[M], above 0.
-        linear: float64[M].
-        curvature: float64[M], not negative.
-        upper: float64[M], not negative.
-        free: float64[M], room for the minimiser without the delay.
-        out: float64[M], the minimiser.
+    every other pass, so that the number of passes is bounded; it is 5 to 10 in practice. Arguments are those of
+    `fedcast.allocation.inner.minimise_on_box`; `free` is scratch space, `out` the minimiser.
 
     Returns:
         The sharing delay t.

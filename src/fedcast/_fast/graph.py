@@ -31,27 +31,16 @@ _LONG_ROW = 1024
 
 
 class Users(NamedTuple):
-    """Users in the order of the sweep: by strips of equal height, within a strip by columns of equal width.
+    """Users in the order of the sweep: by strips of equal height, within a strip by columns of equal width."""
 
-    Attributes:
-        x_m: float64[K].
-        y_m: float64[K].
-        columns: int32[K].
-        ids: uint64[K], ids of the users.
-        words: uint64[K], hash keys that determine their draws; without names the ids.
-        halves: uint64[K], `half_hashes` of the keys.
-        communities: int64[K].
-        strips: int64[S + 1], first user of each strip.
-    """
-
-    x_m: Floats
-    y_m: Floats
-    columns: Ids
-    ids: Words
-    words: Words
-    halves: Words
-    communities: Ints
-    strips: Ints
+    x_m: Floats  # [K]
+    y_m: Floats  # [K]
+    columns: Ids  # [K]
+    ids: Words  # [K], ids of the users
+    words: Words  # [K], hash keys that determine their draws; without names the ids
+    halves: Words  # [K], `half_hashes` of the keys
+    communities: Ints  # [K]
+    strips: Ints  # [S + 1], first user of each strip
 
 
 class Found(NamedTuple):
@@ -64,19 +53,12 @@ class Found(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """Conditions that a pair must meet.
+    """Conditions that a pair must meet."""
 
-    Attributes:
-        radius_m: the largest distance.
-        columns: the largest difference between the columns of such a pair.
-        inside: the smallest draw of a pair within a community.
-        across: the smallest draw of a pair across two communities.
-    """
-
-    radius_m: float
-    columns: int
-    inside: float
-    across: float
+    radius_m: float  # the largest distance
+    columns: int  # the largest difference between the columns of such a pair
+    inside: float  # the smallest draw of a pair within a community
+    across: float  # the smallest draw of a pair across two communities
 
 
 def njit_inline(function: Function) -> Function:

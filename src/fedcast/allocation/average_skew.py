@@ -1,4 +1,4 @@
-r"""Average skew after sharing and the shift of the overall label distribution as functions of the shared volumes.
+r"""Average skew after sharing and the shift of the global label distribution as functions of the shared volumes.
 
 A head m that shares N samples adds :math:`V_m(N) = N (q_m - P_g)` to the deviation :math:`n_c (P_c - P_g)` of each of
 its members c, which then has
@@ -33,13 +33,9 @@ _BISECTIONS = 40
 
 @dataclass(frozen=True, eq=False)
 class OwnOffer:
-    """Heads that send a random part of their data.
+    """Heads that send a random part of their data."""
 
-    Attributes:
-        deviation: float64[M, Y], P_m - P_g.
-    """
-
-    deviation: Floats
+    deviation: Floats  # [M, Y], P_m - P_g
 
     def at(self, volumes: Floats) -> tuple[Floats, Floats]:
         """Return V and dV/dN at volumes float64[M], float64[M, Y] each."""
@@ -48,19 +44,12 @@ class OwnOffer:
 
 @dataclass(frozen=True, eq=False)
 class BalancedOffer:
-    r"""Heads that send as equal a part as their data allow, :math:`s_y = \min(c_y, \ell(N))`.
+    r"""Heads that send as equal a part as their data allow, :math:`s_y = \min(c_y, \ell(N))`."""
 
-    Attributes:
-        counts: float64[M, Y], samples of each head by class.
-        ascending: float64[M, Y], the same, sorted within each row.
-        filled: float64[M, Y], volume at which the level reaches the i-th smallest class.
-        global_distribution: float64[Y], P_g.
-    """
-
-    counts: Floats
-    ascending: Floats
-    filled: Floats
-    global_distribution: Floats
+    counts: Floats  # [M, Y], samples of each head by class
+    ascending: Floats  # [M, Y], the same, sorted within each row
+    filled: Floats  # [M, Y], volume at which the level reaches the i-th smallest class
+    global_distribution: Floats  # [Y], P_g
 
     def at(self, volumes: Floats) -> tuple[Floats, Floats]:
         """Return V and dV/dN at volumes float64[M], float64[M, Y] each; at a kink, the slope to its right.
@@ -96,77 +85,52 @@ def balanced_offer(counts: Floats, global_distribution: Floats) -> BalancedOffer
 
 
 class SkewAt(NamedTuple):
-    """Average skew and shift at given volumes, with gradients by volume.
+    """Average skew and shift at given volumes, with gradients by volume."""
 
-    Attributes:
-        skew: average skew D.
-        shift: of the overall label distribution.
-        skew_gradient: float64[M], per sample.
-        shift_gradient: float64[M], per sample.
-        costs: float64[M], what each cluster adds to the numerator of the average skew.
-        cost_slopes: float64[M], derivatives of these by volume.
-        denominator: of the average skew.
-    """
-
-    skew: float
-    shift: float
-    skew_gradient: Floats
-    shift_gradient: Floats
-    costs: Floats
-    cost_slopes: Floats
-    denominator: float
+    skew: float  # average skew D
+    shift: float  # of the global label distribution
+    skew_gradient: Floats  # [M], per sample
+    shift_gradient: Floats  # [M], per sample
+    costs: Floats  # [M], what each cluster adds to the numerator of the average skew
+    cost_slopes: Floats  # [M], derivatives of these by volume
+    denominator: float  # of the average skew
 
 
-class MemberSkew(NamedTuple):
-    """Skew e of each member and de/dN, float64[C] each."""
-
-    value: Floats
-    slope: Floats
+# Skew e of each member and de/dN, float64[C] each.
+MemberSkew = tuple[Floats, Floats]
 
 
 @dataclass(frozen=True, eq=False)
 class AverageSkew:
     """The average skew of one clustering as a function of the volumes.
 
-    Attributes:
-        offer: what heads send.
-        cluster: int64[C], cluster of each member, ascending.
-        own: float64[C, Y], n_c (P_c - P_g).
-        sizes: float64[C], n_c.
-        global_distribution: float64[Y], P_g.
-        members_of: float64[M], number of members of each cluster.
-        rest: what users other than members add to the numerator.
-        total: samples of all users that train.
-        held: the same with what the server has sent them, if it has sent anything.
-        imbalance: float64[Y], summed deviation of all of them before sharing: 0 unless users are left out.
-        measure: skew of each member from (n_c (P_c - P_g) + V, V', ñ, P_g).
-        weighting: A, B or C.
+    `measure` returns the skew of each member and its derivative from (n_c (P_c - P_g) + V, V', ñ, P_g).
     """
 
-    offer: Offer
-    cluster: Ints
-    own: Floats
-    sizes: Floats
-    global_distribution: Floats
-    members_of: Floats
-    rest: float
-    total: float
-    held: float
-    imbalance: Floats
+    offer: Offer  # what heads send
+    cluster: Ints  # [C], cluster of each member, ascending
+    own: Floats  # [C, Y], n_c (P_c - P_g)
+    sizes: Floats  # [C], n_c
+    global_distribution: Floats  # [Y], P_g
+    members_of: Floats  # [M], number of members of each cluster
+    rest: float  # what users other than members add to the numerator
+    total: float  # samples of all users that train
+    held: float  # the same with what the server has sent them, if it has sent anything
+    imbalance: Floats  # [Y], summed deviation of all of them before sharing: 0 unless users are left out
     measure: Callable[[Floats, Floats, Floats, Floats], MemberSkew]
-    weighting: Weighting
+    weighting: Weighting  # A, B or C
 
     def at(self, volumes: Floats) -> SkewAt:
         """Return average skew and shift when head m sends volumes[m] samples to each of its members."""
         sent, slope = self.offer.at(volumes)
         samples = self.sizes + volumes[self.cluster]
-        each = self._members(sent, slope, samples)
+        each, changes = self._members(sent, slope, samples)
         after = self.held + float(self.members_of @ volumes)
         if self.weighting == "C":
-            costs, slopes = self._by_cluster(self.sizes * each.value), self._by_cluster(self.sizes * each.slope)
+            costs, slopes = self._by_cluster(self.sizes * each), self._by_cluster(self.sizes * changes)
         else:
-            costs = self._by_cluster(samples * each.value)
-            slopes = self._by_cluster(each.value + samples * each.slope)
+            costs = self._by_cluster(samples * each)
+            slopes = self._by_cluster(each + samples * changes)
         denominator = after if self.weighting == "B" else self.total
         skew = (self.rest + float(costs.sum())) / denominator
         gradient = (slopes - skew * self.members_of) / denominator if self.weighting == "B" else slopes / denominator
@@ -199,7 +163,7 @@ class AverageSkew:
 
             value, change = np.empty(len(samples)), np.empty(len(samples))
             compiled(emd_rows)(self.own, sent, slope, self.cluster, samples, value, change)
-            return MemberSkew(value, change)
+            return value, change
         return self.measure(self.own + sent[self.cluster], slope[self.cluster], samples, self.global_distribution)
 
     def _by_cluster(self, values: Floats) -> Floats:
@@ -221,7 +185,7 @@ def emd_of_members(deviation: Floats, slope: Floats, samples: Floats, global_dis
     held = np.maximum(samples, _TINY)
     value = np.where(samples > 0, np.abs(deviation).sum(axis=1) / held, np.abs(slope).sum(axis=1))
     change = np.where(samples > 0, (np.einsum("cy,cy->c", np.sign(deviation), slope) - value) / held, 0.0)
-    return MemberSkew(value, change)
+    return value, change
 
 
 def js_of_members(deviation: Floats, slope: Floats, samples: Floats, global_distribution: Floats) -> MemberSkew:
@@ -231,7 +195,7 @@ def js_of_members(deviation: Floats, slope: Floats, samples: Floats, global_dist
     log_p = np.log(np.maximum(shares, _MIN_SHARE) / middle)
     log_g = np.log(np.maximum(global_distribution, _TINY) / middle)
     value = ((shares * log_p).sum(axis=1) + (global_distribution * log_g).sum(axis=1)) / 2
-    return MemberSkew(value, (log_p * direction).sum(axis=1) / 2)
+    return value, (log_p * direction).sum(axis=1) / 2
 
 
 def kl_of_members(deviation: Floats, slope: Floats, samples: Floats, global_distribution: Floats) -> MemberSkew:
@@ -240,7 +204,7 @@ def kl_of_members(deviation: Floats, slope: Floats, samples: Floats, global_dist
     log_p = np.log(np.maximum(shares, _MIN_SHARE) / np.maximum(global_distribution, _MIN_SHARE))
     value = (shares * log_p).sum(axis=1)
     # A direction sums to 0, so that the constant 1 drops out.
-    return MemberSkew(value, (log_p * direction).sum(axis=1))
+    return value, (log_p * direction).sum(axis=1)
 
 
 def _distributions(

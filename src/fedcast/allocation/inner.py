@@ -37,26 +37,16 @@ _MAX_STEPS = 100
 
 
 class BoxMinimum(NamedTuple):
-    """A minimiser and its sharing delay.
+    """A minimiser and its sharing delay."""
 
-    Attributes:
-        x: float64[M].
-        time: the largest x/r.
-    """
-
-    x: Floats
-    time: float
+    x: Floats  # [M]
+    time: float  # the largest x/r
 
 
 def minimise_on_box(weight: float, rate: Floats, linear: Floats, curvature: Floats, upper: Floats) -> BoxMinimum:
-    """Solve the inner problem, with NumPy for few clusters and compiled for many.
+    """Solve the inner problem for w, r, b, q and u, with NumPy for few clusters and compiled for many.
 
-    Args:
-        weight: w, not negative.
-        rate: float64[M], r, above 0.
-        linear: float64[M], b.
-        curvature: float64[M], q, not negative; 0 is allowed.
-        upper: float64[M], u, not negative and finite.
+    All but b are nonnegative, r is positive and u finite.
 
     Example:
         >>> box = np.full(2, 1.0)
@@ -124,23 +114,14 @@ def upper_prices(
 
 @dataclass(frozen=True, eq=False)
 class Feasible:
-    """The feasible set of sharing ratios.
+    """The feasible set of sharing ratios."""
 
-    Attributes:
-        rate: float64[M], ratio that each head sends per second.
-        upper: float64[M], largest ratio.
-        sizes: float64[M], samples of each head.
-        delay: of a round, as a function of volumes.
-        leak: float64[M], what a ratio of 1 adds to the average sharing ratio.
-        max_leak: limit of the average sharing ratio; infinite: none.
-    """
-
-    rate: Floats
-    upper: Floats
-    sizes: Floats
-    delay: RoundDelay
-    leak: Floats
-    max_leak: float
+    rate: Floats  # [M], ratio that each head sends per second
+    upper: Floats  # [M], largest ratio
+    sizes: Floats  # [M], samples of each head
+    delay: RoundDelay  # of a round, as a function of volumes
+    leak: Floats  # [M], what a ratio of 1 adds to the average sharing ratio
+    max_leak: float  # limit of the average sharing ratio; infinite: none
 
     def allows(self, x: Floats) -> bool:
         """Return whether the average sharing ratio is within its limit."""

@@ -24,15 +24,10 @@ _OUTER = 6
 
 @dataclass(frozen=True, eq=False)
 class LinearProduct:
-    """Linearise the product of rounds and delay (Eq. 34), at fixed frequencies.
+    """Linearise the product of rounds and delay (Eq. 34), at fixed frequencies."""
 
-    Attributes:
-        problem: to be solved.
-        seconds: float64[B], seconds per sample of the members that can end a round last.
-    """
-
-    problem: AllocationProblem
-    seconds: Floats
+    problem: AllocationProblem  # to be solved
+    seconds: Floats  # [B], seconds per sample of the members that can end a round last
 
     def surrogate(self, point: Point, betas: BetaSet, curvature: Floats, slope_factor: float = 1.0) -> Surrogate:
         """Return the surrogate at a point."""

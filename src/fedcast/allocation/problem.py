@@ -44,37 +44,23 @@ class Point(NamedTuple):
 class AllocationProblem:
     """An allocation problem, with functions that evaluate any ratios.
 
-    Attributes:
-        clustering: who shares with whom, without users that are left out.
-        fleet: the users that train: all who hold samples, or have a head that may send them some.
-        trained: bool[K], which they are.
-        members: int64[C], members as indices into `fleet`, by cluster.
-        rate_bps: float64[K], rate of the link from each member's head.
-        bits_per_sample: bits of one sample.
-        averages: average skew as a function of volumes.
-        caps: float64[M], the largest ratio that each head may send.
-        feasible: ratios among which an optimum lies: within the caps, without volumes that cannot lower the skew.
-        betas: parameter vectors over which the expectation is taken; the one fixed evaluation set.
-        model: rounds model that they were drawn from.
-        initial_ratio: where searches start.
-        seed: of the draws.
-        minimiser: of surrogates on `feasible`; the exact one by default.
+    `feasible` contains an optimum: ratios within the caps, without volumes that cannot lower the skew.
     """
 
-    clustering: Clustering
-    fleet: Fleet
-    trained: NDArray[np.bool_]
-    members: Ints
-    rate_bps: Floats
-    bits_per_sample: float
-    averages: AverageSkew
-    caps: Floats
+    clustering: Clustering  # who shares with whom, without users that are left out
+    fleet: Fleet  # the users that train: all who hold samples, or have a head that may send them some
+    trained: NDArray[np.bool_]  # [K], which they are
+    members: Ints  # [C], members as indices into `fleet`, by cluster
+    rate_bps: Floats  # [K], rate of the link from each member's head
+    bits_per_sample: float  # bits of one sample
+    averages: AverageSkew  # average skew as a function of volumes
+    caps: Floats  # [M], the largest ratio that each head may send
     feasible: Feasible
-    betas: BetaSet
-    model: RoundsModel
-    initial_ratio: float
-    seed: int
-    minimiser: Minimiser = minimise_surrogate
+    betas: BetaSet  # parameter vectors over which the expectation is taken; the one fixed evaluation set
+    model: RoundsModel  # rounds model that they were drawn from
+    initial_ratio: float  # where searches start
+    seed: int  # of the draws
+    minimiser: Minimiser = minimise_surrogate  # of surrogates on `feasible`; the exact one by default
 
     @property
     def num_clusters(self) -> int:
@@ -258,7 +244,7 @@ def _averages(
     measure = MEASURES[model.measure]
     others = np.ones(len(held), dtype=bool)
     others[members] = False
-    each = measure(deviation[others], np.zeros_like(deviation[others]), held[others], overall).value
+    each = measure(deviation[others], np.zeros_like(deviation[others]), held[others], overall)[0]
     rest = float((own if weighting == "C" else held)[others] @ each)
     return AverageSkew(
         _offer(clustering),

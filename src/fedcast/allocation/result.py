@@ -23,27 +23,16 @@ from fedcast.typing import Floats, Ints
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """The cost of given volumes, by `fedcast.data.skew` and `fedcast.cost` alone.
+    """The cost of given volumes, by `fedcast.data.skew` and `fedcast.cost` alone."""
 
-    Attributes:
-        clustering: with these volumes; users that are left out have no head.
-        skew: average skew after sharing, by the measure of the rounds model.
-        shift: of the global label distribution.
-        rounds: expected rounds to the target.
-        sharing_s: sharing delay.
-        trained: bool[K], which users train: those that can, and hold samples after sharing.
-        round: cost of one round, of the users that train, in the order of their ids.
-        objective_s: expected delay of the task, sharing delay + rounds x delay of a round.
-    """
-
-    clustering: Clustering
-    skew: float
-    shift: float
-    rounds: float
-    sharing_s: float
-    trained: NDArray[np.bool_]
-    round: RoundCost
-    objective_s: float
+    clustering: Clustering  # with these volumes; users that are left out have no head
+    skew: float  # average skew after sharing, by the measure of the rounds model
+    shift: float  # of the global label distribution
+    rounds: float  # expected rounds to the target
+    sharing_s: float  # sharing delay
+    trained: NDArray[np.bool_]  # [K], which users train: those that can, and hold samples after sharing
+    round: RoundCost  # cost of one round, of the users that train, in the order of their ids
+    objective_s: float  # expected delay of the task, sharing delay + rounds x delay of a round
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,27 +22,16 @@ from fedcast.typing import Floats, Ints
 
 @dataclass(frozen=True, eq=False)
 class RoundDelay:
-    """The delay of a round as a function of the volumes.
+    """The delay of a round as a function of the volumes."""
 
-    Attributes:
-        floor_s: delay without sharing; no round is shorter.
-        cluster: int64[B], cluster of each member that can end a round last, ascending.
-        sizes: float64[B], its samples before sharing.
-        offset_s: float64[B], broadcast and upload.
-        linear_s: float64[B], seconds per sample at the highest frequency.
-        energy_s: float64[B], seconds per sample^1.5 at the frequency that the energy allows.
-        num_clusters: number of clusters M.
-        places: int64[B], indices of these members among all members.
-    """
-
-    floor_s: float
-    cluster: Ints
-    sizes: Floats
-    offset_s: Floats
-    linear_s: Floats
-    energy_s: Floats
-    num_clusters: int
-    places: Ints
+    floor_s: float  # delay without sharing; no round is shorter
+    cluster: Ints  # [B], cluster of each member that can end a round last, ascending
+    sizes: Floats  # [B], its samples before sharing
+    offset_s: Floats  # [B], broadcast and upload
+    linear_s: Floats  # [B], seconds per sample at the highest frequency
+    energy_s: Floats  # [B], seconds per sample^1.5 at the frequency that the energy allows
+    num_clusters: int  # number of clusters M
+    places: Ints  # [B], indices of these members among all members
 
     def at(self, volumes: Floats) -> float:
         """Return the delay of a round when head m sends volumes[m] samples, s."""
@@ -51,12 +40,7 @@ class RoundDelay:
         return float(each.max(initial=self.floor_s))
 
     def at_fixed_frequencies(self, volumes: Floats, seconds_per_sample: Floats) -> tuple[float, Floats]:
-        """Return the delay at fixed frequencies and a subgradient by volume, float64[M].
-
-        Args:
-            volumes: float64[M].
-            seconds_per_sample: float64[B], at those frequencies.
-        """
+        """Return the delay at fixed frequencies, with float64[B] seconds per sample, and a subgradient by volume."""
         each = self.offset_s + seconds_per_sample * (self.sizes + volumes[self.cluster])
         gradient = np.zeros(self.num_clusters)
         if each.max(initial=self.floor_s) > self.floor_s:
@@ -88,12 +72,8 @@ def round_delay(fleet: Fleet, sizes: Floats, members: Ints, cluster: Ints, upper
     With ``fractional`` uploads the band is assumed to be split equally, which is an upper bound of the delay; the split
     that is used in the end can only shorten the round.
 
-    Args:
-        fleet: the users that train.
-        sizes: float64[K], their samples.
-        members: int64[C], indices of those that are members.
-        cluster: int64[C], their clusters, ascending.
-        upper: float64[M], largest volumes.
+    `members` int64[C] are indices of members in the fleet, `cluster` their clusters in ascending order, and `upper`
+    float64[M] the largest volumes.
     """
     cost = round_cost(fleet, sizes)
     span = fleet.upload_s if fleet.cellular.uplink == "fractional" else cost.span_s

@@ -28,19 +28,12 @@ if TYPE_CHECKING:
 
 
 class Surrogate(NamedTuple):
-    """A convex surrogate of the objective.
+    """A convex surrogate of the objective."""
 
-    Attributes:
-        sharing_weight: w, of the sharing delay.
-        round_weight: w_T, of the round's delay: expected rounds.
-        linear: float64[M], b.
-        curvature: float64[M], q.
-    """
-
-    sharing_weight: float
-    round_weight: float
-    linear: Floats
-    curvature: Floats
+    sharing_weight: float  # w, of the sharing delay
+    round_weight: float  # w_T, of the round's delay: expected rounds
+    linear: Floats  # [M], b
+    curvature: Floats  # [M], q
 
     def averaged(self, weight: float, other: Surrogate) -> Surrogate:
         """Return the weighted average (1 - weight) of this surrogate and weight of the other (Eq. 33).

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fedcast.clustering.costs import emd_if_led
+from fedcast.clustering.costs import divergence_if_led
 from fedcast.clustering.result import Clustering
 from fedcast.clustering.selection import TIE, best_of_each
 from fedcast.typing import Floats, Ints
@@ -20,19 +20,12 @@ from fedcast.typing import Floats, Ints
 
 @dataclass(frozen=True, eq=False)
 class ConditionReport:
-    """The users that violate a condition.
+    """The users that violate a condition."""
 
-    Attributes:
-        condition: 1, 2 or 3.
-        users: int64[V], the users that violate it, ascending.
-        heads: int64[V], for each the head that proves it (see the functions); -1: better without a head.
-        amounts: float64[V], difference in EMD.
-    """
-
-    condition: int
-    users: Ints
-    heads: Ints
-    amounts: Floats
+    condition: int  # 1, 2 or 3
+    users: Ints  # [V], the users that violate it, ascending
+    heads: Ints  # [V], for each the head that proves it (see the functions); -1: better without a head
+    amounts: Floats  # [V], difference in EMD
 
     @property
     def holds(self) -> bool:
@@ -67,7 +60,7 @@ def check_condition_1(clustering: Clustering) -> ConditionReport:
     """
     problem = clustering.problem
     users, heads = clustering.reachable_heads()
-    emds = emd_if_led(problem, users, heads) if len(users) else np.zeros(0)
+    emds = divergence_if_led(problem, users, heads)
     best_emd, best_head = problem.emd.copy(), np.full(problem.num_users, -1)
     best = best_of_each(users, emds)
     better = best[emds[best] < problem.emd[users[best]] - TIE]

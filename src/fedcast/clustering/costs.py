@@ -50,49 +50,35 @@ def cost_drops(problem: Problem, measure: Measure) -> Floats:
         >>> cost_drops(problem, "emd").round(9).tolist()  # 0 leads 1, 1 leads 0, 1 leads 2, 2 leads 1
         [-4.0, 4.0, 4.0, -4.0]
     """
-    alone = costs_alone(problem, measure)
-    if len(problem.graph.neighbours) > kernels.INTERPRETED_STEPS:
+    alone, members = costs_alone(problem, measure), problem.graph.neighbours
+    if len(members) > kernels.INTERPRETED_STEPS:
         return _drops_compiled(problem, measure, alone)
-    return _drops_plain(problem, measure, alone)
+    leaders = np.repeat(np.arange(problem.num_users), problem.graph.degrees)
+    weights = problem.skew.sizes[members]
+    if problem.weighting != "C":
+        weights = weights + problem.volumes[leaders]
+    return alone[members] - weights * divergence_if_led(problem, members, leaders, measure)
 
 
-def emd_if_led(problem: Problem, members: Ints, leaders: Ints) -> Floats:
-    """Return the EMD after sharing of each member if it were led by that leader, float64[P].
+def divergence_if_led(problem: Problem, members: Ids | Ints, leaders: Ints, measure: Measure = "emd") -> Floats:
+    """Return the divergence after sharing of each member if it were led by that leader, float64[P].
 
     Example:
         >>> from fedcast.clustering.sample_problems import path_problem
         >>> problem = path_problem([[9, 1], [5, 5], [1, 9]], composition="own", sharing_ratio=1.0)
-        >>> emd_if_led(problem, np.array([0, 1]), np.array([1, 0])).round(9).tolist()
+        >>> divergence_if_led(problem, np.array([0, 1]), np.array([1, 0])).round(9).tolist()
         [0.4, 0.4]
     """
-    divergences = np.empty(len(members))
-    for start in range(0, len(members), BLOCK):
-        block = slice(start, start + BLOCK)
-        divergences[block] = emd(_mixed(problem, members[block], leaders[block]), problem.skew.global_distribution)
-    return divergences
-
-
-def _mixed(problem: Problem, members: Ids, leaders: Ids) -> Floats:
-    skew = problem.skew
-    own, sent = skew.sizes[members, None], problem.volumes[leaders, None]
-    total = own * skew.distributions[members] + sent * problem.mixes[leaders]
-    mixed: Floats = np.divide(total, own + sent, out=skew.distributions[members], where=own + sent > 0)
-    return mixed
-
-
-def _drops_plain(problem: Problem, measure: Measure, alone: Floats) -> Floats:
     skew = problem.skew
     divergence = emd if measure == "emd" else js_divergence
-    leaders = np.repeat(np.arange(problem.num_users), problem.graph.degrees)
-    drops = np.empty(len(leaders))
-    for start in range(0, len(leaders), BLOCK):
-        leader, member = leaders[start : start + BLOCK], problem.graph.neighbours[start : start + BLOCK]
-        after = divergence(_mixed(problem, member, leader), skew.global_distribution)
-        weight = skew.sizes[member]
-        if problem.weighting != "C":
-            weight = weight + problem.volumes[leader]
-        drops[start : start + BLOCK] = alone[member] - weight * after
-    return drops
+    divergences = np.empty(len(members))
+    for start in range(0, len(members), BLOCK):
+        member, leader = members[start : start + BLOCK], leaders[start : start + BLOCK]
+        own, sent = skew.sizes[member, None], problem.volumes[leader, None]
+        total = own * skew.distributions[member] + sent * problem.mixes[leader]
+        mixed = np.divide(total, own + sent, out=skew.distributions[member], where=own + sent > 0)
+        divergences[start : start + BLOCK] = divergence(mixed, skew.global_distribution)
+    return divergences
 
 
 def _drops_compiled(problem: Problem, measure: Measure, alone: Floats) -> Floats:

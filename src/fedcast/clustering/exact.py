@@ -20,7 +20,7 @@ from fedcast.clustering.costs import cost_drops
 from fedcast.clustering.greedy import average_after, greedy_heads
 from fedcast.clustering.problem import Problem, Rule
 from fedcast.clustering.result import Clustering, Proof
-from fedcast.clustering.selection import best_of_each
+from fedcast.clustering.selection import assign_best
 from fedcast.data import average_emd
 from fedcast.registry import option
 from fedcast.typing import Bools, Floats, Ints
@@ -139,10 +139,7 @@ def _join(users: int, links: Links, is_head: Bools) -> Ints:
     allowed = is_head[links.heads] & ~is_head[links.members]
     heads, members, gains = links.heads[allowed], links.members[allowed], links.gains[allowed]
     by_member = np.lexsort((heads, members))
-    chosen = by_member[best_of_each(members[by_member], -gains[by_member])]
-    head_of = np.full(users, -1)
-    head_of[members[chosen]] = heads[chosen]
-    return head_of
+    return assign_best(users, members[by_member], heads[by_member], -gains[by_member])
 
 
 RULE = Rule(

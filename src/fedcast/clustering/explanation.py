@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcast.clustering.costs import emd_if_led
+from fedcast.clustering.costs import divergence_if_led
 from fedcast.clustering.result import Clustering
 from fedcast.clustering.rules import find_rule
 from fedcast.clustering.selection import TIE, best_of_each
@@ -33,33 +33,19 @@ STATUSES: tuple[Status, ...] = tuple(REASONS)
 
 @dataclass(frozen=True)
 class HeadRow:
-    """Why one user leads a cluster.
+    """Why one user leads a cluster."""
 
-    Attributes:
-        head: the user.
-        why: what makes a user a head under this rule.
-        emd: its EMD.
-        emd_rank: 1 for the lowest EMD of all users; ties share the lower rank.
-        reaches: number of users it is linked to.
-        members: number of users it leads.
-        shared: samples it sends to each.
-        mean_emd_before: of its members.
-        mean_emd_after: of its members.
-        drop: reduction of the average EMD by its members' gains under weighting C, under which clusters add up.
-        worst_rate_bps: rate of its slowest link to a member; None: unknown.
-    """
-
-    head: int
-    why: str
-    emd: float
-    emd_rank: int
-    reaches: int
-    members: int
-    shared: float
-    mean_emd_before: float
-    mean_emd_after: float
-    drop: float
-    worst_rate_bps: float | None
+    head: int  # the user
+    why: str  # what makes a user a head under this rule
+    emd: float  # its EMD
+    emd_rank: int  # 1 for the lowest EMD of all users; ties share the lower rank
+    reaches: int  # number of users it is linked to
+    members: int  # number of users it leads
+    shared: float  # samples it sends to each
+    mean_emd_before: float  # of its members
+    mean_emd_after: float  # of its members
+    drop: float  # reduction of the average EMD by its members' gains under weighting C, under which clusters add up
+    worst_rate_bps: float | None  # rate of its slowest link to a member; None: unknown
 
 
 @dataclass(frozen=True)
@@ -178,7 +164,7 @@ def explain(clustering: Clustering) -> Explanation:
     place = {status: STATUSES.index(status) for status in STATUSES}
     statuses = np.full(problem.num_users, place["no head in reach"], dtype=np.int8)
     users, heads = clustering.reachable_heads()
-    emds = emd_if_led(problem, users, heads) if len(users) else np.zeros(0)
+    emds = divergence_if_led(problem, users, heads)
     best = best_of_each(users, emds)
     lower = emds[best] < problem.emd[users[best]] - TIE
     statuses[users[best]] = np.where(lower, place["not chosen"], place["no gain"])

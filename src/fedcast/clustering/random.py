@@ -8,7 +8,7 @@ import numpy as np
 
 from fedcast.clustering.problem import Problem, Rule
 from fedcast.clustering.result import Clustering
-from fedcast.clustering.selection import best_of_each, links_to
+from fedcast.clustering.selection import assign_best, links_to
 from fedcast.errors import FedcastError
 from fedcast.random import pair_uniform, user_uniform
 from fedcast.registry import option
@@ -62,10 +62,7 @@ def _linked_heads(problem: Problem, heads: Ints) -> Ints:
     links, users = links_to(problem.graph, is_head)
     linked_heads = problem.graph.neighbours[links].astype(np.int64)
     lots = pair_uniform(problem.seed, "clustering/random/member", users, linked_heads)
-    chosen = best_of_each(users, lots)
-    head_of = np.full(problem.num_users, -1)
-    head_of[users[chosen]] = linked_heads[chosen]
-    return head_of
+    return assign_best(problem.num_users, users, linked_heads, lots)
 
 
 RULE = Rule(

@@ -28,19 +28,12 @@ class Broadcast:
 
 @dataclass(frozen=True)
 class Proof:
-    """A solver's proof about the average EMD of a clustering.
+    """A solver's proof about the average EMD of a clustering."""
 
-    Attributes:
-        value: average EMD after sharing, in the weighting of the problem.
-        bound: lower bound over all clusterings of this problem.
-        optimal: whether the solver finished; otherwise it reached its time limit.
-        seconds: time taken.
-    """
-
-    value: float
-    bound: float
-    optimal: bool
-    seconds: float
+    value: float  # average EMD after sharing, in the weighting of the problem
+    bound: float  # lower bound over all clusterings of this problem
+    optimal: bool  # whether the solver finished; otherwise it reached its time limit
+    seconds: float  # time taken
 
     @property
     def gap(self) -> float:

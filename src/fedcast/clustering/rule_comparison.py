@@ -19,44 +19,27 @@ from fedcast.data import average_emd, average_js, distribution_shift
 class Comparison:
     """One rule on the problem.
 
-    Attributes:
-        rule: its name.
-        composition: own or balanced.
-        heads: number of heads.
-        members: users with a head; with a broadcast, all users that receive it.
-        emd_before: average EMD before sharing.
-        emd_after_a: average EMD after sharing, weights as printed in the paper.
-        emd_after_b: the same, weights by sizes after sharing.
-        emd_after_c: the same, weights by sizes before sharing.
-        js_before: mean JS divergence before sharing, nats.
-        js_after: the same after sharing, in the weighting of the problem.
-        shift: of the global label distribution.
-        gap: relative excess of the average EMD, in the weighting of the problem, over a proven lower bound for this
-            composition; None: not computed, or not a clustering on this graph.
-        gap_exact: whether that bound is the optimum; None where `gap` is.
-        worst_rate_bps: the slowest multicast, bit/s; None: nobody multicasts, or a pair has no link.
-        average_sharing_ratio: leakage, see `Clustering.average_sharing_ratio`.
-        seconds: time taken by the rule.
-        clustering: the result itself.
+    `gap` is the relative excess of the average EMD, in the weighting of the problem, over a proven lower bound for this
+    composition; None: not computed, or not a clustering on this graph.
     """
 
-    rule: str
-    composition: str
-    heads: int
-    members: int
-    emd_before: float
-    emd_after_a: float
-    emd_after_b: float
-    emd_after_c: float
-    js_before: float
-    js_after: float
-    shift: float
+    rule: str  # its name
+    composition: str  # own or balanced
+    heads: int  # number of heads
+    members: int  # users with a head; with a broadcast, all users that receive it
+    emd_before: float  # average EMD before sharing
+    emd_after_a: float  # average EMD after sharing, weights as printed in the paper
+    emd_after_b: float  # the same, weights by sizes after sharing
+    emd_after_c: float  # the same, weights by sizes before sharing
+    js_before: float  # mean JS divergence before sharing, nats
+    js_after: float  # the same after sharing, in the weighting of the problem
+    shift: float  # of the global label distribution
     gap: float | None
-    gap_exact: bool | None
-    worst_rate_bps: float | None
-    average_sharing_ratio: float
-    seconds: float
-    clustering: Clustering
+    gap_exact: bool | None  # whether that bound is the optimum; None where `gap` is
+    worst_rate_bps: float | None  # the slowest multicast, bit/s; None: nobody multicasts, or a pair has no link
+    average_sharing_ratio: float  # leakage, see `Clustering.average_sharing_ratio`
+    seconds: float  # time taken by the rule
+    clustering: Clustering  # the result itself
 
     def as_dict(self) -> dict[str, Any]:
         """Return all but the clustering as plain values, ready for JSON."""

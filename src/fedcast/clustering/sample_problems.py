@@ -55,16 +55,7 @@ def disc_problem(
 ) -> Problem:
     """Return a problem of users uniform in a disc, with uniform closeness and rates that fall with distance.
 
-    Args:
-        num_users: number of users K.
-        reach_m: longest link, m.
-        seed: of positions, closeness and data.
-        data: see `user_counts`.
-        radius_m: radius of the disc, m.
-        samples: samples of each user.
-        classes: number of classes Y.
-        min_closeness: threshold of closeness.
-        options: of the settings.
+    Links are at most `reach_m` long; `user_counts` explains `data`; `options` are those of the settings.
 
     Example:
         >>> problem = disc_problem(60, 700, seed=1)

@@ -115,9 +115,15 @@ def join_best(problem: Problem, is_head: Bools, cost_of_link: NDArray[np.floatin
         cost_of_link: float[E], in the order of the graph's arrays: cost of the row's user joining its neighbour.
     """
     links, users = links_to(problem.graph, is_head)
-    chosen = best_of_each(users, cost_of_link[links].astype(np.float64))
-    head_of = np.full(problem.num_users, -1)
-    head_of[users[chosen]] = problem.graph.neighbours[links[chosen]]
+    costs = cost_of_link[links].astype(np.float64)
+    return assign_best(problem.num_users, users, problem.graph.neighbours[links], costs)
+
+
+def assign_best(num_users: int, users: Ints, heads: Ids | Ints, costs: Floats) -> Ints:
+    """Assign each user to the head of the cheapest of its pairs, sorted by user and head; int64[K], -1: no pair."""
+    chosen = best_of_each(users, costs)
+    head_of = np.full(num_users, -1)
+    head_of[users[chosen]] = heads[chosen]
     return head_of
 
 

@@ -23,19 +23,12 @@ _DIGITS = 8
 
 @dataclass(frozen=True, eq=False)
 class RoundsFit:
-    """All models that were fitted to one set of runs.
+    """All models that were fitted to one set of runs."""
 
-    Attributes:
-        name: of the fit.
-        models: by form; all with the same target.
-        runs: the training runs, columns by name; empty where they are not known.
-        dataset: on which the runs trained.
-    """
-
-    name: str
-    models: Mapping[FormName, RoundsModel]
-    runs: Mapping[str, list[float]]
-    dataset: str
+    name: str  # of the fit
+    models: Mapping[FormName, RoundsModel]  # by form; all with the same target
+    runs: Mapping[str, list[float]]  # the training runs, columns by name; empty where they are not known
+    dataset: str  # on which the runs trained
 
     def model(self, form: FormName, round_scale: float = 1.0) -> RoundsModel:
         """Return the model of one form.
@@ -122,13 +115,7 @@ def fit_to_json(fit: RoundsFit) -> str:
         "target_accuracy": first.target_accuracy,
         "measure": first.measure,
         "source": first.source,
-        "accuracy": None
-        if accuracy is None
-        else {
-            "skew": _numbers(accuracy.skew),
-            "accuracy": _numbers(accuracy.accuracy),
-            "nmse": _number(accuracy.nmse),
-        },
+        "accuracy": accuracy and {name: _numbers(values) for name, values in vars(accuracy).items()},
         "forms": {form: _model_to_json(model) for form, model in fit.models.items()},
         "runs": {column: _numbers(values) for column, values in fit.runs.items()},
     }
@@ -163,14 +150,14 @@ def fit_from_json(text: str, where: str = "fit") -> RoundsFit:
 def _model_to_json(model: RoundsModel) -> dict[str, Any]:
     return {
         "beta": _numbers(model.beta),
-        "nmse": _number(model.nmse),
+        "nmse": _numbers(model.nmse),
         "skew_range": list(model.skew_range),
         "shift_range": list(model.shift_range),
         "max_rounds": model.max_rounds,
         "round_scale": None if np.isnan(model.round_scale) else model.round_scale,
         "relative_noise": model.relative_noise,
         "rejected": model.rejected,
-        "samples": [_numbers(row) for row in model.samples],
+        "samples": _numbers(model.samples),
     }
 
 
@@ -211,9 +198,8 @@ def _array(values: Any, shape: tuple[int, ...]) -> np.ndarray:
     return array
 
 
-def _number(value: float) -> float:
-    return float(f"{value:.{_DIGITS}g}")
-
-
-def _numbers(values: Any) -> list[float]:
-    return [_number(value) for value in np.asarray(values, dtype=np.float64).tolist()]
+def _numbers(values: Any) -> Any:
+    """Return a number or an array as rounded numbers in lists."""
+    if np.ndim(values):
+        return [_numbers(value) for value in values]
+    return float(f"{values:.{_DIGITS}g}")

@@ -26,17 +26,11 @@ _TRUSTED_MULTIPLE = 5.0
 
 
 class Runs(NamedTuple):
-    """Training runs that reached the target: float64[R] each.
+    """Training runs that reached the target: float64[R] each."""
 
-    Attributes:
-        skew: average skew of the run's data, after sharing.
-        shift: shift of the overall label distribution.
-        rounds: first round that met the target.
-    """
-
-    skew: Floats
-    shift: Floats
-    rounds: Floats
+    skew: Floats  # average skew of the run's data, after sharing
+    shift: Floats  # shift of the overall label distribution
+    rounds: Floats  # first round that met the target
 
 
 class _Parametrisation(NamedTuple):
@@ -206,13 +200,17 @@ def _bootstrap(
 
 def _fit(runs: Runs, form: FormName, reach: float) -> Floats:
     """Return the robust fit of one form, in its own parameters."""
+    from scipy.optimize import least_squares
+
     shape = {"paper": _paper_shape, "theory": _theory_shape, "extended": _extended_shape}[form](runs, reach)
     wanted = np.log(runs.rounds)
 
     def residuals(x: Floats) -> Floats:
         return (_log_rounds(form, shape.to_beta(x), runs) - wanted) / _LOG_SCALE
 
-    return shape.to_beta(_least_squares(residuals, shape))
+    bounds = (shape.low, shape.high)
+    found = least_squares(residuals, shape.start, bounds=bounds, loss="soft_l1", x_scale="jac", xtol=1e-12, ftol=1e-12)
+    return shape.to_beta(np.asarray(found.x, dtype=np.float64))
 
 
 def _log_rounds(form: FormName, beta: Floats, runs: Runs) -> Floats:
@@ -226,14 +224,6 @@ def _log_rounds(form: FormName, beta: Floats, runs: Runs) -> Floats:
         case "extended":
             predicted = beta[0] + beta[1] * runs.skew + beta[2] * runs.shift
     return predicted
-
-
-def _least_squares(residuals: Callable[[Floats], Floats], shape: _Parametrisation) -> Floats:
-    from scipy.optimize import least_squares
-
-    bounds = (shape.low, shape.high)
-    found = least_squares(residuals, shape.start, bounds=bounds, loss="soft_l1", x_scale="jac", xtol=1e-12, ftol=1e-12)
-    return np.asarray(found.x, dtype=np.float64)
 
 
 def _paper_shape(runs: Runs, reach: float) -> _Parametrisation:

@@ -23,19 +23,12 @@ FormName = Literal["paper", "theory", "extended"]
 
 
 class Curve(NamedTuple):
-    """Rounds at one point, one entry for each parameter vector, float64[S] each.
+    """Rounds at one point, one entry for each parameter vector, float64[S] each."""
 
-    Attributes:
-        rounds: T.
-        slope: dT/dD.
-        curvature: d²T/dD².
-        shift_slope: dT/dh; 0 for forms without shift.
-    """
-
-    rounds: Floats
-    slope: Floats
-    curvature: Floats
-    shift_slope: Floats
+    rounds: Floats  # T
+    slope: Floats  # dT/dD
+    curvature: Floats  # d²T/dD²
+    shift_slope: Floats  # dT/dh; 0 for forms without shift
 
 
 @dataclass(frozen=True)
@@ -43,12 +36,11 @@ class Form:
     """A form of rounds against skew.
 
     Attributes:
-        parameters: names of the entries of a parameter vector.
         curve: (betas[S, P], skew, shift) to the curve there; betas are not checked.
         valid: (betas[S, P], up_to) to bool[S]: T is positive, finite and nondecreasing on [0, up_to].
     """
 
-    parameters: tuple[str, ...]
+    parameters: tuple[str, ...]  # names of the entries of a parameter vector
     curve: Callable[[Floats, float, float], Curve]
     valid: Callable[[Floats, float], NDArray[np.bool_]]
 
@@ -62,12 +54,7 @@ def _inverse(denominator: Floats, slope: Floats, curvature: Floats) -> Curve:
 
 
 def paper_curve(betas: Floats, skew: float, shift: float) -> Curve:  # noqa: ARG001
-    """Return the curve of Eq. 31, in the unit of the fit.
-
-    Example:
-        >>> paper_curve(np.array([[0.491, -1.826, 1.697]]), 0.0, 0.0).rounds.round(3).tolist()
-        [0.589]
-    """
+    """Return the curve of Eq. 31, in the unit of the fit."""
     first, second, third = betas.T
     return _inverse((first * skew + second) * skew + third, 2 * first * skew + second, 2 * first)
 
@@ -81,12 +68,7 @@ def _paper_valid(betas: Floats, up_to: float) -> NDArray[np.bool_]:
 
 
 def theory_curve(betas: Floats, skew: float, shift: float) -> Curve:  # noqa: ARG001
-    """Return the curve of Theorem 2; parameters beta and scale.
-
-    Example:
-        >>> theory_curve(np.array([[4.0, 8.0]]), 0.0, 0.0).rounds.tolist()
-        [2.0]
-    """
+    """Return the curve of Theorem 2; parameters beta and scale."""
     beta, scale = betas.T
     curve = _inverse(beta - skew**2, np.full_like(beta, -2 * skew), np.full_like(beta, -2.0))
     return Curve(*(scale * part for part in curve))
@@ -99,12 +81,7 @@ def _theory_valid(betas: Floats, up_to: float) -> NDArray[np.bool_]:
 
 
 def extended_curve(betas: Floats, skew: float, shift: float) -> Curve:
-    """Return the curve that is log-linear in skew and shift.
-
-    Example:
-        >>> extended_curve(np.array([[0.0, 1.0, 2.0]]), 0.0, 0.0).shift_slope.tolist()
-        [2.0]
-    """
+    """Return the curve that is log-linear in skew and shift."""
     base, by_skew, by_shift = betas.T
     rounds = np.exp(base + by_skew * skew + by_shift * shift)
     return Curve(rounds, by_skew * rounds, by_skew**2 * rounds, by_shift * rounds)

@@ -31,17 +31,11 @@ _TOLERANCE = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class AccuracyFit:
-    """Final accuracy against skew, nonincreasing and piecewise linear.
+    """Final accuracy against skew, nonincreasing and piecewise linear."""
 
-    Attributes:
-        skew: float64[N], knots, ascending.
-        accuracy: float64[N], at each knot, nonincreasing.
-        nmse: squared error over the variance of the accuracies.
-    """
-
-    skew: Floats
-    accuracy: Floats
-    nmse: float
+    skew: Floats  # [N], knots, ascending
+    accuracy: Floats  # [N], at each knot, nonincreasing
+    nmse: float  # squared error over the variance of the accuracies
 
     def at(self, skew: float) -> float:
         """Return the final accuracy at an average skew; beyond the knots that of the nearest.
@@ -59,20 +53,13 @@ class BetaSet:
 
     Beyond `up_to` every curve continues along its tangent, so that a search that gets there meets neither a pole nor a
     decrease of T.
-
-    Attributes:
-        form: of the curve.
-        betas: float64[S, P].
-        round_scale: rounds per unit of the curve.
-        up_to: skew up to which every vector was checked.
-        rejected: number of vectors that were drawn and rejected.
     """
 
-    form: FormName
-    betas: Floats
-    round_scale: float
-    up_to: float
-    rejected: int = 0
+    form: FormName  # of the curve
+    betas: Floats  # [S, P]
+    round_scale: float  # rounds per unit of the curve
+    up_to: float  # skew up to which every vector was checked
+    rejected: int = 0  # number of vectors that were drawn and rejected
 
     @property
     def size(self) -> int:
@@ -156,16 +143,13 @@ class RoundsModel:
             >>> round(load_fit("paper-0.95").model("paper", round_scale=100).rounds(0.9))
             222
         """
-        self.check(skew, shift)
-        return float(self._curve(self.beta[None, :], skew, shift).rounds[0])
+        return float(self.curve(skew, shift).rounds[0])
 
     def curve(self, skew: float, shift: float = 0.0) -> Curve:
         """Return the best fit and its derivatives, float64[1] each, in rounds; an error outside its range."""
         self.check(skew, shift)
-        return self._curve(self.beta[None, :], skew, shift)
-
-    def _curve(self, betas: Floats, skew: float, shift: float) -> Curve:
-        return Curve(*(self.round_scale * part for part in FORMS[self.form].curve(betas, skew, shift)))
+        best = FORMS[self.form].curve(self.beta[None, :], skew, shift)
+        return Curve(*(self.round_scale * part for part in best))
 
     def check(self, skew: float, shift: float = 0.0) -> None:
         """Raise an error if the fit does not cover a skew or shift."""

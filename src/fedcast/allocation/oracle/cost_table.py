@@ -12,23 +12,14 @@ from fedcast.typing import Floats, Ints
 
 @dataclass(frozen=True, eq=False)
 class CostTable:
-    """The cost of each cluster at evenly spaced volumes.
+    """The cost of each cluster at evenly spaced volumes."""
 
-    Attributes:
-        volumes: float64[G, M].
-        costs: float64[G, M], what the cluster adds to the numerator of the average skew.
-        members: float64[M], number of members.
-        rest: what the other users add to the numerator.
-        total: denominator without sharing.
-        fractional: whether the denominator grows with sharing (weighting B).
-    """
-
-    volumes: Floats
-    costs: Floats
-    members: Floats
-    rest: float
-    total: float
-    fractional: bool
+    volumes: Floats  # [G, M]
+    costs: Floats  # [G, M], what the cluster adds to the numerator of the average skew
+    members: Floats  # [M], number of members
+    rest: float  # what the other users add to the numerator
+    total: float  # denominator without sharing
+    fractional: bool  # whether the denominator grows with sharing (weighting B)
 
     def running_least(self, ratio: float) -> tuple[Floats, Floats, Ints]:
         """Return costs at a Dinkelbach ratio, their running minimum by volume, and the row of it, [G, M] each."""

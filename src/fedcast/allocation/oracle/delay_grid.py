@@ -24,19 +24,12 @@ class Window(NamedTuple):
 
 
 class DelayGrid(NamedTuple):
-    """A grid over a window.
+    """A grid over a window."""
 
-    Attributes:
-        sharing: float64[G], sharing delays.
-        round: float64[H], delays of a round.
-        by_round: float64[H, M], the largest volumes for each delay of a round.
-        per_second: float64[M], volume that each head sends per second.
-    """
-
-    sharing: Floats
-    round: Floats
-    by_round: Floats
-    per_second: Floats
+    sharing: Floats  # [G], sharing delays
+    round: Floats  # [H], delays of a round
+    by_round: Floats  # [H, M], the largest volumes for each delay of a round
+    per_second: Floats  # [M], volume that each head sends per second
 
     def caps(self, i: int, j: int) -> Floats:
         """Return the largest volumes at one point, float64[M]."""
@@ -86,10 +79,7 @@ def task_delay(problem: AllocationProblem, grid: DelayGrid, skew: Floats) -> Flo
 def least_skew(table: CostTable, caps: Floats, ratios: Floats) -> Floats:
     """Return the least average skew with volumes up to caps[..., M], float64[...].
 
-    Args:
-        table: costs of the clusters.
-        caps: float64[..., M].
-        ratios: float64[R], ascending Dinkelbach ratios around the answer; ignored unless weighting is B.
+    `ratios` are ascending Dinkelbach ratios around the answer; ignored unless weighting is B.
     """
     row, part = table.places(caps)
     clusters = np.arange(caps.shape[-1])

@@ -114,13 +114,8 @@ def least_within_budget(
 ) -> Floats:
     """Return volumes float64[M] of least average skew, up to caps and a budget of leakage.
 
-    Args:
-        table: costs of the clusters.
-        caps: float64[M], largest volumes.
-        leaks: float64[M], leakage of a sample that the head sends, above 0.
-        budget: total leakage allowed, above 0.
-        ratio: average skew to start from; used with weighting B only.
-        parts: parts of the budget.
+    `leaks` float64[M] is the leakage of one sample that the head sends, above 0; `ratio` an average skew to start from,
+    used with weighting B only.
 
     Example:
         >>> volumes = np.array([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]])
