@@ -86,5 +86,5 @@ def test_rows_survive_json():
 
 
 def test_an_unknown_rule_is_refused_before_any_work():
-    with pytest.raises(FedcastError, match="no rule 'best'"):
+    with pytest.raises(FedcastError, match="'best' for clustering.rule"):
         compare(PROBLEM, ["exact", "best"])

@@ -72,7 +72,7 @@ def test_the_kit_finds_heads_that_have_nothing_to_send(registered):
         ([-1, -1, 3, -1], "user 3 is a head but holds no data"),
         ([-1, -1, -1, 4], "head of user 3 is 4"),
         ([-2, -1, -1, -1], "head of user 0 is -2"),
-        ([-1, -1, -1], r"int64\[3\], expected one whole number for each of 4"),
+        ([-1, -1, -1], r"int64\[3\], expected one integer for each of 4"),
         ([-1.0, -1.0, -1.0, -1.0], "float64"),
     ],
 )

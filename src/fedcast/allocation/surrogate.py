@@ -45,7 +45,12 @@ class Surrogate(NamedTuple):
             15.0
         """
         keep = 1 - weight
-        return Surrogate(*(keep * mine + weight * new for mine, new in zip(self, other, strict=True)))
+        return Surrogate(
+            keep * self.sharing_weight + weight * other.sharing_weight,
+            keep * self.round_weight + weight * other.round_weight,
+            keep * self.linear + weight * other.linear,
+            keep * self.curvature + weight * other.curvature,
+        )
 
 
 def tangent(point: Floats, gradient: Floats, curvature: Floats, *, round_weight: float) -> Surrogate:

@@ -142,37 +142,26 @@ def _fill_drops(
     alone: Floats,
     drops: Floats,
 ) -> None:
+    sizes, distributions, overall, volumes, mixes = data
     for leader in order:
+        sent = volumes[leader]
         for link in range(offsets[leader], offsets[leader + 1]):
             member = neighbours[link]
+            own = sizes[member]
+            both = own + sent
+            cost = 0.0
             if use_emd:
-                cost = _emd_cost(data, member, leader, by_own_size)
-            else:
-                cost = _js_cost(data, member, leader, by_own_size)
+                for y in range(len(overall)):
+                    cost += abs(own * (distributions[member, y] - overall[y]) + sent * (mixes[leader, y] - overall[y]))
+                if by_own_size and both > 0:
+                    cost *= own / both
+            elif both > 0:
+                for y in range(len(overall)):
+                    p, q = (own * distributions[member, y] + sent * mixes[leader, y]) / both, overall[y]
+                    middle = (p + q) / 2
+                    if p > 0:
+                        cost += p * math.log(p / middle)
+                    if q > 0:
+                        cost += q * math.log(q / middle)
+                cost = (own if by_own_size else both) * cost / 2
             drops[link] = alone[member] - cost
-
-
-def _emd_cost(data: _Data, member: int, leader: int, by_own_size: bool) -> float:
-    own, sent, overall = data.sizes[member], data.volumes[leader], data.global_distribution
-    cost = 0.0
-    for y in range(len(overall)):
-        cost += abs(own * (data.distributions[member, y] - overall[y]) + sent * (data.mixes[leader, y] - overall[y]))
-    if by_own_size and own + sent > 0:
-        cost *= own / (own + sent)
-    return cost
-
-
-def _js_cost(data: _Data, member: int, leader: int, by_own_size: bool) -> float:
-    own, sent, overall = data.sizes[member], data.volumes[leader], data.global_distribution
-    both = own + sent
-    divergence = 0.0
-    if both > 0:
-        for y in range(len(overall)):
-            p = (own * data.distributions[member, y] + sent * data.mixes[leader, y]) / both
-            q = overall[y]
-            middle = (p + q) / 2
-            if p > 0:
-                divergence += p * math.log(p / middle)
-            if q > 0:
-                divergence += q * math.log(q / middle)
-    return (own if by_own_size else both) * divergence / 2

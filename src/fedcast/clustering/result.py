@@ -61,6 +61,7 @@ class Clustering:
     Example:
         >>> from fedcast.clustering import make_problem
         >>> from fedcast.data import skew_of
+        >>> from fedcast.network import Graph
         >>> link = Graph(np.array([0, 1, 2]), np.array([1, 0], np.int32), np.full(2, 1e6, "f4"), np.ones(2, "f4"))
         >>> clustering = Clustering(make_problem(skew_of([[4, 0], [2, 2]]), link), np.array([1, -1]))
         >>> clustering.heads.tolist(), clustering.members_of(1).tolist(), clustering.worst_rates_bps.tolist()
