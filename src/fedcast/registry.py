@@ -24,7 +24,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from types import UnionType
+from typing import Any, Literal, Protocol, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from fedcast.errors import FedcastError
 
@@ -217,13 +218,15 @@ def register(kind: str, name: str, value: Plugin) -> None:
         value: what the kind's room works with; it has `summary` and `options`.
     """
     known = _kind(kind)
-    if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+    if not isinstance(name, str) or not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         raise FedcastError(f"plug-in {name!r}: expected a name of lower-case letters, digits and underscores")
+    if name == "auto" or name in [other.key for other in KINDS.values() if other.section == known.section]:
+        raise FedcastError(f"plug-in {name!r}: a reserved name in [{known.section}]; choose another")
     for needed in ("summary", "options"):
         if not hasattr(value, needed):
             raise FedcastError(f"plug-in {name!r}: a {known.noun} has no {needed}: {value!r}")
-    if not _is_frozen_dataclass(value.options):
-        raise FedcastError(f"plug-in {name!r}: its options are {value.options!r}; expected a frozen dataclass")
+    if problem := _problem_of(value.options):
+        raise FedcastError(f"plug-in {name!r}: {problem}")
     for other, each in KINDS.items():
         if each.section != known.section:
             continue
@@ -366,8 +369,37 @@ def _built_in(kind: str, name: str) -> Choice:
     return Choice(kind, name, getattr(importlib.import_module(module), attribute), "built in")
 
 
-def _is_frozen_dataclass(options: Any) -> bool:
-    return isinstance(options, type) and dataclasses.is_dataclass(options) and options.__dataclass_params__.frozen  # type: ignore[attr-defined]
+def _problem_of(options: Any) -> str | None:
+    """Return why a class cannot hold the options of a choice; None: it can."""
+    if not (isinstance(options, type) and dataclasses.is_dataclass(options) and options.__dataclass_params__.frozen):  # type: ignore[attr-defined]
+        return f"its options are {options!r}; expected a frozen dataclass"
+    try:
+        types = get_type_hints(options)
+    except Exception as error:
+        return f"its options have a type that cannot be read: {error}"
+    for field in dataclasses.fields(options):
+        hint = types[field.name]
+        if field.default is dataclasses.MISSING:
+            return f"option {field.name} has no default; declare it with option(default, description)"
+        if not _is_option_type(hint):
+            expected = "bool, int, float, str, a tuple of these, Literal, or one of them or None"
+            return f"option {field.name} has type {hint}; expected {expected}"
+        if field.metadata.get("limits") and (get_origin(hint) is tuple or not {int, float} & {hint, *get_args(hint)}):
+            return f"option {field.name} has limits, which only a number can have"
+    try:
+        options()
+    except Exception as error:
+        return f"its default options are invalid: {type(error).__name__}: {error}"
+    return None
+
+
+def _is_option_type(hint: Any) -> bool:
+    parts = [part for part in get_args(hint) if part not in (type(None), Ellipsis)]
+    if get_origin(hint) in (Union, UnionType):
+        return len(parts) == 1 and _is_option_type(parts[0])
+    if get_origin(hint) is tuple:
+        return all(part in (bool, int, float, str) for part in parts)
+    return get_origin(hint) is Literal or hint in (bool, int, float, str)
 
 
 def _kind(kind: str) -> Kind:

@@ -15,7 +15,7 @@ _DOUBTFUL = {"max_frequency_hz": (1e6, "Hz"), "up_rate_bps": (1e3, "bit/s"), "do
 
 def assumptions(world: World) -> list[str]:
     """Return what a plan from tables assumes, each with the option or parameter that sets it."""
-    from fedcast.scenario import USUAL_MODEL, WEIGHTS_OF_MODEL
+    from fedcast.cost import known_weights
 
     scenario = world.scenario
     own, training = scenario.devices, scenario.training
@@ -33,7 +33,7 @@ def assumptions(world: World) -> list[str]:
         ),
         (
             training.model_weights is None and training.model == "auto",
-            f"a model of {WEIGHTS_OF_MODEL[USUAL_MODEL]:,} weights",
+            f"a model of {known_weights(scenario):,} weights",
             "training.model_weights",
         ),
         (

@@ -20,23 +20,29 @@ def validate(
 ) -> None:
     """Validate a scenario and the tables it names: all errors at once, of each table the first."""
     from fedcast.errors import ScenarioError
-    from fedcast.scenario import missing_files, unknown_choices
+    from fedcast.scenario import missing_files
 
-    scenario, people = read_with_counts(path, preset, overrides, counts, check_names=False)
+    faults: list[str] = []
+    try:
+        scenario, people = read_with_counts(path, preset, overrides, counts)
+    except ScenarioError as error:
+        # Unknown names alone do not keep the tables from being validated.
+        scenario, people = read_with_counts(path, preset, overrides, counts, check_names=False)
+        faults = str(error).splitlines()
     source = path or f"preset {preset or 'default'}"
-    text = "" if path is None else path.read_text(encoding="utf-8")
-    files = _file_faults(scenario, people.names if people else None)
-    if faults := [*unknown_choices(scenario, text), *missing_files(scenario), *files]:
-        raise ScenarioError("\n".join(f"{source}: {fault}" for fault in faults))
+    readers = _readers(scenario, people.names if people else None, names_known=not faults)
+    faults += [f"{source}: {fault}" for fault in [*missing_files(scenario), *_faults_of(readers)]]
+    if faults:
+        raise ScenarioError("\n".join(faults))
     typer.echo(f"{source}: ok")
 
 
-def _file_faults(scenario: Scenario, names: Names | None) -> list[str]:
-    """Return the first error of each table that exists."""
+def _faults_of(readers: list[Callable[[], object]]) -> list[str]:
+    """Return the first error of each."""
     from fedcast.errors import FedcastError
 
     faults = []
-    for read in _readers(scenario, names):
+    for read in readers:
         try:
             read()
         except FedcastError as error:
@@ -44,13 +50,12 @@ def _file_faults(scenario: Scenario, names: Names | None) -> list[str]:
     return faults
 
 
-def _readers(scenario: Scenario, names: Names | None) -> list[Callable[[], object]]:
+def _readers(scenario: Scenario, names: Names | None, names_known: bool) -> list[Callable[[], object]]:
     """Return functions that read the model's size, the fit of rounds and each table that exists."""
     from fedcast.cost import model_bits
     from fedcast.network import place_users
     from fedcast.plan import network_of
     from fedcast.rounds import load_rounds
-    from fedcast.scenario import unknown_choices
 
     users, geometry, seed = scenario.data.num_users, scenario.geometry, scenario.seed
     anywhere = geometry.model_copy(update={"positions_file": None})
@@ -60,11 +65,7 @@ def _readers(scenario: Scenario, names: Names | None) -> list[Callable[[], objec
         (scenario.devices.devices_file, lambda: _read_devices(users, scenario.devices, names)),
     ]
     there = [read for file, read in tables if file is not None and Path(file).is_file()]
-    return [
-        *([] if unknown_choices(scenario) else [lambda: model_bits(scenario)]),
-        lambda: load_rounds(scenario.rounds),
-        *there,
-    ]
+    return [*([lambda: model_bits(scenario)] if names_known else []), lambda: load_rounds(scenario.rounds), *there]
 
 
 def _read_devices(users: int, devices: Devices, names: Names | None) -> None:

@@ -13,14 +13,12 @@ from fedcast.scenario.files import (
     preset,
     read_stored_scenario,
     to_toml,
-    unknown_choices,
     with_overrides,
 )
 from fedcast.scenario.identity import NOT_DECIDING, deciding_values, values_before_tables
 from fedcast.scenario.sections import (
     MODEL_OF_DATASET,
     USUAL_MODEL,
-    WEIGHTS_OF_MODEL,
     Allocation,
     Cellular,
     ClusteringSettings,
@@ -40,7 +38,6 @@ __all__ = [
     "NOT_DECIDING",
     "PRESETS",
     "USUAL_MODEL",
-    "WEIGHTS_OF_MODEL",
     "Allocation",
     "Cellular",
     "ClusteringSettings",
@@ -63,7 +60,6 @@ __all__ = [
     "read_stored_scenario",
     "to_toml",
     "unit_of",
-    "unknown_choices",
     "values_before_tables",
     "with_overrides",
 ]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import types
 from collections.abc import Sequence
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-import annotated_types
 from pydantic.fields import FieldInfo
 
 from fedcast.registry import find_in_section
@@ -15,6 +14,7 @@ from fedcast.scenario.options import table_model
 from fedcast.scenario.sections import ChoiceSection, Scenario
 
 _KINDS: dict[Any, str] = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
+_PLURALS: dict[Any, str] = {int: "whole numbers", float: "numbers", str: "texts", bool: "true or false values"}
 
 _UNIT_WORDS = {
     "_dbm_hz": "dBm/Hz",
@@ -75,9 +75,8 @@ def accepted(name: str, field: FieldInfo) -> str:
     if kind.startswith("one of"):
         return kind
     unit = unit_of(name)
-    limits = [word for constraint in field.metadata for word in _limits(constraint)]
-    limits += [word for word in _inner_limits(field.annotation) if word not in limits]
-    return ", ".join([kind + (f" in {unit}" if unit else ""), *limits])
+    limits = [word for constraint in field.metadata for word in _limits(constraint)] + _inner_limits(field.annotation)
+    return ", ".join([kind + (f" in {unit}" if unit else ""), *dict.fromkeys(limits)])
 
 
 def comment(name: str, field: FieldInfo) -> str:
@@ -88,13 +87,12 @@ def comment(name: str, field: FieldInfo) -> str:
 
 def _kind(annotation: Any) -> str:
     annotation = _bare(annotation)
+    parts = get_args(annotation)
     if get_origin(annotation) is Literal:
-        return "one of " + ", ".join(str(choice) for choice in get_args(annotation))
+        return "one of " + ", ".join(str(choice) for choice in parts)
     if get_origin(annotation) is tuple:
-        parts = get_args(annotation)
-        if parts[-1] is Ellipsis:
-            return "a list of texts"
-        return f"{len(parts)} numbers [a, b]"
+        entries = _PLURALS[_bare(parts[0])]
+        return f"a list of {entries}" if parts[-1] is Ellipsis else f"{len(parts)} {entries} [a, b]"
     return _KINDS[annotation]
 
 
@@ -102,30 +100,17 @@ def _bare(annotation: Any) -> Any:
     """The type behind Optional and Annotated."""
     if get_origin(annotation) in (Union, types.UnionType):
         annotation = next(part for part in get_args(annotation) if part is not type(None))
-    while hasattr(annotation, "__metadata__"):
-        annotation = annotation.__origin__
-    return annotation
+    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
 
 
 def _inner_limits(annotation: Any) -> list[str]:
     """Limits that stand inside an Optional[Annotated[...]] or a tuple."""
-    found = []
-    for part in get_args(annotation):
-        for metadata in getattr(part, "__metadata__", ()):
-            for constraint in getattr(metadata, "metadata", [metadata]):
-                found += _limits(constraint)
-    return list(dict.fromkeys(found))
+    inner = [metadata for part in get_args(annotation) for metadata in getattr(part, "__metadata__", ())]
+    return [
+        word for metadata in inner for limit in getattr(metadata, "metadata", [metadata]) for word in _limits(limit)
+    ]
 
 
 def _limits(constraint: Any) -> list[str]:
-    match constraint:
-        case annotated_types.Ge(limit):
-            return [f">= {limit}"]
-        case annotated_types.Gt(limit):
-            return [f"> {limit}"]
-        case annotated_types.Le(limit):
-            return [f"<= {limit}"]
-        case annotated_types.Lt(limit):
-            return [f"< {limit}"]
-        case _:
-            return []
+    signs = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
+    return [f"{sign} {getattr(constraint, name)}" for name, sign in signs.items() if hasattr(constraint, name)]

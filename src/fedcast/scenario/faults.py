@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from fedcast.registry import kinds_of, names
 from fedcast.scenario.describe import accepted, field_at, is_section, section_at, unit_of, values_of
 from fedcast.scenario.moved import MOVED
-from fedcast.scenario.sections import ChoiceSection, Scenario
+from fedcast.scenario.sections import TABLES, ChoiceSection, Scenario
 
 
 @dataclass(frozen=True)
@@ -30,21 +30,31 @@ class Fault:
         return f"{where}{self.path}: {self.message}" if self.path else f"{where}{self.message}"
 
 
-def faults_of(error: ValidationError, text: str) -> list[Fault]:
-    """Return the errors that pydantic found, each once, with its line in the TOML text."""
-    lines = lines_of_keys(text)
-    found = dict.fromkeys(_fault(detail) for detail in error.errors(include_url=False))
-    return [Fault(fault.path, fault.message, lines.get(fault.path)) for fault in found]
+def faults_of(error: ValidationError) -> list[Fault]:
+    """Return the errors that pydantic found, each once."""
+    return list(dict.fromkeys(_fault(detail) for detail in error.errors(include_url=False)))
+
+
+def placed(faults: Iterable[Fault], text: str, elsewhere: Iterable[str] = ()) -> list[Fault]:
+    """Return the faults with their lines in the TOML text, except of paths that are set elsewhere."""
+    lines, others = lines_of_keys(text), set(elsewhere)
+
+    def line_of(path: str) -> int | None:
+        keys = path.split(".")
+        above = [".".join(keys[:end]) for end in range(len(keys), 0, -1)]
+        return None if others.intersection(above) else next((lines[key] for key in above if key in lines), None)
+
+    return [replace(fault, line=line_of(fault.path)) for fault in faults]
 
 
 def _fault(detail: Mapping[str, Any]) -> Fault:
-    location = [str(part) for part in detail["loc"] if part != "tables"]
+    location = [str(part) for part in detail["loc"] if part != TABLES]
     if detail["type"] == "extra_forbidden":
         return Fault(".".join(location), unknown_key(location))
     # The rest of a location counts the entries of a list.
     keys = next((location[:end] for end in (1, 2, 3) if field_at(location[:end])), location)
     path = ".".join(keys)
-    message = str(detail.get("ctx", {}).get("error", "")) if detail["type"] == "value_error" else ""
+    message = str(detail["ctx"]["error"]) if detail["type"] == "value_error" else ""
     field = field_at(keys)
     if field is None:
         return Fault(path, message or f"expected a table [{path}], got {detail['input']!r}")
@@ -69,14 +79,19 @@ def _in_si_units(name: str, value: Any) -> str:
 def unknown_key(location: Sequence[str]) -> str:
     """Return the message on a key that does not exist, with the nearest one that does."""
     *parents, key = location
-    known = _keys_of(parents)
-    if not parents and (home := _home_of(key)):
-        return f"unknown key; did you mean {home}?"
-    hint = _other_unit(key, known) or did_you_mean(key, known)
-    if not hint and (home := _home_of(key)):
-        hint = f"; did you mean {home}?"
-    where = f"[{'.'.join(parents)}]" if parents else "a scenario"
-    return "unknown key" + (hint or f"; {where} has {', '.join(known)}")
+    section, known = ".".join(parents), _keys_of(parents)
+    near, home = did_you_mean(key, known), _home_of(key)
+    hint = _other_unit(key, known) or (near or home if parents else home or near) or _moved_hint(section, key)
+    where = f"[{section}]" if parents else "a scenario"
+    return "unknown key" + (hint or f"; {where} has {', '.join(known) or 'no keys'}")
+
+
+def _moved_hint(section: str, key: str) -> str:
+    """Return a hint at the option that a key of the section has become."""
+    moved = MOVED.get(section, {})
+    close = difflib.get_close_matches(key, moved, n=1)
+    places = [f"{section}.{table}.{name}" for table, name in moved[close[0]]] if close else []
+    return f"; did you mean {' and '.join(places)}?" if places else ""
 
 
 def _keys_of(parents: Sequence[str]) -> list[str]:
@@ -90,10 +105,10 @@ def _keys_of(parents: Sequence[str]) -> list[str]:
     return list(values_of(section))
 
 
-def _home_of(key: str) -> str | None:
-    """Return the full path of a key that was written outside its section."""
+def _home_of(key: str) -> str:
+    """Return a hint at the full path of a key that was written outside its section."""
     homes = [name for name, field in Scenario.model_fields.items() if is_section(field) and key in _keys_of([name])]
-    return f"{homes[0]}.{key}" if len(homes) == 1 else None
+    return f"; did you mean {homes[0]}.{key}?" if len(homes) == 1 else ""
 
 
 _UNITS = r"_(dbm_hz|per_m2|ghz|mhz|khz|hz|mw|kw|w|dbm|db|ms|us|s|km|cm|m|mj|kj|j|kbps|mbps|gbps|bps)$"
@@ -115,27 +130,25 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def lines_of_keys(text: str) -> dict[str, int]:
-    """Return the line of each `section.key` of a TOML text (1-based)."""
+    """Return the line of each `section.key` of a TOML text (1-based); of old keys also under their new paths."""
     lines: dict[str, int] = {}
     section = ""
     for number, line in enumerate(text.splitlines(), start=1):
-        if header := re.match(r"\s*\[\s*([\w.\-]+)\s*\]", line):
+        # Quotes around keys change nothing; [[table]] is an error, reported with its line.
+        bare = re.sub(r"""["']""", "", line.partition("=")[0])
+        if header := re.match(r"\s*\[+\s*([\w.\-]+)\s*\]", bare):
             section = header[1] + "."
             lines.setdefault(header[1], number)
-        elif key := re.match(r"\s*([\w.\-]+)\s*=", line):
+        elif "=" in line and (key := re.fullmatch(r"\s*([\w.\-]+)\s*", bare)):
             lines.setdefault(section + key[1], number)
-    return {**_lines_of_moved_keys(lines), **lines}
-
-
-def _lines_of_moved_keys(lines: Mapping[str, int]) -> dict[str, int]:
-    """Return the lines of old keys under the paths that they have moved to."""
-    return {
+    moved = {
         f"{section}.{table}.{name}": lines[f"{section}.{key}"]
         for section, keys in MOVED.items()
         for key, places in keys.items()
         if f"{section}.{key}" in lines
         for table, name in places
     }
+    return moved | lines
 
 
 def float_text(value: float) -> str:

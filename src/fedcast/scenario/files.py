@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,8 @@ from fedcast import registry
 from fedcast.errors import FedcastError, MovedKeyWarning, ScenarioError
 from fedcast.scenario.base import Section
 from fedcast.scenario.describe import comment, is_section, values_of
-from fedcast.scenario.faults import Fault, did_you_mean, faults_of, float_text, lines_of_keys, unknown_key
-from fedcast.scenario.moved import move_all, moved_notes
+from fedcast.scenario.faults import Fault, did_you_mean, faults_of, float_text, placed, unknown_key
+from fedcast.scenario.moved import move_all, moved_note, set_twice
 from fedcast.scenario.options import table_model
 from fedcast.scenario.sections import ChoiceSection, Scenario
 
@@ -89,21 +89,26 @@ def load_scenario(
     given = _parse(text, path)
     if path is not None:
         _start_paths(given, Path(path).parent if folder is None else Path(folder))
-    notes = moved_notes(given)
-    tree = _merge(preset(_base(given, base, path)).model_dump(exclude_unset=True), move_all(given))
+    base = _base(given, base, path)
     over, faults = _overrides(overrides)
-    notes += moved_notes(over)
-    tree = _merge(tree, move_all(over))
-    faults += _load_plugins(tree)
-    scenario, found = _check(tree, text if given else "")
-    faults += found
-    if scenario is not None and check_names:
-        faults += unknown_choices(scenario, text)
+    faults += [
+        Fault(new, f"{old} is the old name of the same option; remove one of them")
+        for tree in (given, over)
+        for new, old in set_twice(tree).items()
+    ]
+    tree = _merge(_merge(preset(base).model_dump(exclude_unset=True), move_all(given)), move_all(over))
+    unloaded = _load_plugins(tree)
+    scenario, invalid = _check(tree)
+    faults += unloaded + invalid
+    # Without its plug-ins, names in a scenario are unknown.
+    if not unloaded and (check_names or invalid):
+        faults += _unknown_names(tree)
+    source = str(path or "scenario")
     if faults or scenario is None:
-        source = str(path) if path is not None else "scenario"
-        raise ScenarioError("\n".join(f"{source}: {fault}" for fault in faults))
-    for note in notes:
-        warnings.warn(f"{path or 'scenario'}: {note}", MovedKeyWarning, stacklevel=2)
+        raise _error(placed(faults, text, _leaves(move_all(over))), source)
+    for origin, note in ((source, moved_note(given)), ("override", moved_note(over))):
+        if note:
+            warnings.warn(f"{origin}: {note}", MovedKeyWarning, stacklevel=2)
     return scenario
 
 
@@ -115,9 +120,9 @@ def read_stored_scenario(path: Path) -> Scenario:
     text = _read(path)
     given = _parse(text, path)
     given.pop("preset", None)
-    scenario, faults = _check(given, text)
+    scenario, faults = _check(given)
     if scenario is None:
-        raise ScenarioError("\n".join(f"{path}: {fault}" for fault in faults))
+        raise _error(placed(faults, text), str(path))
     return scenario
 
 
@@ -128,10 +133,14 @@ def with_overrides(scenario: Scenario, values: Mapping[str, Any]) -> Scenario:
         >>> with_overrides(Scenario(), {"seed": 3, "clustering.rule": "blend"}).clustering.rule
         'blend'
     """
-    made, faults = _check(_merge(scenario.model_dump(), move_all(_nested(values))), "")
+    made, faults = _check(_merge(scenario.model_dump(), move_all(_nested(values))))
     if made is None:
-        raise ScenarioError("\n".join(str(fault) for fault in faults))
+        raise _error(faults)
     return made
+
+
+def _error(faults: list[Fault], source: str = "") -> ScenarioError:
+    return ScenarioError("\n".join(f"{source}: {fault}" if source else str(fault) for fault in faults))
 
 
 def named_paths(scenario: Scenario) -> dict[str, Path]:
@@ -141,7 +150,11 @@ def named_paths(scenario: Scenario) -> dict[str, Path]:
         >>> named_paths(load_scenario(overrides=["data.file=mine.npz"]))
         {'data.file.path': PosixPath('mine.npz')}
     """
-    found = dict(_paths_in(scenario.model_dump()))
+    found = {
+        key: Path(value)
+        for key, value in _leaves(scenario.model_dump()).items()
+        if isinstance(value, str) and _names_path(key)
+    }
     return found | {f"plugins[{place}]": Path(file) for place, file in enumerate(scenario.plugins)}
 
 
@@ -167,49 +180,47 @@ def load_plugins(scenario: Scenario) -> None:
         registry.load_file(file)
 
 
-def _paths_in(tree: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Path]]:
-    for key, value in tree.items():
-        if isinstance(value, Mapping):
-            yield from _paths_in(value, f"{above}{key}.")
-        elif _names_path(key) and isinstance(value, str):
-            yield f"{above}{key}", Path(value)
+def _unknown_names(tree: Tree) -> list[Fault]:
+    """Return the choices and option tables that are not registered."""
+    faults = []
+    for section_type in ChoiceSection.__subclasses__():
+        name, section = section_type.section, tree.get(section_type.section)
+        if not isinstance(section, Mapping):
+            continue
+        for kind in registry.kinds_of(name):
+            known, there = registry.KINDS[kind], registry.names(kind)
+            chosen = section.get(known.key)
+            own_model = kind == "model" and (chosen == "auto" or section.get("model_file") is not None)
+            if isinstance(chosen, str) and chosen not in there and not own_model:
+                message = (
+                    f"invalid value {chosen!r}: there is no such {known.noun}{did_you_mean(chosen, there)}; "
+                    f"choose one of {', '.join(there)}, or name a plug-in file in plugins"
+                )
+                faults.append(Fault(f"{name}.{known.key}", message))
+        faults += [
+            Fault(f"{name}.{key}", unknown_key([name, key]))
+            for key, value in section.items()
+            if isinstance(value, Mapping) and key not in values_of(section_type)
+            if registry.find_in_section(name, key) is None
+        ]
+    return faults
 
 
 def _names_path(key: str) -> bool:
+    key = key.rpartition(".")[2]
     return key in ("file", "path") or key.endswith(("_file", "_path"))
 
 
 def _load_plugins(tree: Tree) -> list[Fault]:
-    faults = []
     files = tree.get("plugins", ())
+    faults = []
     for file in files if isinstance(files, list | tuple) else ():
         try:
-            registry.load_file(str(file))
+            if isinstance(file, str):
+                registry.load_file(file)
         except FedcastError as error:
             faults.append(Fault("", str(error)))
     return faults
-
-
-def unknown_choices(scenario: Scenario, text: str = "") -> list[Fault]:
-    """Return the choices and option tables that are not registered, with their lines in the TOML text."""
-    lines = lines_of_keys(text)
-    faults = []
-    for kind, known in registry.KINDS.items():
-        section: ChoiceSection = getattr(scenario, known.section)
-        name: str = getattr(section, known.key)
-        own_model = kind == "model" and (name == "auto" or scenario.training.model_file is not None)
-        if not own_model and name not in registry.names(kind):
-            there = registry.names(kind)
-            message = (
-                f"invalid value {name!r}: there is no such {known.noun}{did_you_mean(name, there)}; "
-                f"choose one of {', '.join(there)}, or name a plug-in file in plugins"
-            )
-            faults.append(Fault(f"{known.section}.{known.key}", message))
-    for section_name in dict.fromkeys(known.section for known in registry.KINDS.values()):
-        section = getattr(scenario, section_name)
-        unknown = [table for table in section.tables if registry.find_in_section(section_name, table) is None]
-        faults += [Fault(f"{section_name}.{table}", unknown_key([section_name, table])) for table in unknown]
-    return [Fault(fault.path, fault.message, lines.get(fault.path)) for fault in faults]
 
 
 def _read(path: Path) -> str:
@@ -234,20 +245,21 @@ def _start_paths(given: Tree, folder: Path) -> None:
     """Make relative paths start at a folder; a fit of rounds is a path only if such a file exists."""
     if folder == Path():
         return
-    _start_paths_in(given, folder)
-    rounds = given.get("rounds")
-    if isinstance(rounds, dict) and isinstance(rounds.get("fit"), str) and (folder / rounds["fit"]).is_file():
-        rounds["fit"] = str(folder / rounds["fit"])
-    if isinstance(given.get("plugins"), list):
-        given["plugins"] = [str(folder / file) if isinstance(file, str) else file for file in given["plugins"]]
-
-
-def _start_paths_in(tree: Tree, folder: Path) -> None:
-    for key, value in tree.items():
+    for key, value in given.items():
         if isinstance(value, dict):
-            _start_paths_in(value, folder)
-        elif _names_path(key) and isinstance(value, str):
-            tree[key] = str(folder / value)
+            _start_paths(value, folder)
+        elif key == "plugins" and isinstance(value, list):
+            given[key] = [str(folder / file) if isinstance(file, str) else file for file in value]
+        elif isinstance(value, str) and (_names_path(key) or (key == "fit" and (folder / value).is_file())):
+            given[key] = str(folder / value)
+
+
+def _leaves(tree: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Return the values of nested tables by dotted path."""
+    found = {}
+    for key, value in tree.items():
+        found |= _leaves(value, f"{above}{key}.") if isinstance(value, Mapping) else {f"{above}{key}": value}
+    return found
 
 
 def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> Tree:
@@ -273,32 +285,25 @@ def _base(given: Tree, asked: str | None, path: str | Path | None) -> str:
 def _nested(values: Mapping[str, Any]) -> Tree:
     """Return values by `section.key` as nested tables."""
     tree: Tree = {}
-    for name, value in values.items():
-        tree = _merge(tree, _at(name.split("."), value))
+    for path, value in values.items():
+        for key in reversed(path.split(".")):
+            value = {key: value}
+        tree = _merge(tree, value)
     return tree
-
-
-def _at(keys: Sequence[str], value: Any) -> Tree:
-    for key in reversed(keys):
-        value = {key: value}
-    nested: Tree = value
-    return nested
 
 
 def _overrides(given: Sequence[str] | Mapping[str, Any]) -> tuple[Tree, list[Fault]]:
     """Return overrides as tables, and what is wrong with them."""
     if isinstance(given, Mapping):
         return _nested(given), []
-    tree: Tree = {}
-    faults = []
+    values, faults = {}, []
     for override in [given] if isinstance(given, str) else given:
         path, equals, text = override.partition("=")
-        keys = path.strip().split(".")
-        if equals and all(keys):
-            tree = _merge(tree, _at(keys, _value(text.strip())))
+        if equals and all(path.strip().split(".")):
+            values[path.strip()] = _value(text.strip())
         else:
             faults.append(Fault("", f"--set {override}: expected section.key=value, for example data.num_users=50"))
-    return tree, faults
+    return _nested(values), faults
 
 
 def _value(text: str) -> Any:
@@ -311,11 +316,11 @@ def _value(text: str) -> Any:
         return text
 
 
-def _check(tree: Tree, text: str) -> tuple[Scenario | None, list[Fault]]:
+def _check(tree: Tree) -> tuple[Scenario | None, list[Fault]]:
     try:
         return Scenario.model_validate(tree), []
     except ValidationError as error:
-        return None, faults_of(error, text)
+        return None, faults_of(error)
 
 
 def to_toml(scenario: Scenario, *, preset: str = "default", comments: bool = True, all_tables: bool = False) -> str:

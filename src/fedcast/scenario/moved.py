@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 Tree = dict[str, Any]
+Places = tuple[tuple[str, str], ...]
 
 # Section, old key → tables and the key in them. One old key may have been the option of several choices.
-MOVED: dict[str, dict[str, tuple[tuple[str, str], ...]]] = {
+MOVED: dict[str, dict[str, Places]] = {
     "data": {
         "file": (("file", "path"),),
         "single_class_share": (("label_skew", "single_class_share"),),
@@ -38,13 +39,9 @@ MOVED: dict[str, dict[str, tuple[tuple[str, str], ...]]] = {
     },
     "allocation": {
         "fixed_ratio": (("fixed", "ratio"),),
-        "steps": (("jfvo", "steps"), ("jfvo_literal", "steps"), ("smm", "steps"), ("saa", "steps")),
-        "surrogate_exponent": (
-            ("jfvo", "surrogate_exponent"),
-            ("jfvo_literal", "surrogate_exponent"),
-            ("smm", "surrogate_exponent"),
-        ),
-        "iterate_exponent": (("jfvo", "iterate_exponent"), ("jfvo_literal", "iterate_exponent")),
+        "steps": tuple((method, "steps") for method in ("jfvo", "jfvo_literal", "smm", "saa")),
+        "surrogate_exponent": tuple((method, "surrogate_exponent") for method in ("jfvo", "jfvo_literal", "smm")),
+        "iterate_exponent": tuple((method, "iterate_exponent") for method in ("jfvo", "jfvo_literal")),
     },
     "training": {"prox_weight": (("fedprox", "prox_weight"),)},
 }
@@ -55,9 +52,7 @@ SHORTHANDS = {("data", "file")}
 def move_keys(section: str, given: Mapping[str, Any]) -> Tree:
     """Return a section's values with old keys moved into their tables; they win over what the tables hold."""
     moved = dict(given)
-    for key, places in MOVED.get(section, {}).items():
-        if key not in moved or isinstance(moved[key], Mapping):
-            continue
+    for key, places in _old_keys(section, given):
         value = moved.pop(key)
         for table, name in places:
             before = moved.get(table)
@@ -67,20 +62,32 @@ def move_keys(section: str, given: Mapping[str, Any]) -> Tree:
 
 def move_all(tree: Mapping[str, Any]) -> Tree:
     """Return a whole scenario's values with old keys moved into their tables."""
+    return {name: move_keys(name, value) if isinstance(value, Mapping) else value for name, value in tree.items()}
+
+
+def moved_note(tree: Mapping[str, Any]) -> str:
+    """Return a note on all old keys in a scenario's values; empty: there are none."""
+    moved = [
+        f"{section}.{key} is now {' and '.join(f'{section}.{table}.{name}' for table, name in places)}"
+        for section in MOVED
+        for key, places in _old_keys(section, tree.get(section))
+        if (section, key) not in SHORTHANDS
+    ]
+    return f"keys have moved: {', '.join(moved)}" if moved else ""
+
+
+def set_twice(tree: Mapping[str, Any]) -> dict[str, str]:
+    """Return the options that are set under both names: new path, old path."""
     return {
-        name: move_keys(name, value) if name in MOVED and isinstance(value, Mapping) else value
-        for name, value in tree.items()
+        f"{section}.{table}.{name}": f"{section}.{key}"
+        for section in MOVED
+        for key, places in _old_keys(section, tree.get(section))
+        for table, name in places
+        if isinstance(options := tree[section].get(table), Mapping) and name in options
     }
 
 
-def moved_notes(tree: Mapping[str, Any]) -> list[str]:
-    """Return a note for every old key in a scenario's values."""
-    return [
-        f"{section}.{key} has moved: write {' and '.join(f'{section}.{table}.{name}' for table, name in places)}"
-        for section, keys in MOVED.items()
-        for key, places in keys.items()
-        if isinstance(values := tree.get(section), Mapping)
-        and key in values
-        and not isinstance(values[key], Mapping)
-        and (section, key) not in SHORTHANDS
-    ]
+def _old_keys(section: str, values: Any) -> list[tuple[str, Places]]:
+    """Return the old keys among a section's values; a table of such a name is none."""
+    keys = MOVED.get(section, {}) if isinstance(values, Mapping) else {}
+    return [(key, places) for key, places in keys.items() if key in values and not isinstance(values[key], Mapping)]

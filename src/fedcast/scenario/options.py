@@ -7,38 +7,48 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, get_type_hints
 
-from pydantic import BaseModel, Field, create_model, model_validator
+from pydantic import BaseModel, Field, ValidationError, create_model, model_validator
 
 from fedcast import registry
+from fedcast.errors import FedcastError
 from fedcast.scenario.base import Section
 
 
+@cache
 def table_model(options: type[Any]) -> type[Section]:
     """Return the pydantic model that validates the table of an options dataclass."""
-    return _table_model(options)  # type: ignore[arg-type]
-
-
-@cache
-def _table_model(options: type[Any]) -> type[Section]:
-    hints = get_type_hints(options)
-    fields: dict[str, Any] = {field.name: (hints[field.name], _field(field)) for field in dataclasses.fields(options)}
 
     def build(self: BaseModel) -> BaseModel:
-        options(**dict(self))  # checks of the dataclass itself, in its __post_init__
+        try:
+            options(**dict(self))  # checks of the dataclass itself, in its __post_init__
+        except Exception as error:
+            raise ValueError(str(error) or type(error).__name__) from error
         return self
 
-    validators: dict[str, Any] = {"_build": model_validator(mode="after")(build)}
+    hints, fields = get_type_hints(options), dataclasses.fields(options)
+    if reserved := [field.name for field in fields if field.name.startswith("_") or hasattr(Section, field.name)]:
+        raise FedcastError(f"option table {options.__qualname__}: {reserved[0]} is a reserved name; choose another")
     model: type[Section] = create_model(
-        options.__name__, __base__=Section, __doc__=options.__doc__, __validators__=validators, **fields
+        options.__name__,
+        __base__=Section,
+        __doc__=options.__doc__,
+        __validators__={"_build": model_validator(mode="after")(build)},
+        **{field.name: (hints[field.name], _field(field)) for field in fields},  # type: ignore[arg-type]
     )
+    try:
+        model()
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(map(str, first["loc"]))
+        raise FedcastError(f"option table {options.__qualname__}: invalid default of {name}: {first['msg']}") from None
     return model
 
 
 def _field(field: dataclasses.Field[Any]) -> Any:
-    limits = field.metadata.get("limits", {})
-    return Field(
-        field.default, description=field.metadata.get("description", ""), validate_default=True, strict=None, **limits
-    )
+    # TOML has lists where a dataclass has tuples.
+    strict = False if isinstance(field.default, tuple) else None
+    description, limits = field.metadata.get("description", ""), field.metadata.get("limits", {})
+    return Field(field.default, description=description, validate_default=True, strict=strict, **limits)
 
 
 def validated_tables(section: str, tables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -47,19 +57,25 @@ def validated_tables(section: str, tables: Mapping[str, Any]) -> dict[str, dict[
     Tables of choices that are not registered here (a plug-in that is not loaded) are kept as they are.
     """
     found = {name: registry.find_in_section(section, name) for name in tables}
-    known = {name: choice for name, choice in found.items() if choice is not None}
-    fields: dict[str, Any] = {name: (table_model(choice.options), ...) for name, choice in known.items()}
+    known = {name: choice.options for name, choice in found.items() if choice is not None}
+    # Attributes have a prefix of their own, since a choice may have the name of a method of pydantic.
+    fields: dict[str, Any] = {
+        f"table_{name}": (table_model(options), Field(validation_alias=name)) for name, options in known.items()
+    }
     checked = create_model("tables", __base__=Section, **fields).model_validate({name: tables[name] for name in known})
-    kept = {name: _changed(getattr(checked, name), choice.options) for name, choice in known.items()}
-    unknown = {name: dict(tables[name]) for name, choice in found.items() if choice is None}
-    return {name: table for name, table in (kept | unknown).items() if table}
+    kept = {name: _changed(getattr(checked, f"table_{name}"), options()) for name, options in known.items()}
+    kept |= {name: dict(table) for name, table in tables.items() if name not in known}
+    return {name: table for name, table in kept.items() if table}
 
 
-def _changed(table: Section, options: type[Any]) -> dict[str, Any]:
-    defaults = options()
+def _changed(table: Section, defaults: Any) -> dict[str, Any]:
     return {name: value for name, value in table if value != getattr(defaults, name)}
 
 
 def make_options(kind: str, name: str, table: Mapping[str, Any]) -> Any:
     """Return the options of a choice: its dataclass, with the values of its table."""
-    return registry.find(kind, name).options(**table)
+    try:
+        return registry.find(kind, name).options(**table)
+    except TypeError as error:  # a stored scenario of another version of a plug-in
+        section = registry.KINDS[kind].section
+        raise FedcastError(f"invalid table [{section}.{name}] {dict(table)}: {error}") from None

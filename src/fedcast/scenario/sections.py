@@ -24,15 +24,12 @@ from fedcast.scenario.base import Count, NotNegative, Positive, Section, Share
 from fedcast.scenario.moved import MOVED, SHORTHANDS, move_keys
 from fedcast.scenario.options import make_options, validated_tables
 
-# Weights of the models that fedcast trains, so that a plan needs no PyTorch. "auto" is the dataset's usual model.
-WEIGHTS_OF_MODEL = {"mlp": 2_410, "small_cnn": 1_898, "cnn": 21_840, "vgg16": 14_728_266, "lstm": 819_920}
-MODEL_OF_DATASET = {
-    "digits": "small_cnn",
-    "cifar10": "vgg16",
-    "shakespeare": "lstm",
-    "tiny_shakespeare": "lstm",
-}
+# What training.model = "auto" stands for.
+MODEL_OF_DATASET = {"digits": "small_cnn", "cifar10": "vgg16", "shakespeare": "lstm", "tiny_shakespeare": "lstm"}
 USUAL_MODEL = "cnn"
+
+# Alias of the field that holds the option tables of a section.
+TABLES = "option tables"
 
 LITERAL_FADING_REFUSED = (
     "the expected delay E[M/v] is infinite under Rayleigh fading at every SNR, since the rate falls to 0 with "
@@ -49,7 +46,8 @@ class ChoiceSection(Section):
 
     section: ClassVar[str]
 
-    tables: dict[str, dict[str, Any]] = Field({}, description="options of choices, by name")
+    # No key of a file has this alias, so a table named `tables` is none of the section.
+    tables: dict[str, dict[str, Any]] = Field({}, validation_alias=TABLES, description="options of choices, by name")
 
     @model_validator(mode="before")
     @classmethod
@@ -57,9 +55,15 @@ class ChoiceSection(Section):
         if not isinstance(given, Mapping):
             return given
         given = move_keys(cls.section, given)
-        own = {key: value for key, value in given.items() if key in cls.model_fields or not _is_table(value)}
-        tables = {key: value for key, value in given.items() if key not in own}
-        return {**own, "tables": {**own.get("tables", {}), **tables}} if tables else own
+        values = cls.model_fields.keys() - {"tables"}
+        others = {key: value for key, value in given.items() if key not in values}
+        tables = {
+            key: value
+            for key, value in others.items()
+            if isinstance(value, Mapping) or find_in_section(cls.section, key) is not None
+        }
+        own = {key: value for key, value in given.items() if key not in tables}
+        return {**own, TABLES: tables} if tables else own
 
     @field_validator("tables", mode="plain")
     @classmethod
@@ -89,10 +93,6 @@ class ChoiceSection(Section):
         """Return the options of a choice as its dataclass; None: of the choice that this section names."""
         chosen: str = getattr(self, KINDS[kind].key) if name is None else name
         return make_options(kind, chosen, self.tables.get(chosen, {}))
-
-
-def _is_table(value: Any) -> bool:
-    return isinstance(value, Mapping)
 
 
 class Data(ChoiceSection):
