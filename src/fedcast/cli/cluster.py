@@ -8,17 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedcast.cli.comparison import words
-from fedcast.cli.options import (
-    Counts,
-    DataDir,
-    Links,
-    Overrides,
-    PictureWidth,
-    Preset,
-    ScenarioFile,
-    as_overrides,
-    read_with_counts,
-)
+from fedcast.cli.options import Counts, DataDir, Links, Overrides, PictureWidth, Preset, ScenarioFile, read_with_counts
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -41,12 +31,8 @@ def cluster(
     rules: Annotated[str | None, typer.Option(help="Rules to compare, separated by commas; default: all.")] = None,
     exact: Annotated[bool, typer.Option(help="Prove the optimum and show each rule's gap to it.")] = True,
     explain: Annotated[str | None, typer.Option(metavar="RULE", help="Say why this rule chose as it did.")] = None,
-    json: Annotated[
-        Path | None, typer.Option(help="Write comparison and explanation as JSON; - for the screen.")
-    ] = None,
-    picture: Annotated[
-        Path | None, typer.Option(help="Draw the clusters of the rule of --explain, or the scenario's.")
-    ] = None,
+    json: Annotated[Path | None, typer.Option(help="Write all of it as JSON; - for standard output.")] = None,
+    picture: Annotated[Path | None, typer.Option(help="Draw the clusters of --explain or the scenario's rule.")] = None,
     width: PictureWidth = "screen",
 ) -> None:
     """Compare clustering rules: who would share with whom, and what it brings."""
@@ -59,8 +45,7 @@ def cluster(
 
     if picture is not None:
         check_figure_path(picture, width)
-    own_links = as_overrides({"trust.links_file": links})
-    scenario, population = read_with_counts(path, preset, [*own_links, *(overrides or [])], counts)
+    scenario, population = read_with_counts(path, preset, overrides, counts, {"trust.links_file": links})
     check_json(json, [path, counts, *named_files(scenario)])
     names = _names(rules, explain, scenario)
     world = make_world(scenario, data_dir, population)
@@ -83,26 +68,23 @@ def cluster(
 def _names(rules: str | None, explain: str | None, scenario: Scenario) -> list[str]:
     from fedcast.clustering import RULES, find_rule
 
-    own = scenario.clustering.rule
     too_few = scenario.data.num_users < scenario.clustering.options("clustering", "random").num_clusters
     names = [name for name in RULES if name != "exact" and not (name == "random" and too_few)]
     if rules is not None:
         names = words("--rules", rules)
-    for name in (explain, own if rules is None else None):
-        if name is not None and name not in names:
-            names.append(name)
+    asked = (explain, scenario.clustering.rule if rules is None else None)
+    names = list(dict.fromkeys([*names, *filter(None, asked)]))
     for name in names:
         find_rule(name)
     return names
 
 
 def _table(rows: list[Comparison]) -> Table:
-    from rich.table import Table
+    from fedcast.cli.output import plain_table
 
-    table = Table(
+    table = plain_table(
         "rule", "heads", "members", "A", "B", "C", "JS", "shift", "gap", "Mbit/s", "ASR", "ms",
-        box=None, header_style="dim", padding=(0, 1, 0, 0), title_justify="left", title_style="bold",
-        caption_justify="left",
+        padding=(0, 1, 0, 0), pad_edge=True,
         title=f"average EMD before sharing {rows[0].emd_before:.4f}, JS {rows[0].js_before:.4f}",
         caption="heads share clustering.sharing_ratio (a plan chooses); A, B, C: average EMD after sharing, users "
         "weighted by ñ/n, ñ/Σñ, n/Σn; gap: above the optimum (≤: above a proven "
@@ -110,7 +92,6 @@ def _table(rows: list[Comparison]) -> Table:
     )  # fmt: skip
     for column in table.columns:
         column.no_wrap = True
-        column.justify = "left" if column is table.columns[0] else "right"
     for row in rows:
         gap = "" if row.gap is None else f"{'' if row.gap_exact else '≤'}{100 * row.gap:.2f}%"
         rate = "" if row.worst_rate_bps is None else f"{row.worst_rate_bps / 1e6:.2f}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import TaskID
 
     from fedcast.runs import Interval, Row, StoredRun
     from fedcast.scenario import Scenario
@@ -43,20 +44,29 @@ def run_all(
     """Run all scenarios without a finished run, with a progress bar for each, and return all runs."""
     import os
 
+    from fedcast.cli.output import progress_bars
     from fedcast.runs import is_done, load_run, run_folder, sweep
 
     done = sum(is_done(run_folder(store, scenario)) for scenario in scenarios)
     if done:
         console.print(f"{done} of {len(scenarios)} runs are finished and are reused")
-    with _Bars(scenarios, done, console) as show:
-        folders = sweep(
-            scenarios,
-            store,
-            data_dir=data_dir,
-            workers=workers or os.cpu_count() or 1,
-            ray_address=ray_address,
-            progress=show,
-        )
+    with progress_bars(console) as bars:
+        overall = bars.add_task("runs", total=len(scenarios), completed=done, state="")
+        tasks: dict[int, TaskID] = {}
+
+        def show(position: int, number: int, accuracy: float) -> None:
+            scenario = scenarios[position]
+            rounds = scenario.training.rounds
+            if position not in tasks:
+                name = f"{scenario.clustering.rule}, seed {scenario.seed}"
+                tasks[position] = bars.add_task(name, total=rounds, state="")
+            bars.update(tasks[position], completed=number, state=f"accuracy {accuracy:.3f}")
+            if number == rounds:
+                bars.remove_task(tasks[position])
+                bars.advance(overall)
+
+        processes = workers or os.cpu_count() or 1
+        folders = sweep(scenarios, store, data_dir=data_dir, workers=processes, ray_address=ray_address, progress=show)
     return [load_run(folder) for folder in folders]
 
 
@@ -91,53 +101,16 @@ def compare_and_report(
     console.print(f"report: {report}", soft_wrap=True)
 
 
-class _Bars:
-    """A progress bar for all runs, and one for each run in progress."""
-
-    def __init__(self, scenarios: Sequence[Scenario], done: int, console: Console) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        self.scenarios, self.tasks = scenarios, {}  # type: ignore[var-annotated]
-        self.progress = Progress(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[state]}"),
-            TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal,
-        )  # fmt: skip
-        self.all = self.progress.add_task("runs", total=len(scenarios), completed=done, state="")
-
-    def __enter__(self) -> Callable[[int, int, float], None]:
-        self.progress.start()
-        return self.show
-
-    def __exit__(self, *_: object) -> None:
-        self.progress.stop()
-
-    def show(self, position: int, number: int, accuracy: float) -> None:
-        """Update the bars after a round of a run."""
-        scenario = self.scenarios[position]
-        rounds = scenario.training.rounds
-        if position not in self.tasks:
-            name = f"{scenario.clustering.rule}, seed {scenario.seed}"
-            self.tasks[position] = self.progress.add_task(name, total=rounds, state="")
-        self.progress.update(self.tasks[position], completed=number, state=f"accuracy {accuracy:.3f}")
-        if number == rounds:
-            self.progress.remove_task(self.tasks[position])
-            self.progress.advance(self.all)
-
-
 def show_comparison(console: Console, rows: Sequence[Row], target: float) -> None:
     """Print measures as rows and strategies as columns; many strategies take several tables."""
-    from rich.table import Table
+    from fedcast.cli.output import plain_table
 
     for start in range(0, len(rows), _COLUMNS):
         part = rows[start : start + _COLUMNS]
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        table.add_column("")
-        for row in part:
-            table.add_column(row.strategy.name, justify="right")
+        table = plain_table("", *(row.strategy.name for row in part), header_style="bold")
         for name, cells in _lines(part, target):
             table.add_row(name, *cells)
-        console.print(table)
-        console.print()
+        console.print(table, "")
 
 
 def _lines(rows: Sequence[Row], target: float) -> list[tuple[str, list[str]]]:

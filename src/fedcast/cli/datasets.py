@@ -7,12 +7,10 @@ from fedcast.cli.options import DataDir
 
 def datasets(data_dir: DataDir = None) -> None:
     """List the datasets: what is here, its size and its terms."""
-    from rich.table import Table
-
-    from fedcast.cli.output import screen
+    from fedcast.cli.output import plain_table, screen
     from fedcast.data import CATALOGUE, data_folders, presence
 
-    table = Table("name", "state", "size", "contents", "terms", box=None, header_style="bold", pad_edge=False)
+    table = plain_table("name", "state", "size", "contents", "terms", numbers=False, header_style="bold")
     for name, entry in CATALOGUE.items():
         found = presence(name, data_dir)
         size = "" if found.megabytes is None else f"{found.megabytes:,.1f} MB"

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from fedcast.cli.comparison import words
 from fedcast.cli.options import DataDir, Overrides, Preset, ScenarioFile, read_scenario
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from fedcast.rounds import RoundsFit
 
 
 def fit_rounds(
@@ -63,7 +58,9 @@ def fit_rounds(
     dataset = scenario.data.dataset
     fit = fit_runs(found, target, out.stem, dataset=dataset, source=f"{len(found)} runs of {dataset}")
     save_fit(fit, out)
-    _show(console, fit)
+    for form, model in fit.models.items():
+        values = ", ".join(f"{value:.4g}" for value in model.beta)
+        console.print(f"{form}: NMSE {model.nmse:.3f}, parameters {values}")
     console.print(
         f"wrote {out}; use it with --set rounds.fit={out} --set rounds.target_accuracy={target}", soft_wrap=True
     )
@@ -79,9 +76,3 @@ def _numbers(option: str, text: str) -> list[float]:
     if not numbers or not all(0 <= number <= 1 for number in numbers):
         raise FedcastError(f"invalid value {text!r} for {option}: expected numbers from 0 to 1 separated by commas")
     return numbers
-
-
-def _show(console: Console, fit: RoundsFit) -> None:
-    for form, model in fit.models.items():
-        values = ", ".join(f"{value:.4g}" for value in model.beta)
-        console.print(f"{form}: NMSE {model.nmse:.3f}, parameters {values}")

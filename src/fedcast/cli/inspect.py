@@ -47,18 +47,18 @@ def inspect(
 
 
 def _summary(title: str, population: Population, skew: Skew) -> Table:
-    import numpy as np
-    from rich.table import Table
-
+    from fedcast.cli.output import QUANTILES, plain_table, quantile_row
     from fedcast.data import average_emd, average_js, average_kl, js_divergence, kl_divergence
 
     held = (population.counts > 0).sum(axis=1)
-    table = Table(
-        "", "min", "10 %", "median", "90 %", "max", "average", title=title, title_style="bold", title_justify="left",
-        box=None, header_style="dim", pad_edge=False,
-    )  # fmt: skip
-    for column in table.columns[1:]:
-        column.justify = "right"
+    given = int(population.sizes.sum())
+    left = 0 if population.dataset is None else len(population.dataset) - given
+    caption = (
+        f"{population.num_users:,} users hold {given:,} samples"
+        + (f", {left:,} go to nobody" if left else "")
+        + "; averages of D_EMD, KL and JS are weighted by size"
+    )
+    table = plain_table("", *QUANTILES, "average", title=title, caption=caption)
     rows = (
         ("samples of a user", population.sizes, f"{population.sizes.mean():,.1f}", ",.0f"),
         ("classes of a user", held, f"{held.mean():.1f}", ".0f"),
@@ -67,14 +67,5 @@ def _summary(title: str, population: Population, skew: Skew) -> Table:
         ("JS, nats", js_divergence(skew.distributions, skew.global_distribution), f"{average_js(skew):.3f}", ".3f"),
     )
     for name, values, average, form in rows:
-        quantiles = np.quantile(values, [0, 0.1, 0.5, 0.9, 1])
-        table.add_row(name, *(format(quantile, form) for quantile in quantiles), average)
-    given = int(population.sizes.sum())
-    left = 0 if population.dataset is None else len(population.dataset) - given
-    table.caption = (
-        f"{population.num_users:,} users hold {given:,} samples"
-        + (f", {left:,} go to nobody" if left else "")
-        + "; averages of D_EMD, KL and JS are weighted by size"
-    )
-    table.caption_justify = "left"
+        table.add_row(name, *quantile_row(values, form), average)
     return table

@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedcast.cli.options import (
-    Counts,
-    DataDir,
-    Links,
-    Overrides,
-    PictureWidth,
-    Preset,
-    ScenarioFile,
-    as_overrides,
-    read_with_counts,
-)
+from fedcast.cli.options import Counts, DataDir, Links, Overrides, PictureWidth, Preset, ScenarioFile, read_with_counts
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -49,8 +39,7 @@ def network(
 
     if picture is not None:
         check_figure_path(picture, width)
-    own_links = as_overrides({"trust.links_file": links})
-    scenario, population = read_with_counts(path, preset, [*own_links, *(overrides or [])], counts)
+    scenario, population = read_with_counts(path, preset, overrides, counts, {"trust.links_file": links})
     world = make_world(scenario, data_dir, population)
     print_doubts(world)
     report = feasibility(world.fleet, world.skew.sizes)
@@ -65,29 +54,22 @@ def network(
 
 
 def _summary(world: World) -> Table:
-    import numpy as np
-    from rich.table import Table
-
+    from fedcast.cli.output import QUANTILES, plain_table, quantile_row
     from fedcast.formatting import pluralize
 
     graph, stations = world.graph, len(world.layout.base_stations_m)
     isolated = int((graph.degrees == 0).sum())
-    table = Table(
-        "", "min", "10 %", "median", "90 %", "max", box=None, header_style="dim", pad_edge=False,
+    table = plain_table(
+        "",
+        *QUANTILES,
         title=f"{graph.num_users:,} users, {pluralize(stations, 'base station')}, "
         f"{graph.num_links:,} links that meet both thresholds",
-        title_style="bold", title_justify="left",
         caption=f"mean degree {graph.degrees.mean():.1f}, {pluralize(isolated, 'isolated user')}",
-        caption_justify="left",
-    )  # fmt: skip
-    for column in table.columns[1:]:
-        column.justify = "right"
-    levels = [0, 0.1, 0.5, 0.9, 1]
-    rows: list[tuple[str, Any, float, str]] = [("links of a user", graph.degrees, 1.0, ",.0f")]
+    )
+    table.add_row("links of a user", *quantile_row(graph.degrees, ",.0f"))
     if graph.num_links:
-        rows += [("rate of a link, Mbit/s", graph.rate_bps, 1e6, ",.3g"), ("closeness", graph.closeness, 1.0, ".2f")]
-    for name, values, unit, form in rows:
-        table.add_row(name, *(format(value / unit, form) for value in np.quantile(values, levels)))
+        table.add_row("rate of a link, Mbit/s", *quantile_row(graph.rate_bps / 1e6, ",.3g"))
+        table.add_row("closeness", *quantile_row(graph.closeness, ".2f"))
     return table
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,18 +16,12 @@ if TYPE_CHECKING:
 ScenarioFile = Annotated[
     Path | None, typer.Argument(metavar="[SCENARIO.toml]", help="Scenario file; without one, the preset.")
 ]
-Preset = Annotated[
-    str | None,
-    typer.Option(help="Defaults: default, paper, digits or mnist; unset: as the file says."),
-]
+Preset = Annotated[str | None, typer.Option(help="Defaults: default, paper, digits or mnist; unset: as the file says.")]
 Overrides = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change a value, e.g. data.num_users=50. Repeatable."),
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a value, e.g. data.num_users=50. Repeatable."),
 ]
-DataDir = Annotated[
-    Path | None,
-    typer.Option(help="Folder with dataset files, before $FEDCAST_DATA and the cache."),
-]
+DataDir = Annotated[Path | None, typer.Option(help="Folder with dataset files, before $FEDCAST_DATA and the cache.")]
 Counts = Annotated[
     Path | None, typer.Option(help="Own label counts: user and a column per class, or user,class,count.")
 ]
@@ -53,19 +49,15 @@ def read_with_counts(
     preset: str | None,
     overrides: list[str] | None,
     counts: Path | None,
+    tables: Mapping[str, Path | None] = MappingProxyType({}),
     *,
     check_names: bool = True,
 ) -> tuple[Scenario, Population | None]:
-    """Return the scenario, and the population of a table of label counts, if there is one, instead of its dataset."""
+    """Return the scenario with the given tables, and the population of a table of label counts, if there is one."""
     from fedcast.data import read_counts
 
-    if counts is None:
-        return read_scenario(path, preset, overrides, check_names=check_names), None
-    population = read_counts(counts)
-    own = ["data.dataset=synthetic", f"data.num_users={population.num_users}"]
-    return read_scenario(path, preset, [*(overrides or []), *own], check_names=check_names), population
-
-
-def as_overrides(files: dict[str, Path | None]) -> list[str]:
-    """Return options that name a table as overrides of the parameters that they stand for."""
-    return [f"{key}={path}" for key, path in files.items() if path is not None]
+    own = [f"{key}={file}" for key, file in tables.items() if file is not None] + (overrides or [])
+    population = None if counts is None else read_counts(counts)
+    if population is not None:
+        own += ["data.dataset=synthetic", f"data.num_users={population.num_users}"]
+    return read_scenario(path, preset, own, check_names=check_names), population

@@ -1,10 +1,10 @@
-"""Where a command writes what it found: places are checked before any work is done."""
+"""Output of commands: tables and progress on the screen, and files that are checked before any work is done."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -13,20 +13,53 @@ from fedcast.io import atomic_write, check_writable
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress
+    from rich.table import Table
 
 _STANDARD_OUTPUT = Path("-")
 _TABLES = (".csv", ".parquet")
 
 
 def screen(json: Path | None = None) -> Console:
-    """Where words for a person go: standard output, unless JSON goes there; names and paths are shown as they are."""
+    """Return the console for messages: standard output, unless JSON goes there; text is shown without markup."""
     from rich.console import Console
 
     return Console(stderr=json == _STANDARD_OUTPUT, markup=False, emoji=False, highlight=False)
 
 
+def plain_table(*columns: str, numbers: bool = True, **settings: Any) -> Table:
+    """Return a table without lines; columns after the first are numbers, or texts."""
+    from rich.table import Table
+
+    style = {"box": None, "header_style": "dim", "pad_edge": False, "title_style": "bold"}
+    table = Table(*columns, **(style | settings), title_justify="left", caption_justify="left")
+    for column in table.columns[1:] if numbers else ():
+        column.justify = "right"
+    return table
+
+
+def quantile_row(values: Any, form: str) -> list[str]:
+    """Return minimum, 10 %, median, 90 % and maximum as texts."""
+    import numpy as np
+
+    return [format(quantile, form) for quantile in np.quantile(values, [0, 0.1, 0.5, 0.9, 1])]
+
+
+QUANTILES = ("min", "10 %", "median", "90 %", "max")
+
+
+def progress_bars(console: Console) -> Progress:
+    """Return bars with a description, a count, a state and the remaining time; only a terminal shows them."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    return Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[state]}"),
+        TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal,
+    )  # fmt: skip
+
+
 def check_json(path: Path | None, inputs: Iterable[Path | None]) -> None:
-    """Refuse a name of a table, and all that `check_file` refuses."""
+    """Raise an error for the name of a table, and as `check_file` does."""
     if path is None or path == _STANDARD_OUTPUT:
         return
     if path.suffix.lower() in _TABLES:
@@ -38,7 +71,7 @@ def check_json(path: Path | None, inputs: Iterable[Path | None]) -> None:
 
 
 def check_table(path: Path | None, inputs: Iterable[Path | None], option: str = "--table") -> None:
-    """Refuse what is no name of a table, and all that `check_file` refuses."""
+    """Raise an error unless it is the name of a table, and as `check_file` does."""
     if path is None:
         return
     if path.suffix not in _TABLES:
@@ -47,7 +80,7 @@ def check_table(path: Path | None, inputs: Iterable[Path | None], option: str = 
 
 
 def check_file(option: str, path: Path, inputs: Iterable[Path | None]) -> None:
-    """Refuse a path where no file can be, and one that would overwrite what the command reads."""
+    """Raise an error if no file can be written there, or if the command reads that file."""
     check_writable(path)
     read = [file for file in inputs if file is not None and file.exists()]
     if path.exists() and any(path.samefile(file) for file in read):

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedcast.cli.options import Counts, DataDir, Links, Overrides, Preset, as_overrides, read_with_counts
+from fedcast.cli.options import Counts, DataDir, Links, Overrides, Preset, read_with_counts
 
 if TYPE_CHECKING:
     from fedcast.plan import PlanDiff, SharingPlan
-    from fedcast.typing import Floats, Ints
 
 Words = Annotated[
     list[str] | None,
@@ -40,7 +39,7 @@ def plan(
 ) -> None:
     """Plan who shares how much with whom and how fast devices compute, and print what it costs."""
     from fedcast.cli.output import check_json, check_table, screen
-    from fedcast.cli.plan_shown import show_assumptions, show_changes, show_plan
+    from fedcast.cli.plan_shown import show_assumptions, show_plan
     from fedcast.cli.remarks import print_doubts
     from fedcast.plan import diff_plans, load_plan, make_plan, make_world
     from fedcast.scenario import named_files
@@ -53,7 +52,7 @@ def plan(
     if len(words) > 1:
         raise typer.BadParameter(f"{' '.join(words)}: expected one scenario file, or diff A.json B.json")
     file = Path(words[0]) if words else None
-    scenario, population = read_with_counts(file, preset, [*as_overrides(tables), *(overrides or [])], counts)
+    scenario, population = read_with_counts(file, preset, overrides, counts, tables)
     inputs = [file, counts, *named_files(scenario)]
     check_json(json, inputs)
     check_table(table, inputs)
@@ -68,7 +67,9 @@ def plan(
     if population is not None:
         show_assumptions(console, world)
     if before is not None:
-        show_changes(console, diff_plans(before, made))
+        console.print("\nwhat changed", style="bold")
+        for line in diff_plans(before, made).lines():
+            console.print(f"  {line}")
     if written:
         console.print(f"\nwrote {' and '.join(written)}", soft_wrap=True)
 
@@ -97,16 +98,12 @@ def _rows(made: SharingPlan) -> dict[str, Any]:
         "role": np.select([np.isin(users, made.heads), led], ["head", "member"], "alone"),
         "head": [called[head] if head >= 0 else None for head in made.head_of],
         "shared_samples": made.shared,
-        "received_samples": _whole(made.received),
+        # What the server sends is a mean over users before it is rounded down.
+        "received_samples": made.received.astype(int),
         "frequency_hz": made.frequency_hz,
         "energy_j": made.energy_j,
         "trained": made.trained,
     }
-
-
-def _whole(samples: Floats) -> Ints:
-    """Return samples as whole numbers: what the server sends is a mean over users before it is rounded down."""
-    return samples.astype(int)
 
 
 def _compare(paths: list[str], json: Path | None, others: list[Path | None]) -> None:

@@ -12,7 +12,7 @@ from fedcast.formatting import pluralize, user_label
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from fedcast.plan import PlanDiff, SharingPlan, World
+    from fedcast.plan import SharingPlan, World
 
 _LISTED = 10
 
@@ -68,13 +68,6 @@ def _columns(path: str) -> str:
     found = device_columns(path)
     ignored = f"; unknown and ignored: {', '.join(found.ignored)}" if found.ignored else ""
     return f"{', '.join(found.read) or 'no known column'}{ignored}"
-
-
-def show_changes(console: Console, difference: PlanDiff) -> None:
-    """Print the difference from the previous plan."""
-    console.print("\nwhat changed", style="bold")
-    for line in difference.lines():
-        console.print(f"  {line}")
 
 
 def _who_shares(made: SharingPlan) -> str:

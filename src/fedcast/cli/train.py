@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,10 +15,6 @@ from fedcast.cli.exits import INTERRUPTED
 from fedcast.cli.options import DataDir, Overrides, Preset, ScenarioFile, read_scenario
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rich.console import Console
-
     from fedcast.training import Record
 
 
@@ -30,13 +29,20 @@ def train(
     """Plan, share and train one run. Ctrl-C writes a checkpoint and stops."""
     from rich.console import Console
 
+    from fedcast.cli.output import progress_bars
     from fedcast.runs import is_done, load_run, reset_run, run_folder, run_scenario
 
     scenario = read_scenario(path, preset, overrides, usual="digits")
     if not resume:
         reset_run(run_folder(out, scenario))
     done = is_done(run_folder(out, scenario))
-    with _Bar(Console(stderr=True), scenario.training.rounds) as show, _CatchInterrupts() as stop_requested:
+    with progress_bars(Console(stderr=True)) as bars, _interrupts_caught() as stop_requested:
+        task = bars.add_task("training", total=scenario.training.rounds, state="")
+
+        def show(record: Record) -> None:
+            state = f"accuracy {record.accuracy:.3f}, {record.seconds:,.0f} simulated s"
+            bars.update(task, completed=record.round, state=state)
+
         folder = run_scenario(scenario, out, data_dir=data_dir, progress=show, should_stop=stop_requested)
     if folder is None:
         raise typer.Exit(INTERRUPTED)
@@ -54,50 +60,20 @@ def train(
     )
 
 
-class _Bar:
-    """A progress bar with accuracy, simulated time and remaining time."""
-
-    def __init__(self, console: Console, rounds: int) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        self.progress = Progress(
-            TextColumn("training"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[state]}"),
-            TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal,
-        )  # fmt: skip
-        self.task = self.progress.add_task("training", total=rounds, state="")
-
-    def __enter__(self) -> Callable[[Record], None]:
-        self.progress.start()
-        return self.show
-
-    def __exit__(self, *_: object) -> None:
-        self.progress.stop()
-
-    def show(self, record: Record) -> None:
-        """Update the bar after a round."""
-        state = f"accuracy {record.accuracy:.3f}, {record.seconds:,.0f} simulated s"
-        self.progress.update(self.task, completed=record.round, state=state)
-
-
-class _CatchInterrupts:
+@contextmanager
+def _interrupts_caught() -> Iterator[Callable[[], bool]]:
     """Make the first Ctrl-C stop training after its round with a checkpoint; the second one ends at once."""
+    requested = False
 
-    def __enter__(self) -> Callable[[], bool]:
-        import signal
+    def request(*_: object) -> None:
+        nonlocal requested
+        if requested:
+            raise KeyboardInterrupt
+        requested = True
+        print("stopping after this round; press Ctrl-C again to end at once", file=sys.stderr)
 
-        self.requested = False
-        self.before = signal.getsignal(signal.SIGINT)
-
-        def request(*_: object) -> None:
-            if self.requested:
-                raise KeyboardInterrupt
-            self.requested = True
-            print("stopping after this round; press Ctrl-C again to end at once", file=sys.stderr)
-
-        signal.signal(signal.SIGINT, request)
-        return lambda: self.requested
-
-    def __exit__(self, *_: object) -> None:
-        import signal
-
-        signal.signal(signal.SIGINT, self.before)
+    before = signal.signal(signal.SIGINT, request)
+    try:
+        yield lambda: requested
+    finally:
+        signal.signal(signal.SIGINT, before)
