@@ -14,7 +14,11 @@ def test_help_names_every_command(fedcast):
     assert len(out.splitlines()) <= 45
 
 
-@pytest.mark.parametrize("command", ["init", "validate", "datasets", "inspect", "network", "cluster", "train"])
+COMMANDS = ["init", "validate", "datasets", "plugins", "inspect", "network", "cluster", "plan", "fit-rounds", "train"]
+COMMANDS += ["run", "compare", "report"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_help_of_a_command_fits_a_screen(fedcast, command):
     code, out, _ = fedcast(command, "--help")
     assert code == 0
@@ -45,6 +49,66 @@ def test_init_does_not_overwrite_unless_told(fedcast, tmp_path):
     assert "--force replaces it" in err
     assert fedcast("init", path, "--force")[0] == 0
     assert "seed = 0" in path.read_text()
+
+
+PLUGIN = """
+from dataclasses import dataclass
+from types import SimpleNamespace
+from fedcast.registry import option, register
+
+@dataclass(frozen=True)
+class Options:
+    weight: float = option(0.5, "how much it counts", ge=0, lt=1)
+
+register("clustering", "cli_own", SimpleNamespace(summary="does [bold]nothing[/]", options=Options))
+"""
+
+
+def test_a_plug_in_from_init_to_validate(fedcast, tmp_path, monkeypatch):
+    monkeypatch.setattr("fedcast.registry._registered", {})
+    monkeypatch.setattr("fedcast.registry._loaded_files", {})
+    file, path = tmp_path / "mine.py", tmp_path / "s.toml"
+    file.write_text(PLUGIN)
+    words = ("--set", f"plugins=['{file}']", "--set", "clustering.rule=cli_own")
+    code, _, err = fedcast("init", path, *words)
+    assert code == 0
+    assert err.splitlines() == [
+        f"fedcast: note: running plug-in file {file}: plug-ins are code, use only files that you trust"
+    ]
+    text = path.read_text()
+    assert "[clustering.cli_own]  # does [bold]nothing[/]" in text
+    assert "weight = 0.5  # how much it counts; a number, >= 0, < 1" in text
+    assert fedcast("validate", path) == (0, f"{path}: ok\n", "")
+    code, out, _ = fedcast("plugins", path)
+    flat = " ".join(out.split())
+    assert code == 0
+    assert "clustering rule, clustering.rule name what it does options origin daca" in flat
+    assert "cli_own *" in flat
+    assert "weight = 0.5" in flat
+    path.write_text(text.replace("weight = 0.5", "weight = 2"))
+    code, _, err = fedcast("validate", path, "--set", "allocation.method=foo", "--set", "trust.links_file=no.csv")
+    assert code == 2
+    assert "cli_own.weight: invalid value 2: expected a number, >= 0, < 1" in err
+    assert "there is no such allocation method" in err
+
+
+def test_a_moved_key_is_noted_once(fedcast, tmp_path):
+    path = tmp_path / "s.toml"
+    path.write_text("[clustering]\nshift_weight = 0.4\n[data]\nnum_users = 12\nalpha = 0.5\n")
+    for command in ("validate", "plan", "plugins"):
+        code, _, err = fedcast(command, path)
+        assert code == 0
+        (note,) = err.splitlines()
+        assert note.startswith(f"fedcast: note: {path}: keys have moved: data.alpha is now data.dirichlet.alpha, cl")
+
+
+def test_unknown_tables_are_errors_to_every_command(fedcast, tmp_path):
+    path = tmp_path / "s.toml"
+    path.write_text("[clustering.daka]\n")
+    for command in ("validate", "plan", "inspect"):
+        code, _, err = fedcast(command, path)
+        assert code == 2
+        assert err == f"fedcast: {path}: line 1: clustering.daka: unknown key; did you mean daca?\n"
 
 
 def test_init_to_the_screen(fedcast):

@@ -256,7 +256,7 @@ def _start_paths(given: Tree, folder: Path) -> None:
 
 def _leaves(tree: Mapping[str, Any], above: str = "") -> dict[str, Any]:
     """Return the values of nested tables by dotted path."""
-    found = {}
+    found: Tree = {}
     for key, value in tree.items():
         found |= _leaves(value, f"{above}{key}.") if isinstance(value, Mapping) else {f"{above}{key}": value}
     return found

@@ -14,9 +14,17 @@ from fedcast.errors import FedcastError
 from fedcast.scenario.base import Section
 
 
-@cache
 def table_model(options: type[Any]) -> type[Section]:
     """Return the pydantic model that validates the table of an options dataclass."""
+    return _table_model(options)  # type: ignore[arg-type]
+
+
+@cache
+def _table_model(options: type[Any]) -> type[Section]:
+    hints = get_type_hints(options)
+    fields: dict[str, Any] = {field.name: (hints[field.name], _field(field)) for field in dataclasses.fields(options)}
+    if reserved := [name for name in fields if name.startswith("_") or hasattr(Section, name)]:
+        raise FedcastError(f"option table {options.__qualname__}: {reserved[0]} is a reserved name; choose another")
 
     def build(self: BaseModel) -> BaseModel:
         try:
@@ -25,15 +33,9 @@ def table_model(options: type[Any]) -> type[Section]:
             raise ValueError(str(error) or type(error).__name__) from error
         return self
 
-    hints, fields = get_type_hints(options), dataclasses.fields(options)
-    if reserved := [field.name for field in fields if field.name.startswith("_") or hasattr(Section, field.name)]:
-        raise FedcastError(f"option table {options.__qualname__}: {reserved[0]} is a reserved name; choose another")
+    validators: dict[str, Any] = {"_build": model_validator(mode="after")(build)}
     model: type[Section] = create_model(
-        options.__name__,
-        __base__=Section,
-        __doc__=options.__doc__,
-        __validators__={"_build": model_validator(mode="after")(build)},
-        **{field.name: (hints[field.name], _field(field)) for field in fields},  # type: ignore[arg-type]
+        options.__name__, __base__=Section, __doc__=options.__doc__, __validators__=validators, **fields
     )
     try:
         model()
