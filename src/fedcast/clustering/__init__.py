@@ -6,7 +6,7 @@ from fedcast.clustering.explanation import Explanation, HeadRow, UserRow, explai
 from fedcast.clustering.problem import ROUNDING, Problem, Rule, make_problem, water_fill
 from fedcast.clustering.result import Broadcast, Clustering, Proof
 from fedcast.clustering.rule_comparison import Comparison, compare
-from fedcast.clustering.rules import RULES, cluster, find_rule, with_composition
+from fedcast.clustering.rules import RULES, allocates, cluster, find_rule, with_composition
 from fedcast.clustering.sample_problems import DataKind, disc_problem, path_problem, table_problem, user_counts
 from fedcast.clustering.selection import ascending, cover, join_best
 
@@ -24,6 +24,7 @@ __all__ = [
     "Proof",
     "Rule",
     "UserRow",
+    "allocates",
     "ascending",
     "blend_objective",
     "check_conditions",

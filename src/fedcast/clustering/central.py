@@ -43,4 +43,5 @@ RULE = Rule(
     central,
     "no clusters: the server sends one set of samples to all users",
     why="is none: the server sends",
+    allocates=False,
 )

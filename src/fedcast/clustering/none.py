@@ -19,4 +19,4 @@ def none(problem: Problem, _: object = None) -> Clustering:
     return Clustering(problem, np.full(problem.num_users, -1))
 
 
-RULE = Rule(none, "no sharing: plain federated learning", why="is none: nobody shares")
+RULE = Rule(none, "no sharing: plain federated learning", why="is none: nobody shares", allocates=False)

@@ -105,6 +105,7 @@ class Rule:
         why: what makes a user a head, as the end of "it is a head because it ...".
         composition: what its heads send unless `clustering.composition` says otherwise.
         options: dataclass of its options, the table ``[clustering.NAME]``.
+        allocates: whether it has heads, whose volumes an allocation method chooses.
     """
 
     choose: Callable[[Problem, Any], Clustering]
@@ -112,6 +113,7 @@ class Rule:
     why: str
     composition: Composition = "own"
     options: type[Any] = NoOptions
+    allocates: bool = True
 
 
 def make_problem(

@@ -35,6 +35,11 @@ def find_rule(name: str) -> Rule:
     return rule
 
 
+def allocates(name: str) -> bool:
+    """Return whether a rule has volumes to allocate; one that is not installed is taken to have."""
+    return name not in RULES or find_rule(name).allocates
+
+
 def with_composition(problem: Problem, rule: str | None = None) -> Problem:
     """Return the problem for a given rule (default: its own) with composition ``auto`` replaced by the rule's own.
 

@@ -37,14 +37,8 @@ def best_frequency_hz(
 ) -> Floats:
     r"""Return the highest frequency within an energy, :math:`\min(f_{max}, \sqrt{\gamma / (\varsigma L E \tilde n)})`.
 
-    Args:
-        cycles: [...], cycles :math:`L E \tilde n` of a round.
-        energy_j: [...], energy left for computing, :math:`\gamma_{th} - \gamma^u`; 0 Hz where there is none.
-        max_frequency_hz: [...], highest frequency.
-        energy_coefficient: :math:`\varsigma`.
-
-    Returns:
-        float64[...], Hz.
+    `cycles` are those of a round, :math:`L E \tilde n`; `energy_j` is what is left for computing,
+    :math:`\gamma_{th} - \gamma^u`: 0 Hz where there is none.
 
     Example:
         >>> best_frequency_hz(1.5e8, [0.005, 0.05, -0.001], 1.2e9, 1e-28).round(-6).tolist()

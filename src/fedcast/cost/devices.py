@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -20,43 +19,32 @@ _FULL_CONSENT = 1.0
 # Wider than the range of any device, and narrow enough that no product of such values overflows.
 _LEAST, _MOST = 1e-15, 1e15
 _MOST_SNR_DB = 100.0
-
-
-def _positive(name: str) -> Column:
-    return Column(name, "float", required=False, above=0, minimum=_LEAST, maximum=_MOST)
-
-
-def _decibels(name: str) -> Column:
-    return Column(name, "float", required=False, minimum=-_MOST_SNR_DB, maximum=_MOST_SNR_DB)
-
+_OF_SCENARIO = ("max_frequency_hz", "cycles_per_sample", "power_w", "energy_budget_j")
 
 COLUMNS = (
-    _positive("max_frequency_hz"),
-    _positive("cycles_per_sample"),
-    _positive("power_w"),
-    _positive("energy_budget_j"),
+    *(
+        Column(name, "float", required=False, above=0, minimum=_LEAST, maximum=_MOST)
+        for name in (*_OF_SCENARIO, "up_rate_bps", "down_rate_bps")
+    ),
+    *(
+        Column(name, "float", required=False, minimum=-_MOST_SNR_DB, maximum=_MOST_SNR_DB)
+        for name in ("up_snr_db", "down_snr_db")
+    ),
     Column("consent", "float", required=False, minimum=0, maximum=1),
-    _positive("up_rate_bps"),
-    _positive("down_rate_bps"),
-    _decibels("up_snr_db"),
-    _decibels("down_snr_db"),
 )
 
 
 @dataclass(frozen=True)
 class DeviceTable:
-    """Properties of each user's device, and the consent of its owner.
+    """Properties of each user's device, and the consent of its owner; float64[K] each.
 
     Attributes:
-        max_frequency_hz: float64[K], highest CPU frequency.
-        cycles_per_sample: float64[K], CPU cycles per sample and epoch.
-        power_w: float64[K], transmit power of the upload.
-        energy_budget_j: float64[K], energy per round.
-        consent: float64[K], the largest share of its samples that a user agrees to share, in [0, 1].
-        up_rate_bps: float64[K], measured upload rate on one subcarrier; None: computed from the SNR.
-        down_rate_bps: float64[K], measured download rate; None: computed from the SNR.
-        up_snr_db: float64[K], mean SNR of the upload on one subcarrier; None: from the radio model.
-        down_snr_db: float64[K], mean SNR of the download; None: from the radio model.
+        cycles_per_sample: CPU cycles per sample and epoch.
+        power_w: transmit power of the upload.
+        energy_budget_j: energy per round.
+        consent: the largest share of its samples that a user agrees to share, in [0, 1].
+        up_rate_bps: measured rate on one subcarrier; None: computed from the SNR.
+        up_snr_db: mean SNR on one subcarrier; None: from the radio model.
         names: str[K], of the users, where a table gives them names.
     """
 
@@ -92,8 +80,13 @@ def device_table(num_users: int, devices: Devices, names: Names | None = None) -
     given: dict[str, Floats] = {}
     if devices.devices_file is not None:
         given = dict(read_user_table(devices.devices_file, COLUMNS, num_users, names).columns)
-        _check_rate_or_snr(devices.devices_file, given)
-    for name in ("max_frequency_hz", "cycles_per_sample", "power_w", "energy_budget_j"):
+        for rate, snr in (("up_rate_bps", "up_snr_db"), ("down_rate_bps", "down_snr_db")):
+            if rate in given and snr in given:
+                raise DataError(
+                    f"{devices.devices_file}: columns {rate} and {snr} both give the speed of a link; "
+                    "remove one of them"
+                )
+    for name in _OF_SCENARIO:
         given.setdefault(name, np.full(num_users, getattr(devices, name)))
     given.setdefault("consent", np.full(num_users, _FULL_CONSENT))
     return DeviceTable(**{name: values for name, values in given.items() if name != "user"}, names=names)
@@ -118,13 +111,4 @@ def device_columns(path: str | Path) -> ColumnsFound:
     """
     known = {column.name for column in COLUMNS}
     names = [name for name in column_names(path) if name != "user"]
-    return ColumnsFound(
-        tuple(name for name in names if name in known), tuple(name for name in names if name not in known)
-    )
-
-
-def _check_rate_or_snr(path: str, given: Mapping[str, Floats]) -> None:
-    for way in ("up", "down"):
-        rate, snr = f"{way}_rate_bps", f"{way}_snr_db"
-        if rate in given and snr in given:
-            raise DataError(f"{path}: columns {rate} and {snr} both give the speed of a link; remove one of them")
+    return ColumnsFound(tuple(n for n in names if n in known), tuple(n for n in names if n not in known))

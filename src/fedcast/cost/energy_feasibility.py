@@ -28,16 +28,7 @@ def rounded_up(value: float) -> float:
 
 @dataclass(frozen=True)
 class Feasibility:
-    """Which users can take part in a round within their energy budget.
-
-    Attributes:
-        feasible: bool[K].
-        budget_j: float64[K], the budgets.
-        upload_energy_j: float64[K]; a budget that is not above it leaves no energy for computing.
-        smallest_budget_j: float64[K], the smallest sufficient budget: for the upload, and for computing as fast as
-            the present budget would allow without it.
-        names: str[K], of the users, where a table gives them names.
-    """
+    """Which users can take part in a round within their energy budget, [K] each; see `feasibility`."""
 
     feasible: NDArray[np.bool_]
     budget_j: Floats
@@ -72,12 +63,7 @@ def feasibility(fleet: Fleet, samples: ArrayLike) -> Feasibility:
 
     .. math:: \gamma^u + \min(\gamma_{th}, \varsigma L E \tilde n f_{max}^2)
 
-    With it the user computes as fast as any user with the same budget and samples can. With ``fractional`` uploads this
-    assumes an equal split of the band.
-
-    Args:
-        fleet: devices, links, task.
-        samples: float[K], samples of each user, after sharing.
+    With ``fractional`` uploads this assumes an equal split of the band. `samples` are those after sharing.
 
     Example:
         >>> from fedcast.cost import fleet_of

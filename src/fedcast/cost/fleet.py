@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -57,13 +57,10 @@ def model_bits(scenario: Scenario) -> float:
 
 @dataclass(frozen=True)
 class Fleet:
-    """The devices, their links, and the work of a round apart from the volume of data.
+    """The devices, their links to the base stations, and the work of a round apart from the volume of data.
 
     Attributes:
-        devices: what each device can do.
-        links: to the base stations.
-        model_bits: bits of one model.
-        local_epochs: epochs E of a round.
+        model_bits: bits of one upload.
         energy_coefficient: energy per cycle and squared frequency.
         cellular: how uploads are scheduled.
     """
@@ -77,8 +74,7 @@ class Fleet:
 
     def of(self, users: ArrayLike) -> Fleet:
         """Return the fleet of some users, by their ids or a mask."""
-        devices, links = self.devices.of(users), self.links.of(users)
-        return Fleet(devices, links, self.model_bits, self.local_epochs, self.energy_coefficient, self.cellular)
+        return replace(self, devices=self.devices.of(users), links=self.links.of(users))
 
     def cycles(self, samples: ArrayLike) -> Floats:
         """Return the CPU cycles L E n of a round for users with n samples, float64[K]."""
@@ -111,15 +107,7 @@ def fleet_of(scenario: Scenario, layout: Layout) -> Fleet:
         True
     """
     devices = device_table(layout.num_users, scenario.devices, layout.names)
-    links = cellular_links(
-        layout,
-        devices.power_w,
-        scenario.cellular,
-        scenario.geometry,
-        up_rate_bps=devices.up_rate_bps,
-        down_rate_bps=devices.down_rate_bps,
-        up_snr_db=devices.up_snr_db,
-        down_snr_db=devices.down_snr_db,
-    )
+    measured = {name: getattr(devices, name) for name in ("up_rate_bps", "down_rate_bps", "up_snr_db", "down_snr_db")}
+    links = cellular_links(layout, devices.power_w, scenario.cellular, scenario.geometry, **measured)
     epochs, coefficient = scenario.training.local_epochs, scenario.devices.energy_coefficient
     return Fleet(devices, links, model_bits(scenario), epochs, coefficient, scenario.cellular)

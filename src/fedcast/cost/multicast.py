@@ -14,14 +14,13 @@ from fedcast.typing import Floats, Ints
 
 @dataclass(frozen=True)
 class SharingCost:
-    """Cost of sharing.
+    """Cost of sharing: of each multicast, [M] each, and the bytes of all.
 
     Attributes:
-        heads: int64[M], the heads that send; -1: the server.
-        rate_bps: float64[M], rate of each multicast, that of its slowest member.
-        delay_s: float64[M], duration of each multicast.
-        energy_j: float64[M], energy that each head spends on it; 0 for the server.
-        sent_bytes: bytes on the air; a multicast is counted once.
+        heads: that send; -1: the server.
+        rate_bps: that of the slowest member.
+        energy_j: of the head; 0 for the server.
+        sent_bytes: on the air; a multicast is counted once.
     """
 
     heads: Ints
@@ -77,12 +76,6 @@ def broadcast_cost(volume: float, bits_per_sample: float, links: CellularLinks, 
     """Return delay and bytes of a broadcast by the server, at the downlink rate of the slowest user.
 
     Every base station sends it; its energy is not a user's and is not counted.
-
-    Args:
-        volume: samples that are sent.
-        bits_per_sample: bits of one sample.
-        links: of all users to their base stations.
-        num_stations: base stations.
 
     Example:
         >>> links = CellularLinks(np.zeros(2, int), np.array([1e-6, 2e-6]), np.ones(2), None)

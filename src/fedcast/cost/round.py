@@ -20,13 +20,9 @@ class RoundCost:
 
     Attributes:
         broadcast_s: until the last user of the user's cell has received the model.
-        compute_s: local computing.
         upload_s: the user's own transmission.
         span_s: from the end of computing to the end of the round, if the round waits for this user: its upload; with
             ``waves`` its wave and those after it.
-        frequency_hz: CPU frequency.
-        compute_energy_j: energy of computing.
-        upload_energy_j: energy of the upload.
         uploaded_bytes: models sent by users.
         broadcast_bytes: models sent by base stations, one broadcast for each cell.
     """
@@ -72,8 +68,8 @@ def round_cost(fleet: Fleet, samples: ArrayLike, frequency_hz: ArrayLike | None 
     chosen as for an equal split of the band, so that every budget is met and the split can only shorten the round.
 
     Args:
-        fleet: devices, links, task; `Fleet.of` selects users.
-        samples: float[K], samples of each user, after sharing.
+        fleet: of the users of this round.
+        samples: float[K], after sharing.
         frequency_hz: float[K]; None: the best for each user. The round of a user at 0 Hz never ends (infinity).
 
     Example:
@@ -89,10 +85,8 @@ def round_cost(fleet: Fleet, samples: ArrayLike, frequency_hz: ArrayLike | None 
     work = fleet.cycles(samples)
     devices, links = fleet.devices, fleet.links
     if frequency_hz is None:
-        limits = devices.max_frequency_hz, fleet.energy_coefficient
-        frequency = best_frequency_hz(work, fleet.energy_left_j, *limits)
-    else:
-        frequency = np.asarray(frequency_hz, dtype=np.float64)
+        frequency_hz = best_frequency_hz(work, fleet.energy_left_j, devices.max_frequency_hz, fleet.energy_coefficient)
+    frequency = np.asarray(frequency_hz, dtype=np.float64)
     computing_s = compute_s(work, frequency)
     computing_j = compute_energy_j(work, frequency, fleet.energy_coefficient)
     affordable_s = np.maximum((devices.energy_budget_j - computing_j) / devices.power_w, fleet.upload_s)

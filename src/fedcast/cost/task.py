@@ -17,12 +17,7 @@ from fedcast.typing import Floats
 
 @dataclass(frozen=True, eq=False)
 class TaskCost:
-    """Cost of sharing, once, and of every round.
-
-    Attributes:
-        sharing: before the first round.
-        round: of the users that train, in the order of their ids.
-    """
+    """Cost of sharing, once, and of every round of the users that train, in the order of their ids."""
 
     sharing: SharingCost
     round: RoundCost
@@ -43,11 +38,7 @@ def task_cost(
 ) -> TaskCost:
     """Return the cost of sharing and of a round at the best frequencies.
 
-    Args:
-        sharing: its cost.
-        fleet: devices, links, task of all K users.
-        samples: float64[K], samples of each user after sharing.
-        trained: bool[K], who trains; None: all.
+    `fleet` and `samples` (after sharing) are of all K users; `trained` says who trains (None: all).
     """
     users = np.ones(len(samples), dtype=bool) if trained is None else trained
     return TaskCost(sharing, round_cost(fleet.of(users), samples[users]))
@@ -67,14 +58,7 @@ def task_s(sharing_s: float, round_s: float, rounds: float) -> float:
 
 @dataclass(frozen=True)
 class Delay:
-    """How the time of a whole task is spent, in seconds; rounds as their critical user sees them.
-
-    Attributes:
-        sharing_s: once.
-        download_s: over all rounds.
-        compute_s: over all rounds.
-        upload_s: over all rounds.
-    """
+    """How the time of a whole task is spent: sharing, and all rounds as their critical user sees them."""
 
     sharing_s: float
     download_s: float
@@ -99,9 +83,7 @@ class Metrics:
         shift: L1 distance of the label distribution of the users that train, after sharing, from the global one.
         average_sharing_ratio: the paper's measure of leakage.
         sharing_s: delay of sharing, once.
-        download_s: of a round of all users that train, as its critical user sees it.
-        compute_s: likewise.
-        upload_s: likewise.
+        download_s: of a round of all users that train, as its critical user sees it; likewise the next two.
         sharing_j: energy of all heads for sharing.
         round_j: energy of all users in a round.
         sharing_bytes: bytes on the air for sharing.
@@ -136,15 +118,7 @@ class Metrics:
 def metrics_of(
     before: Skew, after: Skew, weighting: Weighting, average_sharing_ratio: float, cost: TaskCost
 ) -> Metrics:
-    """Return the metrics of users that train.
-
-    Args:
-        before: what they hold before sharing.
-        after: what they hold after sharing.
-        weighting: of the average after sharing.
-        average_sharing_ratio: of all users.
-        cost: of sharing and of a round.
-    """
+    """Return the metrics of users that train, from what they hold before and after sharing."""
     download_s, compute_s, upload_s = cost.round.phases_s
     return Metrics(
         emd_before=average_emd(before),

@@ -26,13 +26,7 @@ _BISECTIONS = 60
 
 
 class Schedule(NamedTuple):
-    """How long each user sends, and on which bandwidth.
-
-    Attributes:
-        upload_s: float64[K], duration of each user's transmission.
-        span_s: float64[K], from the time a user is ready to the end of the phase, if the phase waits for it.
-        share: float64[K], bandwidth of each user in subcarriers.
-    """
+    """How long each user sends, its span, and its bandwidth in subcarriers, float64[K] each."""
 
     upload_s: Floats
     span_s: Floats
@@ -47,7 +41,7 @@ def schedule(
     Args:
         bits: that each user sends.
         ready_s: float[K], when each user can start.
-        links: of the users to their base stations.
+        links: of the users.
         cellular: `uplink`, `subcarriers` and the band are read.
         max_upload_s: float[K], with ``fractional``: the longest transmission of each user, to save energy; at least the
             time under an equal split, so that a solution exists.
@@ -125,14 +119,6 @@ def waves_span_s(upload_s: ArrayLike, cell_of: ArrayLike, subcarriers: int) -> F
     and starts when the one before has ended and all its users are ready, so that a cell's phase ends at
     :math:`\max_k (\tau^{cop}_k + \sum_{w \ge w(k)} \max_{j \in w} \tau^u_j)`. A cell of up to R users needs no waves:
     every user has a subcarrier and starts when it is ready.
-
-    Args:
-        upload_s: float[K], upload time of each user on one subcarrier.
-        cell_of: int[K], cell of each user.
-        subcarriers: subcarriers R of a cell.
-
-    Returns:
-        float64[K], seconds.
 
     Example:
         >>> waves_span_s([1.0, 5.0, 6.0], [0, 0, 0], 2).tolist()

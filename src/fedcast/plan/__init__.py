@@ -2,12 +2,11 @@
 
 from fedcast.plan.diff import PlanDiff, diff_plans
 from fedcast.plan.document import load_plan, plan_from_json, plan_schema, plan_to_json, save_plan
-from fedcast.plan.make import NOTHING_TO_ALLOCATE, Planned, clustering_of, make_plan, plan_world
+from fedcast.plan.make import Planned, clustering_of, make_plan, plan_world
 from fedcast.plan.sharing_plan import LeakagePoint, SharingPlan
 from fedcast.plan.world import World, check_world, link_rates_bps, make_world, network_of, sharing_cost_of
 
 __all__ = [
-    "NOTHING_TO_ALLOCATE",
     "LeakagePoint",
     "PlanDiff",
     "Planned",

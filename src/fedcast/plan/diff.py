@@ -7,11 +7,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcast.formatting import pluralize
-from fedcast.plan.matching import numbering, renumbered
+from fedcast.plan.matching import match_users
 from fedcast.plan.sharing_plan import SharingPlan
 from fedcast.typing import Ints, Names
 
 _LISTED = 8
+# What happened to one user, and to several, by the part of the difference.
+_CHANGES = {
+    "joined": ("user joined", "users joined"),
+    "left": ("user left", "users left"),
+    "new_heads": ("user became a head", "users became heads"),
+    "former_heads": ("user is no longer a head", "users are no longer heads"),
+    "moved": ("user has another head", "users have another head"),
+    "volumes": ("user shares a different volume", "users share a different volume"),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,13 +28,8 @@ class PlanDiff:
     """The difference of two plans; users are matched by name, or by id if they have no names.
 
     Attributes:
-        old: the plan before.
-        new: the plan after.
         names: of all users, those of the new plan in its order, then those that left; None: users have no names.
-        joined: users that only the new plan has.
-        left: users that only the old plan has.
-        new_heads: users that became heads.
-        former_heads: users that are no longer heads.
+        joined: users that only the new plan has; likewise the next three.
         moved: users with another head, including those that gained or lost one.
         volumes: heads of both plans that share a different number of samples.
     """
@@ -43,25 +47,18 @@ class PlanDiff:
     @property
     def same(self) -> bool:
         """Return whether nothing changed for any user."""
-        parts = (self.joined, self.left, self.new_heads, self.former_heads, self.moved, self.volumes)
-        return not any(len(part) for part in parts) and self.old.server_samples == self.new.server_samples
+        changed = any(len(getattr(self, part)) for part in _CHANGES)
+        return not changed and self.old.server_samples == self.new.server_samples
 
     def lines(self) -> list[str]:
         """Return the difference as lines of text."""
-        changes = (
-            ("user joined", "users joined", self.joined),
-            ("user left", "users left", self.left),
-            ("user became a head", "users became heads", self.new_heads),
-            ("user is no longer a head", "users are no longer heads", self.former_heads),
-            ("user has another head", "users have another head", self.moved),
-            ("user shares a different volume", "users share a different volume", self.volumes),
-        )
+        parts = {part: getattr(self, part) for part in _CHANGES}
         lines = [
-            f"{pluralize(len(users), one, many)}: {self._few(users)}" for one, many, users in changes if len(users)
+            f"{pluralize(len(users), *_CHANGES[part])}: {self._few(users)}"
+            for part, users in parts.items()
+            if len(users)
         ]
-        if self.same:
-            lines = ["nothing changed for any user"]
-        return lines + [_change(*row) for row in self._figures()]
+        return (["nothing changed for any user"] if self.same else lines) + [_change(*row) for row in self._figures()]
 
     def users(self, part: Ints) -> list[int] | list[str]:
         """Return the ids, or the names if users have any, of a part such as `joined`."""
@@ -96,17 +93,16 @@ def diff_plans(old: SharingPlan, new: SharingPlan) -> PlanDiff:
         >>> diff_plans(plan, plan).lines()[0]
         'nothing changed for any user'
     """
-    one = numbering(old, new.num_users, new.names)
-    head_of, shared = renumbered(old, one)
-    old_heads = one.places[old.heads]
-    stay = np.intersect1d(one.places, np.arange(new.num_users))
+    places, names, head_of, shared = match_users(old, new.num_users, new.names)
+    old_heads = places[old.heads]
+    stay = np.intersect1d(places, np.arange(new.num_users))
     heads = np.intersect1d(old_heads, new.heads)
     return PlanDiff(
         old,
         new,
-        one.names,
+        names,
         joined=np.setdiff1d(np.arange(new.num_users), stay),
-        left=np.setdiff1d(one.places, stay),
+        left=np.setdiff1d(places, stay),
         new_heads=np.setdiff1d(new.heads, old_heads),
         former_heads=np.setdiff1d(old_heads, new.heads),
         moved=stay[head_of[stay] != new.head_of[stay]],

@@ -15,18 +15,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedcast.allocation import AllocationResult, allocate, method_options, part_of
-from fedcast.clustering import ROUNDING, Clustering, Problem, cluster
+from fedcast.clustering import ROUNDING, RULES, Clustering, Problem, allocates, cluster
 from fedcast.cost import TaskCost, feasibility, metrics_of, task_cost
 from fedcast.errors import FedcastError, OutsideFitError
-from fedcast.plan.matching import numbering, renumbered
+from fedcast.plan.matching import match_users
 from fedcast.plan.sharing_plan import LeakagePoint, SharingPlan
 from fedcast.plan.world import World, check_world, link_rates_bps, make_world, sharing_cost_of
 from fedcast.rounds import RoundsModel, load_fit, load_rounds
 from fedcast.scenario import Scenario
 from fedcast.typing import Floats, Ints
 
-# Rules without heads: there are no volumes to allocate, whatever the method.
-NOTHING_TO_ALLOCATE = ("none", "central")
 _CURVE_SHARES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 # A point of the curve needs few stochastic steps: the final steps on all samples find the same volumes to 0.1 %.
 _CURVE_STEPS = 4
@@ -34,14 +32,7 @@ _CURVE_STEPS = 4
 
 @dataclass(frozen=True, eq=False)
 class Planned:
-    """A plan with the values that it was made from, which sharing and training start from.
-
-    Attributes:
-        world: that was planned.
-        clustering: with the volumes of the plan.
-        cost: of sharing and of a round of the users that train.
-        plan: the plan itself.
-    """
+    """A plan with the values that it was made from; the clustering has the volumes of the plan."""
 
     world: World
     clustering: Clustering
@@ -82,12 +73,12 @@ def make_plan(
 
 def plan_world(world: World, *, previous: SharingPlan | None = None, with_curve: bool = True) -> Planned:
     """Plan a world; see `make_plan`."""
-    scenario = world.scenario
     try:
         return _predicted(world, previous, with_curve)
     except OutsideFitError as error:
+        scenario = world.scenario
         # A fixed ratio needs no prediction to choose volumes, and rules without heads choose none.
-        if scenario.allocation.method == "fixed" or scenario.clustering.rule in NOTHING_TO_ALLOCATE:
+        if scenario.allocation.method == "fixed" or not allocates(scenario.clustering.rule):
             return _not_predicted(world, str(error))
         raise OutsideFitError(f"{error}; or share a fixed ratio: allocation.method = fixed") from None
 
@@ -98,18 +89,18 @@ def clustering_of(world: World, plan: SharingPlan) -> Clustering:
     problem = replace(world.problem(settings), volumes=plan.shared.astype(np.float64))
     if plan.server_samples:
         return cluster(replace(problem, server_volume=plan.server_samples))
-    ignores_graph = settings.rule == "random" and not settings.options("clustering").respect_graph
-    return Clustering(problem, plan.head_of, ignores_graph=ignores_graph)
+    options = settings.options("clustering") if settings.rule in RULES else None
+    return Clustering(problem, plan.head_of, ignores_graph=not getattr(options, "respect_graph", True))
 
 
 def _predicted(world: World, previous: SharingPlan | None, with_curve: bool) -> Planned:
     """Plan with predicted rounds and delay of the task."""
     planner = _Planner(world)
     start, carried = _ratios(planner.problem), None
-    if previous is not None and world.scenario.clustering.rule not in NOTHING_TO_ALLOCATE:
-        former = renumbered(previous, numbering(previous, world.population.num_users, world.population.names))
-        start = _carried_ratios(planner.problem, *former)
-        carried = _carried_clustering(planner.problem, former[0], previous.composition)
+    if previous is not None and allocates(world.scenario.clustering.rule):
+        former = match_users(previous, world.population.num_users, world.population.names)
+        start = _carried_ratios(planner.problem, former.head_of, former.shared)
+        carried = _carried_clustering(planner.problem, former.head_of, previous.composition)
     best, passes = planner.best_of_passes(start, carried)
     without = planner.allocate(_without_sharing(planner.problem))
     curve = planner.leakage_curve(best, without) if with_curve and best.clustering.broadcast is None else ()
@@ -222,15 +213,10 @@ class _Planner:
 
     def leakage_curve(self, best: AllocationResult, without: AllocationResult) -> tuple[LeakagePoint, ...]:
         """Return the delay under limits on the average sharing ratio, in parts of the plan's, for its clusters."""
-        points = []
-        for share in _CURVE_SHARES:
-            limit = share * best.average_sharing_ratio
-            if limit == 0.0:
-                result = without
-            else:
-                result = best if share == 1.0 else self.allocate(best.clustering, max_asr=limit)
-            points.append(LeakagePoint(result.average_sharing_ratio, result.objective_s))
-        return tuple(points)
+        limits = [share * best.average_sharing_ratio for share in _CURVE_SHARES[1:-1]]
+        between = [self.allocate(best.clustering, max_asr=limit) if limit else without for limit in limits]
+        results = (without, *between, best if best.average_sharing_ratio else without)
+        return tuple(LeakagePoint(result.average_sharing_ratio, result.objective_s) for result in results)
 
 
 def _ratios(problem: Problem) -> Floats:
@@ -242,18 +228,15 @@ def _ratios(problem: Problem) -> Floats:
 def _carried_ratios(problem: Problem, head_of: Ints, shared: Ints) -> Floats:
     """Return start ratios: those of the previous plan for its heads, as far as they are allowed."""
     ratios, sizes = _ratios(problem), problem.skew.sizes
-    heads = np.unique(head_of[head_of >= 0])
-    known = heads[heads < problem.num_users]
-    known = known[sizes[known] > 0]
-    ratios[known] = np.minimum(shared[known] / sizes[known], 1.0)
+    heads = np.intersect1d(head_of, np.flatnonzero(sizes > 0))
+    ratios[heads] = np.minimum(shared[heads] / sizes[heads], 1.0)
     carried: Floats = np.where(problem.volumes > 0, ratios, 0.0)
     return carried
 
 
 def _carried_clustering(problem: Problem, head_of: Ints, composition: str) -> Clustering:
     """Return the previous clusters without users that left and links that no longer exist."""
-    settings = problem.settings.model_copy(update={"composition": composition})
-    problem = replace(problem, settings=settings)
+    problem = replace(problem, settings=problem.settings.model_copy(update={"composition": composition}))
     head_of = head_of[: problem.num_users].copy()
     head_of[head_of >= problem.num_users] = -1
     able = (head_of >= 0) & (problem.volumes[head_of] > 0)

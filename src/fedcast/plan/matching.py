@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,29 +11,30 @@ from fedcast.plan.sharing_plan import SharingPlan
 from fedcast.typing import Ints, Names
 
 
-@dataclass(frozen=True, eq=False)
-class Numbering:
-    """A common numbering of previous and present users: present ones keep their ids, those that left come after.
+class Matched(NamedTuple):
+    """A previous plan in a common numbering: present users keep their ids, those that left come after.
 
     Attributes:
         places: int64[K'], the number of each previous user.
-        size: number of users in total.
-        names: of all of them, if users have names.
+        names: of all users, if they have names.
+        head_of: int64[size], the previous head of each user; -1: none.
+        shared: int64[size], samples that each previous head sent to each member.
     """
 
     places: Ints
-    size: int
     names: Names | None
+    head_of: Ints
+    shared: Ints
 
 
-def numbering(before: SharingPlan, num_users: int, names: Names | None) -> Numbering:
+def match_users(before: SharingPlan, num_users: int, names: Names | None) -> Matched:
     """Number the users of a previous plan like the present users.
 
     Example:
         >>> from fedcast.plan import make_plan
         >>> from fedcast.scenario import Scenario
         >>> plan = make_plan(Scenario(), with_curve=False)
-        >>> numbering(plan, num_users=90, names=None).size
+        >>> len(match_users(plan, num_users=90, names=None).head_of)
         100
     """
     if (before.names is None) != (names is None):
@@ -42,17 +43,12 @@ def numbering(before: SharingPlan, num_users: int, names: Names | None) -> Numbe
             f"the users of the {named} plan have names, those of the {numbered} plan only ids, so that they cannot be "
             "matched; use tables with the same names, or without names, for both plans"
         )
-    if before.names is None or names is None:
-        return Numbering(np.arange(before.num_users), max(before.num_users, num_users), None)
-    left = np.setdiff1d(before.names, names)
-    everyone = np.concatenate([names, left])
-    order = np.argsort(everyone, kind="stable")
-    return Numbering(order[np.searchsorted(everyone, before.names, sorter=order)], len(everyone), everyone)
-
-
-def renumbered(before: SharingPlan, new: Numbering) -> tuple[Ints, Ints]:
-    """Return head of each user and samples that each head sends, int64[size] each, in another numbering."""
-    head_of, shared = np.full(new.size, -1), np.zeros(new.size, dtype=np.int64)
-    head_of[new.places] = np.where(before.head_of >= 0, new.places[before.head_of], -1)
-    shared[new.places] = before.shared
-    return head_of, shared
+    places, everyone, size = np.arange(before.num_users), None, max(before.num_users, num_users)
+    if before.names is not None and names is not None:
+        everyone = np.concatenate([names, np.setdiff1d(before.names, names)])
+        order = np.argsort(everyone, kind="stable")
+        places, size = order[np.searchsorted(everyone, before.names, sorter=order)], len(everyone)
+    head_of, shared = np.full(size, -1), np.zeros(size, dtype=np.int64)
+    head_of[places] = np.where(before.head_of >= 0, places[before.head_of], -1)
+    shared[places] = before.shared
+    return Matched(places, everyone, head_of, shared)

@@ -29,22 +29,17 @@ class SharingPlan(Metrics):
     `delay_without_s` and `speed_up` are None. What sharing and a round cost is known all the same.
 
     Attributes:
-        scenario: that was planned.
         head_of: int64[K], the head of each user; -1: none.
         shared: int64[K], samples that each head sends to each of its members, at least one.
         server_samples: samples that the server sends to each user (rule ``central``).
         frequency_hz: float64[K], CPU frequency of each user; 0: it does not train.
         energy_j: float64[K], energy of each user per round.
         composition: what heads send: own (drawn at random) or balanced (as equal over classes as possible).
-        rounds: expected rounds to the target accuracy.
-        rounds_without: the same without sharing.
-        delay_without_s: delay of the whole task without sharing.
+        rounds: expected rounds to the target accuracy; `rounds_without` and `delay_without_s` are without sharing.
         not_predicted: why rounds and delay of the task are not predicted; None: they are.
         leakage: delay against leakage.
         passes: how often clustering and allocation were repeated.
-        fit: name of the fit of rounds.
-        form: form of that fit.
-        measure: the skew that the fit is a function of: emd, js or kl.
+        fit: name of the fit of rounds; `form` is its shape, `measure` the skew that it is a function of.
         names: str[K], of the users, where a table gives them names.
     """
 
@@ -99,6 +94,5 @@ class SharingPlan(Metrics):
     @property
     def speed_up(self) -> float | None:
         """Return the delay without sharing over the delay with it."""
-        if self.delay_s is None or self.delay_without_s is None:
-            return None
-        return self.delay_without_s / self.delay_s
+        known = self.delay_s is not None and self.delay_without_s is not None
+        return self.delay_without_s / self.delay_s if known else None
