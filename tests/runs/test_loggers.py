@@ -130,7 +130,7 @@ class TestMLflow:
     @pytest.mark.parametrize("half_done", [True, False])
     def test_a_half_logged_or_changed_run_is_replaced(self, run, place, monkeypatch, half_done):
         if half_done:
-            monkeypatch.setattr(loggers, "_send", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+            monkeypatch.setattr(loggers, "points", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
             with pytest.raises(KeyboardInterrupt):
                 log_run(run, "mlflow", place)
             monkeypatch.undo()

@@ -8,7 +8,8 @@ import pytest
 from fedcast.cli.app import run
 from fedcast.errors import FedcastError
 from fedcast.rounds import load_fit
-from fedcast.runs.rounds_study import RoundsRun, fit_runs, load_rounds_runs, save_rounds_runs
+from fedcast.runs.rounds_study import RoundsRun, fit_runs, load_rounds_runs, run_rounds_grid, save_rounds_runs
+from fedcast.scenario import load_scenario
 
 STUDIES = Path(__file__).parents[2] / "studies" / "rounds"
 
@@ -45,6 +46,12 @@ def runs(count=12, scale=20.0):
 def test_runs_out_and_in(tmp_path):
     path = save_rounds_runs(runs(), tmp_path / "new" / "runs.csv")
     assert load_rounds_runs(path) == runs()
+
+
+def test_the_grid_trains_at_every_share_of_users_with_one_class():
+    scenario = load_scenario(base="digits", overrides=["data.num_users=10", "training.rounds=1"])
+    even, single = run_rounds_grid(scenario, [0.0, 1.0], ["none"], [0])
+    assert even.emd < 0.5 < 1.5 < single.emd
 
 
 def test_a_target_that_is_not_met_is_refused():

@@ -78,7 +78,7 @@ def test_a_failing_run_is_named_and_the_others_are_kept(small, scenarios, tmp_pa
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"data.dataset": "file", "data.file": "no.npz"}, r"^data.file: no such file: no.npz$"),
+        ({"data.dataset": "file", "data.file": "no.npz"}, r"^data.file.path: no such file: no.npz$"),
         ({"data.dataset": "file"}, r"^data.dataset is \"file\", but data.file is not set"),
         ({"data.partition": "indices", "data.indices.file": "far.json"}, "^far.json: user 0: sample 99999 does not"),
         ({"clustering.rule": "dacca"}, "^clustering.rule: there is no rule 'dacca'"),

@@ -47,9 +47,9 @@ def sharing_cost(
 
     Args:
         head_of: int[K], the head of each user, or -1.
-        shared: float[K], samples that user k sends to each member, if it is a head.
+        shared: float[K], samples that each head sends to each member.
         rate_bps: float[K], rate of the link from each member's head; other entries are not read.
-        bits_per_sample: bits a of one sample.
+        bits_per_sample: a.
         power_w: transmit power of a head.
 
     Example:

@@ -70,26 +70,14 @@ def schedule(
 
 
 def initial_share(links: CellularLinks, cellular: Cellular) -> Floats:
-    """Return the bandwidth of each user in subcarriers before optimisation: 1, with ``fractional`` an equal part.
-
-    Example:
-        >>> links = CellularLinks(np.array([0, 0, 1]), np.ones(3), np.ones(3), None)
-        >>> initial_share(links, Cellular(subcarriers=3, uplink="fractional")).tolist()
-        [1.5, 1.5, 3.0]
-    """
+    """Return the bandwidth of each user in subcarriers before optimisation: 1, with ``fractional`` an equal part."""
     if cellular.uplink != "fractional":
         return np.ones(len(links.cell_of))
     return cellular.subcarriers / np.bincount(links.cell_of)[links.cell_of]
 
 
 def initial_upload_s(bits: float, links: CellularLinks, cellular: Cellular) -> Floats:
-    """Return the upload time of each user with its `initial_share`, float64[K].
-
-    Example:
-        >>> links = CellularLinks(np.zeros(2, int), np.ones(2), np.array([1e-6, 2e-6]), None)
-        >>> initial_upload_s(1e6, links, Cellular()).tolist()
-        [1.0, 2.0]
-    """
+    """Return the upload time of each user with its `initial_share`, float64[K]."""
     if cellular.uplink != "fractional":
         return bits * links.up_s_per_bit
     return bits * up_s_per_bit(initial_share(links, cellular), links, cellular)
@@ -100,11 +88,6 @@ def up_s_per_bit(share: Floats, links: CellularLinks, cellular: Cellular) -> Flo
 
     The noise falls with the bandwidth: the SNR on a share b of a subcarrier is :math:`\rho / b`. A measured rate is
     assumed to be proportional to the bandwidth instead, a conservative assumption for shares below one.
-
-    Example:
-        >>> links = CellularLinks(np.zeros(1, int), np.ones(1), np.array([1e-6]), np.array([1.0]))
-        >>> (1e6 * up_s_per_bit(np.array([0.5]), links, Cellular(fading="awgn"))).round(4).tolist()
-        [1.2619]
     """
     if links.up_snr is None:
         return links.up_s_per_bit / share
@@ -192,12 +175,7 @@ def _share_of_rate(links: CellularLinks, cellular: Cellular) -> Callable[[Floats
 
 
 def largest_of_cell(values: Floats, cells: Ints, num_cells: int = 0) -> Floats:
-    """Return the largest of the values (>= 0) of the users of each cell, float64[C].
-
-    Example:
-        >>> largest_of_cell(np.array([1.0, 3.0, 2.0]), np.array([0, 0, 1])).tolist()
-        [3.0, 2.0]
-    """
+    """Return the largest of the values (>= 0) of the users of each cell, float64[C]."""
     largest = np.zeros(max(num_cells, int(cells.max()) + 1))
     np.maximum.at(largest, cells, values)
     return largest

@@ -89,7 +89,7 @@ class PlanDocument(_Part):
         return self
 
 
-_ARRAYS = ("head_of", "shared", "frequency_hz", "energy_j")
+_ARRAYS = {"head_of": np.int64, "shared": np.int64, "frequency_hz": np.float64, "energy_j": np.float64}
 _PHASES = ("download_s", "compute_s", "upload_s")
 # Plans made before rounds and delay could be unknown do not have these; they follow from the delay.
 _YOUNGER = ("sharing_s", *_PHASES, "round_j")
@@ -102,12 +102,15 @@ _SCALARS = tuple(
 
 def plan_to_json(plan: SharingPlan) -> str:
     """Return a plan as JSON text."""
-    content: dict[str, Any] = {"version": VERSION, "scenario": plan.scenario.model_dump(mode="json")}
-    content["names"] = None if plan.names is None else plan.names.tolist()
-    content |= {name: getattr(plan, name).tolist() for name in _ARRAYS}
-    content |= {name: getattr(plan, name) for name in (*_SCALARS, *_YOUNGER)}
-    content["delay"] = plan.delay and vars(plan.delay)
-    content["leakage"] = [vars(point) for point in plan.leakage]
+    content = {
+        "version": VERSION,
+        "scenario": plan.scenario.model_dump(mode="json"),
+        "names": None if plan.names is None else plan.names.tolist(),
+        **{name: getattr(plan, name).tolist() for name in _ARRAYS},
+        **{name: getattr(plan, name) for name in (*_SCALARS, *_YOUNGER)},
+        "delay": plan.delay and vars(plan.delay),
+        "leakage": [vars(point) for point in plan.leakage],
+    }
     return json.dumps(content, allow_nan=False) + "\n"
 
 
@@ -117,8 +120,8 @@ def plan_from_json(text: str, where: str = "plan") -> SharingPlan:
         content = json.loads(text)
     except json.JSONDecodeError as error:
         raise FedcastError(f"{where}: not valid JSON: {error}") from None
-    if not isinstance(content, dict) or content.get("version") != VERSION:
-        found = content.get("version") if isinstance(content, dict) else None
+    found = content.get("version") if isinstance(content, dict) else None
+    if found != VERSION:
         raise FedcastError(f"{where}: plan of version {found}; this fedcast reads version {VERSION}")
     try:
         document = PlanDocument.model_validate_json(text)
@@ -128,10 +131,7 @@ def plan_from_json(text: str, where: str = "plan") -> SharingPlan:
         raise FedcastError(f"{where}: {path or 'plan'}: {first['msg']}") from None
     return SharingPlan(
         scenario=document.scenario,
-        head_of=np.array(document.head_of, dtype=np.int64),
-        shared=np.array(document.shared, dtype=np.int64),
-        frequency_hz=np.array(document.frequency_hz),
-        energy_j=np.array(document.energy_j),
+        **{name: np.array(getattr(document, name), dtype=dtype) for name, dtype in _ARRAYS.items()},
         leakage=tuple(LeakagePoint(**point.model_dump()) for point in document.leakage),
         form=document.form or document.scenario.rounds.form,
         names=None if document.names is None else np.array(document.names, dtype=np.str_),
@@ -141,7 +141,6 @@ def plan_from_json(text: str, where: str = "plan") -> SharingPlan:
 
 
 def _costs(document: PlanDocument, where: str) -> dict[str, Any]:
-    """Return the delays of sharing and of a round, and its energy."""
     costs = {name: getattr(document, name) for name in _YOUNGER}
     if None not in costs.values():
         return costs

@@ -18,7 +18,7 @@ from fedcast.allocation import AllocationResult, allocate, method_options, part_
 from fedcast.clustering import ROUNDING, RULES, Clustering, Problem, allocates, cluster
 from fedcast.cost import TaskCost, feasibility, metrics_of, task_cost
 from fedcast.errors import FedcastError, OutsideFitError
-from fedcast.plan.matching import match_users
+from fedcast.plan.diff import match_users
 from fedcast.plan.sharing_plan import LeakagePoint, SharingPlan
 from fedcast.plan.world import World, check_world, link_rates_bps, make_world, sharing_cost_of
 from fedcast.rounds import RoundsModel, load_fit, load_rounds

@@ -25,22 +25,9 @@ class LeakagePoint:
 class SharingPlan(Metrics):
     """What every user does, and the metrics of that.
 
-    Where the fit of rounds does not cover the scenario, nothing is predicted: `rounds`, `rounds_without`, `delay`,
-    `delay_without_s` and `speed_up` are None. What sharing and a round cost is known all the same.
-
-    Attributes:
-        head_of: int64[K], the head of each user; -1: none.
-        shared: int64[K], samples that each head sends to each of its members, at least one.
-        server_samples: samples that the server sends to each user (rule ``central``).
-        frequency_hz: float64[K], CPU frequency of each user; 0: it does not train.
-        energy_j: float64[K], energy of each user per round.
-        composition: what heads send: own (drawn at random) or balanced (as equal over classes as possible).
-        rounds: expected rounds to the target accuracy; `rounds_without` and `delay_without_s` are without sharing.
-        not_predicted: why rounds and delay of the task are not predicted; None: they are.
-        leakage: delay against leakage.
-        passes: how often clustering and allocation were repeated.
-        fit: name of the fit of rounds; `form` is its shape, `measure` the skew that it is a function of.
-        names: str[K], of the users, where a table gives them names.
+    `plan_schema` describes every field; those with one entry per user are arrays here. Where the fit of rounds does not
+    cover the scenario, nothing is predicted: `rounds`, `rounds_without`, `delay`, `delay_without_s` and `speed_up` are
+    None. What sharing and a round cost is known all the same.
     """
 
     scenario: Scenario

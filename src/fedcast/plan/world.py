@@ -24,13 +24,9 @@ class World:
     """Everything that planning starts from.
 
     Attributes:
-        scenario: all parameters.
-        population: who holds which samples.
         skew: sizes and distributions of the users' data, as the planner sees them.
-        layout: positions of users and base stations.
         graph: who may share with whom.
-        fleet: devices and their links to base stations.
-        bits_per_sample: bits of one shared sample.
+        bits_per_sample: of shared samples.
     """
 
     scenario: Scenario
@@ -58,10 +54,8 @@ class World:
 def make_world(scenario: Scenario, data_dir: str | Path | None = None, population: Population | None = None) -> World:
     """Load and partition the data, place the users, and find their links and devices.
 
-    Args:
-        scenario: all parameters.
-        data_dir: where dataset files are looked for first.
-        population: data of `data.num_users` users, if they do not come from the scenario's dataset.
+    Dataset files are looked for in `data_dir` first. A `population` of `data.num_users` users replaces the data of the
+    scenario.
 
     Example:
         >>> world = make_world(Scenario())
@@ -91,8 +85,7 @@ def make_world(scenario: Scenario, data_dir: str | Path | None = None, populatio
 
 def check_world(world: World, scenario: Scenario) -> World:
     """Return the world; raise an error if it was made from another scenario."""
-    differ = [name for name, value in scenario if value != getattr(world.scenario, name)]
-    if differ:
+    if differ := [name for name, value in scenario if value != getattr(world.scenario, name)]:
         raise FedcastError(
             f"world: made from another scenario ({', '.join(differ)} differ); use world.scenario, or call make_world "
             "with this scenario"
@@ -119,13 +112,8 @@ def sharing_cost_of(world: World, clustering: Clustering) -> SharingCost:
             "between them, so that the delay of sharing is unknown; set clustering.random.respect_graph = true, "
             "or lower sidelink.min_rate_bps and trust.min_closeness"
         )
-    return sharing_cost(
-        clustering.head_of,
-        clustering.shared,
-        np.nan_to_num(rates),
-        world.bits_per_sample,
-        world.scenario.sidelink.power_w,
-    )
+    power_w = world.scenario.sidelink.power_w
+    return sharing_cost(clustering.head_of, clustering.shared, np.nan_to_num(rates), world.bits_per_sample, power_w)
 
 
 def link_rates_bps(world: World, clustering: Clustering) -> Floats:
@@ -134,20 +122,11 @@ def link_rates_bps(world: World, clustering: Clustering) -> Floats:
     With interference between heads that send at the same time, rates depend on the clustering.
     """
     rates = clustering.of_links(world.graph.rate_bps)
-    scenario, members = world.scenario, clustering.members
-    if scenario.sidelink.interference == "concurrent" and len(members) and not _gives_own_rates(scenario):
-        heads, layout = clustering.head_of[members], world.layout
-        rates[members] = concurrent_rate_bps(
-            layout.positions_m,
-            members,
-            heads,
-            scenario.sidelink,
-            scenario.geometry,
-            scenario.seed,
-            hash_keys=layout.hash_keys,
-        )
+    scenario, layout, members = world.scenario, world.layout, clustering.members
+    file = scenario.trust.links_file
+    measured = file is not None and has_rates(file)
+    if scenario.sidelink.interference == "concurrent" and len(members) and not measured:
+        radio = scenario.sidelink, scenario.geometry, scenario.seed
+        heads = clustering.head_of[members]
+        rates[members] = concurrent_rate_bps(layout.positions_m, members, heads, *radio, hash_keys=layout.hash_keys)
     return rates
-
-
-def _gives_own_rates(scenario: Scenario) -> bool:
-    return scenario.trust.links_file is not None and has_rates(scenario.trust.links_file)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
 from fedcast.allocation import METHODS
-from fedcast.clustering import RULES
+from fedcast.clustering import RULES, allocates
 from fedcast.cost import Delay, Metrics
 from fedcast.errors import FedcastError
-from fedcast.plan import NOTHING_TO_ALLOCATE
 from fedcast.runs.store import StoredRun
 from fedcast.scenario import NOT_DECIDING, Scenario
 
@@ -56,9 +55,9 @@ class Strategy:
         """Return the name for tables; it has no method where there is nothing to allocate."""
         if self.is_baseline:
             return "FedAvg"
-        words = [self.rule] if self.rule != "none" else []
-        words += [self.method] if self.method != "jfvo" and self.rule not in NOTHING_TO_ALLOCATE else []
-        return " ".join([*words, *([self.algorithm] if self.algorithm != "fedavg" else [])])
+        method = self.method if allocates(self.rule) else "jfvo"
+        parts = ((self.rule, "none"), (method, "jfvo"), (self.algorithm, "fedavg"))
+        return " ".join(part for part, usual in parts if part != usual)
 
 
 @dataclass(frozen=True)
@@ -66,16 +65,11 @@ class Score:
     """The result of one run up to its target accuracy, or up to its last round if it did not reach it.
 
     Attributes:
-        strategy: that was run.
-        seed: of the run.
-        target: accuracy to be reached.
-        reached: whether it was.
+        target: accuracy to be reached; `reached`: whether it was.
         rounds: first round that reached the target; all rounds if none did.
         accuracy: after the last round.
         worst_accuracy: mean over the worst tenth of users after the last round, each on its own label distribution.
-        total_s: simulated time of sharing and of those rounds.
-        energy_j: of all users over that time.
-        sent_bytes: by all users and the server over that time.
+        total_s: simulated time of sharing and of those rounds; energy and bytes are those of all users up to then.
         delay: how that time is split, as the critical user of a round sees it.
         facts: what was known before training.
     """
@@ -101,13 +95,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean over seeds and its 95 % confidence interval by Student's t; one seed has no interval.
-
-    Attributes:
-        mean: over seeds.
-        half_width: the interval is mean ± half_width; None for a single seed.
-        count: number of seeds.
-    """
+    """A mean over `count` seeds and its 95 % confidence interval by Student's t, mean ± half_width (None: one seed)."""
 
     mean: float
     half_width: float | None
@@ -118,9 +106,7 @@ class Interval:
 class PairedTest:
     """A two-sided paired t test of a strategy against FedAvg on the same seeds.
 
-    Attributes:
-        difference: mean of strategy minus FedAvg, with its interval.
-        p_value: None where it does not exist: for one seed, or if all differences are equal.
+    `difference` is strategy minus FedAvg; one seed, or equal differences, have no p-value.
     """
 
     difference: Interval
@@ -132,7 +118,6 @@ class Row:
     """A strategy over its seeds.
 
     Attributes:
-        strategy: that was run.
         seeds: ascending.
         reached: how many seeds reached the target.
         measures: by name, see `MEASURES`.
@@ -176,8 +161,8 @@ def score(run: StoredRun) -> Score:
 
 def _strategy(scenario: Scenario) -> Strategy:
     """Return the strategy of a scenario; where there is nothing to allocate, all methods are the same one."""
-    rule, method = scenario.clustering.rule, scenario.allocation.method
-    return Strategy(rule, "jfvo" if rule in NOTHING_TO_ALLOCATE else method, scenario.training.algorithm)
+    rule = scenario.clustering.rule
+    return Strategy(rule, scenario.allocation.method if allocates(rule) else "jfvo", scenario.training.algorithm)
 
 
 def _place_in(table: Iterable[str], name: str) -> tuple[int, str]:
@@ -193,11 +178,11 @@ def compare(runs: Iterable[StoredRun]) -> list[Row]:
     """
     runs = list(runs)
     _check_comparable(runs)
-    scores = [score(run) for run in runs]
-    strategies = sorted({one.strategy for one in scores}, key=lambda strategy: strategy.place)
-    by_strategy = {strategy: _by_seed(scores, strategy) for strategy in strategies}
-    baseline = next((by_strategy[strategy] for strategy in strategies if strategy.is_baseline), {})
-    return [_row(strategy, by_strategy[strategy], baseline) for strategy in strategies]
+    scores: dict[Strategy, dict[int, Score]] = {}
+    for one in sorted(map(score, runs), key=lambda one: (one.strategy.place, one.seed)):
+        scores.setdefault(one.strategy, {}).setdefault(one.seed, one)
+    baseline = next((by_seed for strategy, by_seed in scores.items() if strategy.is_baseline), {})
+    return [_row(strategy, by_seed, baseline) for strategy, by_seed in scores.items()]
 
 
 def interval(values: Sequence[float]) -> Interval:
@@ -253,27 +238,20 @@ def comparison_table(rows: Sequence[Row]) -> dict[str, list[Any]]:
         table[name] = [found.mean if found else None for found in known]
         table[f"{name}_half_width"] = [found.half_width if found else None for found in known]
     table["speed_up"] = [row.speed_up.mean if row.speed_up else None for row in rows]
-    for name in ("accuracy", "rounds", "total_s"):
+    for name in ("accuracy", *_TO_TARGET):
         table[f"{name}_p_value"] = [row.tests[name].p_value if name in row.tests else None for row in rows]
     return table
-
-
-def _by_seed(scores: Iterable[Score], strategy: Strategy) -> dict[int, Score]:
-    found: dict[int, Score] = {}
-    for one in sorted(scores, key=lambda one: one.seed):
-        if one.strategy == strategy:
-            found.setdefault(one.seed, one)
-    return found
 
 
 def _row(strategy: Strategy, own: dict[int, Score], baseline: dict[int, Score]) -> Row:
     pairs = [(own[seed], baseline[seed]) for seed in own if seed in baseline]
     met = [(one, other) for one, other in pairs if one.reached and other.reached]
-    tests = {}
-    if pairs and not strategy.is_baseline:
-        tests["accuracy"] = _test("accuracy", pairs)
-        if met:
-            tests |= {name: _test(name, met) for name in ("rounds", "total_s")}
+    tested = {} if strategy.is_baseline else {"accuracy": pairs, **dict.fromkeys(_TO_TARGET, met)}
+    tests = {
+        name: paired_test(*zip(*((one.measure(name), other.measure(name)) for one, other in both), strict=True))
+        for name, both in tested.items()
+        if both
+    }
     return Row(
         strategy,
         tuple(own),
@@ -282,10 +260,6 @@ def _row(strategy: Strategy, own: dict[int, Score], baseline: dict[int, Score]) 
         _speed_up(met),
         tests,
     )
-
-
-def _test(name: str, pairs: Sequence[tuple[Score, Score]]) -> PairedTest:
-    return paired_test([one.measure(name) for one, _ in pairs], [other.measure(name) for _, other in pairs])
 
 
 def _speed_up(met: Sequence[tuple[Score, Score]]) -> Interval | None:
@@ -298,14 +272,18 @@ def _speed_up(met: Sequence[tuple[Score, Score]]) -> Interval | None:
     return Interval(math.exp(logs.mean), half, logs.count)
 
 
-_MAY_DIFFER = {("clustering", "rule"), ("allocation", "method"), ("training", "algorithm"), *NOT_DECIDING}
+# Plug-in files may lie elsewhere for each run.
+_MAY_DIFFER = {
+    "seed", "plugins", "clustering.rule", "allocation.method", "training.algorithm", *map(".".join, NOT_DECIDING),
+}  # fmt: skip
 
 
 def _check_comparable(runs: Sequence[StoredRun]) -> None:
     if not runs:
         raise FedcastError("no runs to compare")
-    first, *rest = (_settings(run) for run in runs)
-    for run, settings in zip(runs[1:], rest, strict=True):
+    first = _settings(runs[0])
+    for run in runs[1:]:
+        settings = _settings(run)
         for key in first | settings:
             if settings.get(key) != first.get(key):
                 raise FedcastError(
@@ -327,12 +305,18 @@ def _comparable_folders(runs: Sequence[StoredRun]) -> list[str]:
     ]  # fmt: skip
 
 
+def flat_values(scenario: Scenario) -> dict[str, Any]:
+    """Return all values by dotted key: ``{"seed": 0, "data.dataset": "digits", …}``."""
+
+    def leaves(tree: dict[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+        for key, value in tree.items():
+            if isinstance(value, dict):
+                yield from leaves(value, f"{prefix}{key}.")
+            else:
+                yield prefix + key, value
+
+    return dict(leaves(scenario.model_dump(mode="json"), ""))
+
+
 def _settings(run: StoredRun) -> dict[str, Any]:
-    content = run.scenario.model_dump(mode="json")
-    del content["seed"], content["plugins"]  # plug-in files may lie elsewhere for each run
-    return {
-        f"{section}.{key}": value
-        for section, values in content.items()
-        for key, value in values.items()
-        if (section, key) not in _MAY_DIFFER
-    }
+    return {key: value for key, value in flat_values(run.scenario).items() if key not in _MAY_DIFFER}

@@ -23,11 +23,9 @@ class Facts(Metrics):
         emd_after_b: the same, weights by sizes after sharing.
         emd_after_c: the same, weights by sizes before sharing.
         kl_after: mean KL divergence after sharing, nats.
-        heads: users that share.
         members: users that receive samples, from a head or from the server.
         sent_samples: samples that heads or the server send, each counted once per multicast.
         received_samples: entries of the privacy ledger, one for each sample that a user received.
-        distinct_samples: different samples that were sent.
         largest_revealed_share: of a user's samples, over users.
     """
 
@@ -65,7 +63,8 @@ def facts_of(run: PreparedRun) -> Facts:
 def tables_of(run: PreparedRun) -> dict[str, Table]:
     """Return tables with one row per user, per head, and per user and class."""
     story = explain(run.clustering)
-    return {"users": _users(run, story), "heads": _heads(story), "classes": _classes(run)}
+    heads = {item.name: [getattr(row, item.name) for row in story.heads] for item in fields(HeadRow)}
+    return {"users": _users(run, story), "heads": heads, "classes": _classes(run)}
 
 
 def _users(run: PreparedRun, story: Explanation) -> Table:
@@ -90,19 +89,12 @@ def _users(run: PreparedRun, story: Explanation) -> Table:
     }
 
 
-def _heads(story: Explanation) -> Table:
-    return {item.name: [getattr(row, item.name) for row in story.heads] for item in fields(HeadRow)}
-
-
 def _classes(run: PreparedRun) -> Table:
     """Return the samples of each class that each user trains on, before and after sharing."""
-    world, dataset = run.world, run.world.population.dataset
+    population, dataset = run.world.population, run.world.population.dataset
     assert dataset is not None
-    classes, before = dataset.num_classes, world.population.counts
-    after = class_counts(run.shared.assignment, dataset.labels, classes)
-    table: Table = {"user": list(range(len(before)))}
-    for label in range(classes):
-        table[f"before_{label}"] = before[:, label].tolist()
-    for label in range(classes):
-        table[f"after_{label}"] = after[:, label].tolist()
+    after = class_counts(run.shared.assignment, dataset.labels, dataset.num_classes)
+    table: Table = {"user": list(range(population.num_users))}
+    for when, counts in (("before", population.counts), ("after", after)):
+        table |= {f"{when}_{label}": column.tolist() for label, column in enumerate(counts.T)}
     return table

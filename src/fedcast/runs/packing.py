@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -27,11 +26,8 @@ from fedcast.training import PackedRun, load_history, training_settings, write_d
 def pack(scenarios: Sequence[Scenario], store: Path, folder: Path, *, data_dir: Path | None = None) -> list[str]:
     """Prepare every run that is not finished, write what training needs, and return the names of the runs.
 
-    Args:
-        scenarios: of the runs.
-        store: folder of run folders, where everything before training is written.
-        folder: of the pack; datasets that it already holds are kept, its list of runs is replaced.
-        data_dir: where dataset files are looked for first.
+    Run folders in `store` get everything that is known before training. Datasets that the pack in `folder` already
+    holds are kept, its list of runs is replaced.
     """
     load = lru_cache(maxsize=1)(lambda data: load_dataset(Data.model_validate_json(data), data_dir))
     runs: dict[str, PackedRun] = {}
@@ -42,7 +38,10 @@ def pack(scenarios: Sequence[Scenario], store: Path, folder: Path, *, data_dir: 
             continue
         dataset = prepared.world.population.dataset
         if dataset is None or _changes_samples(scenario):
-            dataset = load(_dataset_settings(scenario.data).model_dump_json())
+            # Only the settings that decide which dataset is loaded.
+            data = scenario.data
+            tables = {name: table for name, table in data.tables.items() if name == data.dataset}
+            dataset = load(Data(dataset=data.dataset, tables=tables).model_dump_json())
         name = dataset_name(dataset)
         write_dataset(folder, name, dataset)
         plugins = [write_plugin(folder, Path(file)) for file in scenario.plugins]
@@ -53,10 +52,11 @@ def pack(scenarios: Sequence[Scenario], store: Path, folder: Path, *, data_dir: 
 
 def packed_run(name: str, dataset: str, prepared: PreparedRun) -> PackedRun:
     """Return a prepared run as plain values."""
-    world, scenario = prepared.world, prepared.world.scenario
+    population, scenario = prepared.world.population, prepared.world.scenario
     if scenario.training.model_file is not None:
         raise FedcastError(f"training.model_file = {scenario.training.model_file}: a pack holds data, not code")
-    changes_samples = _changes_samples(scenario)
+    changes_samples, data = _changes_samples(scenario), scenario.data
+    partition = {"partition": data.partition, "options": asdict(data.options("partition"))}
     return PackedRun(
         name=name,
         dataset=dataset,
@@ -64,40 +64,33 @@ def packed_run(name: str, dataset: str, prepared: PreparedRun) -> PackedRun:
         model_options=scenario.training.tables.get(model_name(scenario), {}),
         seed=scenario.seed,
         training=training_settings(scenario.training),
-        data=_partition_values(scenario.data) if changes_samples else {},
+        data=partition if changes_samples else {},
         clock=prepared.clock,
         dropped=[list(pair) for pair in sorted(dropouts(scenario))],
         users=prepared.shared.assignment,
-        own=world.population.assignment if changes_samples else None,
-        own_sizes=world.population.sizes,
-        distributions=skew_of(world.population.counts).distributions,
+        own=population.assignment if changes_samples else None,
+        own_sizes=population.sizes,
+        distributions=skew_of(population.counts).distributions,
     )
 
 
-def _partition_values(data: Data) -> dict[str, Any]:
-    """Return name and options of the partition as plain values."""
-    return {"partition": data.partition, "options": asdict(data.options("partition"))}
-
-
 def unpack(folder: Path, store: Path) -> list[str]:
-    """Store histories from another machine in their run folders, and return the names of the runs now finished.
+    """Store the histories that `fedcast.training.packed` wrote to `folder`, and return the runs that are now finished.
 
-    Args:
-        folder: where `fedcast.training.packed` wrote histories.
-        store: from which the pack was made.
+    `store` is the one that the pack was made from.
     """
-    machine = _machine(folder)
+    machine = folder / "machine.json"
+    if not machine.exists():
+        raise FedcastError(f"{folder}: no machine.json in this folder; expected one written by fedcast.training.packed")
     finished = []
-    for path in sorted(folder.glob("*.json")):
-        if path.name == "machine.json":
-            continue
+    for path in sorted(set(folder.glob("*.json")) - {machine}):
         run = store / path.stem
         if not (run / "scenario.toml").exists():
             raise FedcastError(f"{path}: no run of that name in {store}; give the store that it was packed from")
         with locked(run):
             if is_done(run):
                 continue
-            _finish(run, path, machine)
+            _finish(run, path, machine.read_text(encoding="utf-8"))
         finished.append(run.name)
     return finished
 
@@ -120,19 +113,6 @@ def dataset_name(dataset: Dataset) -> str:
 def _changes_samples(scenario: Scenario) -> bool:
     """Return whether the partition changes samples: the pack then holds the dataset before the change."""
     return find_partition(scenario.data.partition).transform is not None
-
-
-def _dataset_settings(data: Data) -> Data:
-    """Return the settings that decide which dataset is loaded, the others at their defaults."""
-    tables = {name: table for name, table in data.tables.items() if name == data.dataset}
-    return Data(dataset=data.dataset, tables=tables)
-
-
-def _machine(folder: Path) -> str:
-    path = folder / "machine.json"
-    if not path.exists():
-        raise FedcastError(f"{folder}: no machine.json in this folder; expected one written by fedcast.training.packed")
-    return path.read_text(encoding="utf-8")
 
 
 def _finish(run: Path, path: Path, machine: str) -> None:

@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from fedcast.clustering import Clustering
-from fedcast.cost import TaskCost, known_weights, model_name
-from fedcast.data import Dataset, skew_of
+from fedcast.cost import known_weights, model_name
+from fedcast.data import skew_of
 from fedcast.errors import FedcastError
 from fedcast.io import Column, read_table
-from fedcast.plan import Planned, SharingPlan, World, check_world, make_world, plan_world
+from fedcast.plan import Planned, World, check_world, make_world, plan_world
 from fedcast.scenario import Scenario, load_plugins
 from fedcast.sharing import Ledger, Shared, find_sharing
 from fedcast.training import (
@@ -32,36 +31,10 @@ from fedcast.training import (
 
 
 @dataclass(frozen=True, eq=False)
-class PreparedRun:
-    """Everything that is known before the first round.
+class PreparedRun(Planned):
+    """Everything that is known before the first round: the plan, and `shared`, the data after sharing."""
 
-    Attributes:
-        planned: the plan and what it was made from.
-        shared: samples of each user after sharing, and the ledger.
-    """
-
-    planned: Planned
     shared: Shared
-
-    @property
-    def world(self) -> World:
-        """Return the world of the scenario."""
-        return self.planned.world
-
-    @property
-    def plan(self) -> SharingPlan:
-        """Return who shares how much with whom."""
-        return self.planned.plan
-
-    @property
-    def clustering(self) -> Clustering:
-        """Return the clusters with the volumes of the plan."""
-        return self.planned.clustering
-
-    @property
-    def cost(self) -> TaskCost:
-        """Return the cost of sharing and of a round."""
-        return self.planned.cost
 
     @property
     def trained(self) -> NDArray[np.bool_]:
@@ -74,13 +47,10 @@ class PreparedRun:
         plan, cost, trained = self.plan, self.cost.round, self.trained
         user_s = np.zeros(len(trained))
         user_s[trained] = cost.broadcast_s + cost.compute_s + cost.span_s
+        same = ("sharing_s", "sharing_j", "round_j", "sharing_bytes", "round_bytes")
         return Clock(
-            sharing_s=plan.sharing_s,
+            **{name: getattr(plan, name) for name in same},
             round_s=cost.round_s,
-            sharing_j=plan.sharing_j,
-            round_j=plan.round_j,
-            sharing_bytes=plan.sharing_bytes,
-            round_bytes=plan.round_bytes,
             user_s=tuple(user_s.tolist()),
             user_j=tuple(plan.energy_j.tolist()),
             upload_bytes=cost.uploaded_bytes / int(trained.sum()),
@@ -88,31 +58,20 @@ class PreparedRun:
 
 
 @dataclass(frozen=True, eq=False)
-class TrainedRun:
-    """A finished run and what it was prepared from."""
+class TrainedRun(PreparedRun):
+    """A finished run."""
 
-    prepared: PreparedRun
     outcome: Outcome
 
     @property
-    def world(self) -> World:
-        """Return the world of the scenario."""
-        return self.prepared.world
-
-    @property
-    def plan(self) -> SharingPlan:
-        """Return who shared how much with whom."""
-        return self.prepared.plan
-
-    @property
-    def clustering(self) -> Clustering:
-        """Return the clusters with the volumes that were shared."""
-        return self.prepared.clustering
+    def prepared(self) -> PreparedRun:
+        """Return the run itself, which holds everything that it was prepared from."""
+        return self
 
     @property
     def ledger(self) -> Ledger:
         """Return who sent which sample to whom."""
-        return self.prepared.shared.ledger
+        return self.shared.ledger
 
     @property
     def history(self) -> History:
@@ -169,23 +128,16 @@ def train_scenario(
 
 
 def prepare_run(scenario: Scenario, *, data_dir: str | Path | None = None, world: World | None = None) -> PreparedRun:
-    """Plan a scenario and share samples.
-
-    Args:
-        scenario: all parameters.
-        data_dir: where dataset files are looked for first.
-        world: made from the same scenario; None: make it.
-    """
+    """Plan a scenario and share samples; arguments are those of `train_scenario`."""
     load_plugins(scenario)
     world = make_world(scenario, data_dir) if world is None else check_world(world, scenario)
     if world.population.dataset is None:
         raise FedcastError(f"data.dataset = {scenario.data.dataset}: synthetic data have no samples to train on")
     planned = plan_world(world)
-    kind = find_sharing(scenario.sharing.kind)
-    options = scenario.sharing.options("sharing")
-    shared = kind.share(world.population, planned.clustering, scenario.seed, options)
+    share, options = find_sharing(scenario.sharing.kind).share, scenario.sharing.options("sharing")
+    shared = share(world.population, planned.clustering, scenario.seed, options)
     trained = planned.plan.trained
-    return PreparedRun(planned, shared if trained.all() else shared.of(trained))
+    return PreparedRun(**vars(planned), shared=shared if trained.all() else shared.of(trained))
 
 
 def train_prepared(
@@ -204,9 +156,11 @@ def train_prepared(
     federation = Federation(
         dataset, prepared.shared.assignment, world.population.sizes, skew_of(world.population.counts).distributions
     )
-    checked = check_model(
-        _named_model(scenario, dataset) if model is None else model, replace_batch_norm=replace_batch_norm
-    )
+    if model is None:
+        name, file = model_name(scenario), scenario.training.model_file
+        options = scenario.training.options("model", name) if file is None else None
+        model = build_model(name, dataset.sample_shape, dataset.num_classes, scenario.seed, file, options)
+    checked = check_model(model, replace_batch_norm=replace_batch_norm)
     _check_size(checked, scenario)
     outcome = train(
         federation,
@@ -219,13 +173,7 @@ def train_prepared(
         should_stop=should_stop,
         dropped=dropouts(scenario),
     )
-    return TrainedRun(prepared, outcome)
-
-
-def _named_model(scenario: Scenario, dataset: Dataset) -> nn.Module:
-    name, file = model_name(scenario), scenario.training.model_file
-    options = scenario.training.options("model", name) if file is None else None
-    return build_model(name, dataset.sample_shape, dataset.num_classes, scenario.seed, file, options)
+    return TrainedRun(**vars(prepared), outcome=outcome)
 
 
 def _check_size(model: nn.Module, scenario: Scenario) -> None:
@@ -233,8 +181,7 @@ def _check_size(model: nn.Module, scenario: Scenario) -> None:
 
     The size of a built-in model depends on the shape of the samples, so that it may differ too.
     """
-    weights = sum(weight.numel() for weight in model.parameters())
-    given = scenario.training.model_weights
+    weights, given = sum(weight.numel() for weight in model.parameters()), scenario.training.model_weights
     if weights != known_weights(scenario):
         raise FedcastError(
             f"training.model_weights: {given or 'unset'}, and the model has {weights:,} weights; "

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 from fedcast.data import average_emd, average_js, distribution_shift
 from fedcast.errors import FedcastError
 from fedcast.io import Column, read_table, save_table
 from fedcast.rounds import FORMS, RoundsFit, fit_accuracy, fit_rounds
 from fedcast.runs.prepare import train_scenario
-from fedcast.scenario import Scenario
+from fedcast.scenario import Scenario, changed
 
 
 @dataclass(frozen=True)
@@ -21,9 +22,7 @@ class RoundsRun:
 
     Attributes:
         single_class_share: share of users with one class.
-        rule: clustering rule.
         sharing_ratio: of each head's samples.
-        seed: of the run.
         emd: average EMD after sharing, weighting B.
         js: mean JS divergence after sharing, nats.
         shift: of the overall label distribution.
@@ -53,13 +52,8 @@ def run_rounds_grid(
 ) -> list[RoundsRun]:
     """Train label-skewed populations of a scenario's dataset, one after another.
 
-    Args:
-        scenario: dataset, users, model, training and target.
-        shares: shares of one-class users.
-        rules: clustering rules; heads share `clustering.sharing_ratio`.
-        seeds: of each run.
-        data_dir: folder in which dataset files are searched first.
-        progress: called after every run.
+    `shares` are shares of users with one class; heads share `clustering.sharing_ratio`. `progress` is called after
+    every run.
     """
     runs = []
     for share, rule, seed in product(shares, rules, seeds):
@@ -70,22 +64,23 @@ def run_rounds_grid(
 
 
 def _run(scenario: Scenario, share: float, rule: str, seed: int, data_dir: Path | None) -> RoundsRun:
-    data = scenario.data.model_copy(update={"partition": "label_skew", "single_class_share": share})
-    clustering = scenario.clustering.model_copy(update={"rule": rule})
-    ratio = clustering.sharing_ratio
-    allocation = scenario.allocation.model_copy(
-        update={"method": "fixed", "tables": {"fixed": {"ratio": ratio}}, "max_sharing_ratio": ratio}
-    )
-    changed = scenario.model_copy(
-        update={"data": data, "clustering": clustering, "allocation": allocation, "seed": seed}
-    )
-    trained = train_scenario(changed, data_dir=data_dir)
+    ratio = scenario.clustering.sharing_ratio
+    values = {
+        "seed": seed,
+        "data.partition": "label_skew",
+        "data.label_skew.single_class_share": share,
+        "clustering.rule": rule,
+        "allocation.method": "fixed",
+        "allocation.fixed.ratio": ratio,
+        "allocation.max_sharing_ratio": ratio,
+    }
+    trained = train_scenario(changed(scenario, values), data_dir=data_dir)
     skew, after = trained.world.skew, trained.clustering.after
     reached = trained.history.rounds_to(scenario.rounds.target_accuracy)
     return RoundsRun(
         share,
         rule,
-        clustering.sharing_ratio if rule != "none" else 0.0,
+        ratio if rule != "none" else 0.0,
         seed,
         average_emd(skew, after),
         average_js(skew, after),
@@ -121,16 +116,17 @@ def fit_runs(
         )
         for form in FORMS
     }
-    columns = {
-        item.name: [getattr(run, item.name) for run in runs] for item in fields(RoundsRun) if item.name != "rule"
-    }
-    numbers = {key: [float(value) for value in values] for key, values in columns.items()}
+    numbers = {key: [float(value) for value in values] for key, values in _columns(runs).items() if key != "rule"}
     return RoundsFit(name, models, numbers, dataset)
+
+
+def _columns(runs: Sequence[RoundsRun]) -> dict[str, list[Any]]:
+    return {item.name: [getattr(run, item.name) for run in runs] for item in fields(RoundsRun)}
 
 
 def save_rounds_runs(runs: Sequence[RoundsRun], path: Path) -> Path:
     """Write the runs to a .csv or .parquet file."""
-    return save_table({item.name: [getattr(run, item.name) for run in runs] for item in fields(RoundsRun)}, path)
+    return save_table(_columns(runs), path)
 
 
 def load_rounds_runs(path: Path) -> list[RoundsRun]:

@@ -56,10 +56,7 @@ class StoredRun:
     """A finished run, read from its folder.
 
     Attributes:
-        folder: path of the run folder.
-        scenario: of the run.
         facts: numbers known before training.
-        history: of training.
         plan: who shares how much; None in folders of older versions, where some runs had no plan.
         versions: of the packages that were used.
     """
@@ -152,18 +149,19 @@ def run_scenario(
     load_plugins(scenario)
     folder = run_folder(Path(store), scenario)
     check_store(Path(store))
-    with locked(folder), _logged_failures(folder):
-        if not is_done(folder):
-            _start(folder, scenario)
-            prepared = prepare_run(scenario, data_dir=data_dir)
-            _save_prepared(folder, prepared)
-            trained = train_prepared(
-                prepared, checkpoint=folder / "checkpoint.pt", progress=progress, should_stop=should_stop
-            )
-            if trained.outcome.stopped:
-                _log(folder, trained.outcome.stopped)
-                return None
-            finish_run(folder, trained.history)
+    with locked(folder):
+        if is_done(folder):
+            return folder
+        try:
+            prepared, checkpoint = _prepare(folder, scenario, data_dir), folder / "checkpoint.pt"
+            trained = train_prepared(prepared, checkpoint=checkpoint, progress=progress, should_stop=should_stop)
+        except FedcastError as error:
+            _log(folder, f"failed: {error}")
+            raise
+        if trained.outcome.stopped:
+            _log(folder, trained.outcome.stopped)
+            return None
+        finish_run(folder, trained.history)
     return folder
 
 
@@ -182,12 +180,7 @@ def prepare_folder(scenario: Scenario, store: Path, *, data_dir: Path | None = N
     """Write everything that is known before training, for training on another machine; None if the run is finished."""
     folder = run_folder(store, scenario)
     with locked(folder):
-        if is_done(folder):
-            return folder, None
-        _start(folder, scenario)
-        prepared = prepare_run(scenario, data_dir=data_dir)
-        _save_prepared(folder, prepared)
-    return folder, prepared
+        return folder, None if is_done(folder) else _prepare(folder, scenario, data_dir)
 
 
 def finish_run(folder: Path, history: History) -> None:
@@ -195,10 +188,8 @@ def finish_run(folder: Path, history: History) -> None:
     history.save(folder / "history.json")
     history.save(folder / "history.csv")
     _log(folder, f"finished after round {history.records[-1].round}")
-    files = [
-        path for path in sorted(folder.iterdir()) if path.name[0] != "." and path.name not in _FILES_WITHOUT_DIGEST
-    ]
-    digests = {path.name: _digest_of(path).hex() for path in files}
+    named = {path.name: path for path in sorted(folder.iterdir()) if path.name[0] != "."}
+    digests = {name: _digest_of(path).hex() for name, path in named.items() if name not in _FILES_WITHOUT_DIGEST}
     _write_json(folder / "done.json", {"format": RUN_FORMAT, "files": digests})
 
 
@@ -233,7 +224,7 @@ def load_run(folder: str | Path) -> StoredRun:
     plan = folder / "plan.json"
     return StoredRun(
         folder,
-        _stored_scenario(folder),
+        read_stored_scenario(folder / "scenario.toml"),
         Facts(**_read_json(folder / "facts.json")),
         load_history(folder / "history.json"),
         load_plan(plan) if plan.exists() else None,
@@ -270,8 +261,7 @@ def locked(folder: Path) -> Iterator[None]:
 def _check_unchanged(folder: Path) -> None:
     """Raise an error if a file of a finished run has changed since it finished."""
     done = _read_json(folder / "done.json")
-    known = isinstance(done, dict) and done.get("format") == RUN_FORMAT and isinstance(done.get("files"), dict)
-    if not known:
+    if not (isinstance(done, dict) and done.get("format") == RUN_FORMAT and isinstance(done.get("files"), dict)):
         raise FedcastError(
             f"{folder}: the run has another format version; delete the folder and repeat the command that made it"
         )
@@ -282,20 +272,11 @@ def _check_unchanged(folder: Path) -> None:
             raise FedcastError(f"{path}: {what}; delete the folder and repeat the command that made it")
 
 
-@contextmanager
-def _logged_failures(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except FedcastError as error:
-        _log(folder, f"failed: {error}")
-        raise
-
-
-def _start(folder: Path, scenario: Scenario) -> None:
-    text = to_toml(scenario)
+def _prepare(folder: Path, scenario: Scenario, data_dir: Path | None) -> PreparedRun:
+    """Write everything that is known before training."""
     path = folder / "scenario.toml"
     if path.exists():
-        stored = _stored_scenario(folder)
+        stored = read_stored_scenario(path)
         kept = {f"{section}.{key}": getattr(getattr(stored, section), key) for section, key in NOT_DECIDING}
         if stored != with_overrides(scenario, {**kept, "plugins": stored.plugins}):  # plug-in files may be moved
             raise FedcastError(
@@ -304,21 +285,15 @@ def _start(folder: Path, scenario: Scenario) -> None:
             )
     else:
         with atomic_write(path) as aside:
-            aside.write_text(text, encoding="utf-8")
+            aside.write_text(to_toml(scenario), encoding="utf-8")
     _write_json(folder / "versions.json", versions())
     _log(folder, f"started by process {os.getpid()}, threads: {torch.get_num_threads()}")
-
-
-def _stored_scenario(folder: Path) -> Scenario:
-    """Read the scenario; its paths are relative to the working directory, not to the run folder."""
-    return read_stored_scenario(folder / "scenario.toml")
-
-
-def _save_prepared(folder: Path, prepared: PreparedRun) -> None:
+    prepared = prepare_run(scenario, data_dir=data_dir)
     save_plan(prepared.plan, folder / "plan.json")
     _write_json(folder / "facts.json", asdict(facts_of(prepared)))
     _write_json(folder / "tables.json", tables_of(prepared))
     prepared.shared.ledger.save(folder / "ledger.csv")
+    return prepared
 
 
 def _digest_of(path: Path) -> bytes:

@@ -10,10 +10,9 @@ from typing import TypeVar
 
 from fedcast import registry
 from fedcast.allocation import find_method
-from fedcast.clustering import find_rule
+from fedcast.clustering import allocates, find_rule
 from fedcast.data import make_population
 from fedcast.errors import FedcastError, ScenarioError
-from fedcast.plan import NOTHING_TO_ALLOCATE
 from fedcast.rounds import load_fit
 from fedcast.runs.jobs import SweepProgress, run_job
 from fedcast.runs.store import check_store, is_done, run_folder
@@ -43,12 +42,9 @@ def grid(
     """
     rules, methods = _as_list("rules", rules, "['daca']"), _as_list("methods", methods, "['jfvo']")
     algorithms, seeds = _as_list("algorithms", algorithms, "['fedavg']"), _as_list("seeds", seeds, "range(3)")
-    for rule in rules:
-        find_rule(rule)
-    for method in methods:
-        find_method(method)
-    for algorithm in algorithms:
-        registry.find("algorithm", algorithm)
+    for kind, names in (("clustering", rules), ("allocation", methods), ("algorithm", algorithms)):
+        for name in names:
+            registry.find(kind, name)
     return combinations(scenario, rules, methods, algorithms, seeds)
 
 
@@ -61,7 +57,7 @@ def combinations(
     seeds = seeds or [scenario.seed]
     made = []
     for rule, method, algorithm, seed in itertools.product(rules, methods, algorithms, seeds):
-        if method == methods[0] or rule not in NOTHING_TO_ALLOCATE:
+        if method == methods[0] or allocates(rule):
             values = {"clustering.rule": rule, "allocation.method": method, "training.algorithm": algorithm}
             made.append(with_overrides(scenario, {**values, "seed": seed}))
     return list({run_folder(Path(), one): one for one in made}.values())
@@ -122,12 +118,7 @@ def sweep(
 def _check_scenarios(scenarios: Sequence[Scenario], data_dir: Path | None, *, data_here: bool) -> None:
     """Raise an error for unknown names and missing or invalid files, before any run has a folder.
 
-    Runs of a sweep mostly use the same data, so that only the data of the first are loaded.
-
-    Args:
-        scenarios: of the runs.
-        data_dir: where dataset files are looked for first.
-        data_here: false if the data are needed only where the runs are carried out.
+    Runs of a sweep mostly use the same data, so that only the data of the first are loaded, and only if needed here.
     """
     for scenario in scenarios:
         find_rule(scenario.clustering.rule)

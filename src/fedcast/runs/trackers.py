@@ -12,16 +12,16 @@ import logging
 import os
 import textwrap
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from fedcast.errors import FedcastError
 from fedcast.io import atomic_write
-from fedcast.runs.comparison import MEASURES, score
+from fedcast.runs.comparison import MEASURES, flat_values, score
 from fedcast.runs.store import StoredRun, locked
 from fedcast.scenario import to_toml
 
@@ -38,16 +38,8 @@ _MODULES: dict[Kind, tuple[str, ...]] = {"tensorboard": ("tensorboard",), "mlflo
 _MOST_METRICS, _MOST_PARAMETERS = 1000, 100  # MLflow's limits per request
 
 
-@dataclass(frozen=True)
-class Point:
-    """One value of a curve.
-
-    Attributes:
-        name: of the curve.
-        step: a round, or a millisecond of the simulated clock; trackers accept only whole steps.
-        seconds: of the simulated clock.
-        value: of the quantity.
-    """
+class Point(NamedTuple):
+    """One value of a curve; a step is a round or a millisecond of the simulated clock, since steps must be whole."""
 
     name: str
     step: int
@@ -127,21 +119,13 @@ def results(run: StoredRun) -> dict[str, float]:
 
 def parameters(run: StoredRun) -> dict[str, str | float]:
     """Return the scenario as a flat dictionary: ``{"seed": 0, "data.dataset": "digits", …}`` of numbers and text."""
-    return dict(_flat(run.scenario.model_dump(mode="json")))
 
+    def plain(value: Any) -> str | float:
+        if value is None:
+            return "unset"
+        return value if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
 
-def _flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str | float]]:
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{above}{key}.")
-        else:
-            yield f"{above}{key}", _plain(value)
-
-
-def _plain(value: Any) -> str | float:
-    if value is None:
-        return "unset"
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+    return {key: plain(value) for key, value in flat_values(run.scenario).items()}
 
 
 def _log_to_tensorboard(runs: Iterable[StoredRun], folder: Path) -> None:
@@ -190,36 +174,24 @@ def _mlflow_client(place: str) -> Iterator[tuple[MlflowClient, str]]:
     """Yield a client and the id of the experiment; a database in a folder is locked."""
     from mlflow.tracking import MlflowClient
 
-    with _quiet("mlflow", "alembic"):
-        if "://" in place:
-            client = MlflowClient(tracking_uri=place)
-            yield client, _experiment(client, None)
-            return
-        folder = Path(place).absolute()
-        with locked(folder):
-            client = MlflowClient(tracking_uri=f"sqlite:///{folder / 'mlflow.db'}")
-            yield client, _experiment(client, (folder / "artifacts").as_uri())
-
-
-def _experiment(client: MlflowClient, artifacts: str | None) -> str:
-    found = client.get_experiment_by_name(_EXPERIMENT)
-    return found.experiment_id if found else client.create_experiment(_EXPERIMENT, artifact_location=artifacts)
+    folder = None if "://" in place else Path(place).absolute()
+    uri = place if folder is None else f"sqlite:///{folder / 'mlflow.db'}"
+    artifacts = None if folder is None else (folder / "artifacts").as_uri()
+    with _quiet("mlflow", "alembic"), nullcontext() if folder is None else locked(folder):
+        client = MlflowClient(tracking_uri=uri)
+        found = client.get_experiment_by_name(_EXPERIMENT)
+        yield client, found.experiment_id if found else client.create_experiment(_EXPERIMENT, artifacts)
 
 
 def _log_one_to_mlflow(client: MlflowClient, experiment: str, run: StoredRun) -> None:
+    from mlflow.entities import Metric, Param
+
     tags = _tags(run)
     for old in client.search_runs([experiment], f"tags.`fedcast.run` = '{run.folder.name}'"):
         if old.info.status == "FINISHED" and old.data.tags.get("fedcast.digest") == tags["fedcast.digest"]:
             return
         client.delete_run(old.info.run_id)
     run_id = client.create_run(experiment, tags=tags, run_name=run.folder.name).info.run_id
-    _send(client, run_id, run)
-    client.set_terminated(run_id)
-
-
-def _send(client: MlflowClient, run_id: str, run: StoredRun) -> None:
-    from mlflow.entities import Metric, Param
-
     params = [Param(key, str(value)) for key, value in parameters(run).items()]
     metrics = [Metric(name, value, 0, 0) for name, value in results(run).items()]
     metrics += [Metric(point.name, point.value, round(1000 * point.seconds), point.step) for point in points(run)]
@@ -227,6 +199,7 @@ def _send(client: MlflowClient, run_id: str, run: StoredRun) -> None:
         client.log_batch(run_id, params=params[start : start + _MOST_PARAMETERS])
     for start in range(0, len(metrics), _MOST_METRICS):
         client.log_batch(run_id, metrics=metrics[start : start + _MOST_METRICS])
+    client.set_terminated(run_id)
 
 
 def _tags(run: StoredRun) -> dict[str, str]:

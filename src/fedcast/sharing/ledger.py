@@ -21,9 +21,9 @@ class Ledger:
     """The privacy ledger: one entry for every sample that another user received.
 
     Attributes:
-        samples: int64[T], index of the sample in the dataset.
-        senders: int64[T], user that sent it; -1: the server.
-        receivers: int64[T], user that received it.
+        samples: int64[T], index in the dataset.
+        senders: int64[T], user; -1: the server.
+        receivers: int64[T], user.
     """
 
     samples: Ints
@@ -41,10 +41,7 @@ class Ledger:
     def revealed_shares(self, sizes: Ints) -> NDArray[np.float64]:
         """Return the share of each user's samples that other users received, float64[K].
 
-        What the server sends counts for no user.
-
-        Args:
-            sizes: int64[K], samples of each user before sharing.
+        `sizes` are their numbers of samples before sharing. What the server sends counts for no user.
         """
         pairs = np.unique(np.stack([self.senders, self.samples]), axis=1)
         counts = np.bincount(pairs[0][pairs[0] >= 0], minlength=len(sizes))
@@ -57,12 +54,7 @@ class Ledger:
 
 @dataclass(frozen=True, eq=False)
 class Shared:
-    """Data after sharing.
-
-    Attributes:
-        assignment: samples of each user, first its own, then those that it received.
-        ledger: who sent which sample to whom.
-    """
+    """Data after sharing: samples of each user, first its own, then those that it received; and the ledger."""
 
     assignment: Assignment
     ledger: Ledger

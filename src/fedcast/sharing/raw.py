@@ -20,13 +20,8 @@ def share_samples(
     """Send whole samples from every head to each of its members, or from the server to all users.
 
     A head sends the same samples to all its members, as a multicast does: drawn at random, or as evenly over classes as
-    possible if the clustering's composition is balanced. Volumes are rounded down to whole samples.
-
-    Args:
-        population: who holds which samples.
-        clustering: who sends how many samples to whom.
-        seed: of the draws.
-        options: none are used.
+    possible if the clustering's composition is balanced. Volumes are rounded down to whole samples. There are no
+    options.
     """
     del options
     if population.assignment is None or population.dataset is None:
@@ -48,7 +43,8 @@ SHARING = Sharing(share_samples, "heads send raw samples to their members", NoOp
 def _multicast(population: Population, clustering: Clustering, seed: int) -> Ledger:
     assert population.assignment is not None
     balanced = clustering.problem.settings.composition == "balanced"
-    samples, senders, receivers = [], [], []
+    none = np.zeros(0, dtype=np.int64)
+    samples, senders, receivers = [none], [none], [none]
     for head in clustering.heads:
         volume = int(clustering.shared[head])
         rng = generator(seed, "share", user=int(head))
@@ -57,7 +53,7 @@ def _multicast(population: Population, clustering: Clustering, seed: int) -> Led
         samples.append(np.tile(sent, len(members)))
         receivers.append(np.repeat(members, len(sent)))
         senders.append(np.full(len(members) * len(sent), head))
-    return Ledger(*(_joined(part) for part in (samples, senders, receivers)))
+    return Ledger(*map(np.concatenate, (samples, senders, receivers)))
 
 
 def _broadcast(population: Population, clustering: Clustering, seed: int) -> Ledger:
@@ -67,10 +63,6 @@ def _broadcast(population: Population, clustering: Clustering, seed: int) -> Led
     sent = _choose(population, pool, int(clustering.broadcast.volume), True, generator(seed, "share"))
     users = np.arange(population.num_users)
     return Ledger(np.tile(sent, len(users)), np.full(len(users) * len(sent), SERVER), np.repeat(users, len(sent)))
-
-
-def _joined(parts: list[Ints]) -> Ints:
-    return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
 
 
 def _choose(population: Population, pool: Ints, volume: int, balanced: bool, rng: np.random.Generator) -> Ints:
