@@ -89,7 +89,7 @@ class PlanDocument(_Part):
         return self
 
 
-_ARRAYS = {"head_of": np.int64, "shared": np.int64, "frequency_hz": np.float64, "energy_j": np.float64}
+_ARRAYS: dict[str, Any] = {"head_of": np.int64, "shared": np.int64, "frequency_hz": np.float64, "energy_j": np.float64}
 _PHASES = ("download_s", "compute_s", "upload_s")
 # Plans made before rounds and delay could be unknown do not have these; they follow from the delay.
 _YOUNGER = ("sharing_s", *_PHASES, "round_j")
@@ -129,9 +129,10 @@ def plan_from_json(text: str, where: str = "plan") -> SharingPlan:
         first = error.errors(include_url=False)[0]
         path = ".".join(str(part) for part in first["loc"])
         raise FedcastError(f"{where}: {path or 'plan'}: {first['msg']}") from None
+    arrays: dict[str, Any] = {name: np.array(getattr(document, name), dtype) for name, dtype in _ARRAYS.items()}
     return SharingPlan(
         scenario=document.scenario,
-        **{name: np.array(getattr(document, name), dtype=dtype) for name, dtype in _ARRAYS.items()},
+        **arrays,
         leakage=tuple(LeakagePoint(**point.model_dump()) for point in document.leakage),
         form=document.form or document.scenario.rounds.form,
         names=None if document.names is None else np.array(document.names, dtype=np.str_),

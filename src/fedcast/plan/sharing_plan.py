@@ -81,5 +81,6 @@ class SharingPlan(Metrics):
     @property
     def speed_up(self) -> float | None:
         """Return the delay without sharing over the delay with it."""
-        known = self.delay_s is not None and self.delay_without_s is not None
-        return self.delay_without_s / self.delay_s if known else None
+        if self.delay_s is None or self.delay_without_s is None:
+            return None
+        return self.delay_without_s / self.delay_s
