@@ -13,7 +13,7 @@ from fedcast.errors import FedcastError
 from fedcast.io import Column, read_table, save_table
 from fedcast.rounds import FORMS, RoundsFit, fit_accuracy, fit_rounds
 from fedcast.runs.prepare import train_scenario
-from fedcast.scenario import Scenario, changed
+from fedcast.scenario import Scenario, with_overrides
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def _run(scenario: Scenario, share: float, rule: str, seed: int, data_dir: Path 
         "allocation.fixed.ratio": ratio,
         "allocation.max_sharing_ratio": ratio,
     }
-    trained = train_scenario(changed(scenario, values), data_dir=data_dir)
+    trained = train_scenario(with_overrides(scenario, values), data_dir=data_dir)
     skew, after = trained.world.skew, trained.clustering.after
     reached = trained.history.rounds_to(scenario.rounds.target_accuracy)
     return RoundsRun(
