@@ -97,7 +97,8 @@ def changes_no_argument(algorithm: str | Algorithm) -> None:
     implementation, options = settings.implementation, settings.options
     server, user = _states(algorithm)
     change = [torch.full_like(weight, 0.1) for weight in weights]
-    with unchanged([*weights, *change, *(tensor for tensors in server.values() for tensor in tensors)]):
+    arguments = [*weights, *change, *(tensor for tensors in server.values() for tensor in tensors)]
+    with unchanged(tensor.numpy() for tensor in arguments):
         if implementation.server_step is not None:
             implementation.server_step(options, weights, change, server)
         if implementation.local_context is not None and implementation.local_terms is not None:

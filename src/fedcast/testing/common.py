@@ -14,7 +14,7 @@ from fedcast import registry
 
 @contextmanager
 def unchanged(arrays: Iterable[Any], message: str = "an argument was changed in place") -> Iterator[None]:
-    """Fail if an array or tensor has changed at the end of the block."""
+    """Fail if an array has changed at the end of the block."""
     held = list(arrays)
     copies = [np.array(array) for array in held]
     yield
