@@ -62,7 +62,7 @@ def test_compare_over_seeds_writes_its_table(fedcast, tmp_path):
         (["--rules", ","], "--rules: expected names separated by commas"),
         (["--seeds", "0"], "Invalid value for '--seeds'"),
         (["--log", "wandb"], "invalid value 'wandb' for --log: expected tensorboard or mlflow"),
-        (["--set", "training.rounds=0"], "training.rounds: 0 is refused"),
+        (["--set", "training.rounds=0"], "training.rounds: invalid value 0: expected a whole number"),
         (["no.toml"], "no.toml: no such file"),
     ],
 )
