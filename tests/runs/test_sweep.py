@@ -46,7 +46,7 @@ def test_a_grid_has_every_combination_once(small):
         ({"rules": ["dacca"]}, "dacca"),
         ({"rules": ["daca"], "methods": ["foo"]}, "invalid value 'foo' for allocation.method"),
         ({"rules": ["daca"], "algorithms": ["sgd"]}, "invalid value 'sgd' for training.algorithm: no such algorithm"),
-        ({"rules": ["daca"], "seeds": [-1]}, "seed: -1 is refused"),
+        ({"rules": ["daca"], "seeds": [-1]}, "seed: invalid value -1"),
         ({"rules": "daca"}, r"rules: expected a list such as \['daca'\], got 'daca'"),
         ({"rules": ["daca"], "seeds": 3}, r"seeds: expected a list such as range\(3\), got 3"),
     ],
