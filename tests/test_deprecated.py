@@ -44,6 +44,17 @@ def test_names_that_never_were_do_not_import(name):
         importlib.import_module(name)
 
 
+@pytest.mark.parametrize(
+    ("old", "package", "function"),
+    [("fedcast.study.sweep", "fedcast.runs", "sweep"), ("fedcast.clustering.compare", "fedcast.clustering", "compare")],
+)
+def test_an_old_module_does_not_hide_a_function_of_its_name(old, package, function):
+    sys.modules.pop(old, None)
+    with pytest.warns(DeprecationWarning, match=f"module {old} was renamed"):
+        importlib.import_module(old)
+    assert callable(getattr(importlib.import_module(package), function))
+
+
 @pytest.mark.parametrize(("old", "new"), sorted(fedcast._RENAMED.items()))
 def test_every_old_function_is_its_replacement(old, new):
     with pytest.warns(DeprecationWarning, match=f"fedcast.{old} was renamed; use fedcast.{new}"):

@@ -112,6 +112,14 @@ MOVED = {
 }
 
 
+class _Package(ModuleType):
+    """A package in which the import of an old module does not hide a public name, as `fedcast.runs.sweep`."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (isinstance(value, ModuleType) and name in getattr(self, "__all__", ())):
+            super().__setattr__(name, value)
+
+
 class _OldNames:
     """A finder and loader of old names, asked last: it costs nothing until an old name is imported."""
 
@@ -137,6 +145,7 @@ class _OldNames:
                 raise
             hint = "which is not installed: run `pip install ./paper` in a clone of fedcast"
             raise ModuleNotFoundError(f"{name} is now {new} in the package fedcast-paper, {hint}", name=name) from None
+        sys.modules[name.rpartition(".")[0]].__class__ = _Package
         # A submodule of an old package would otherwise be found on the path of the new one and loaded a second time.
         sys.meta_path.remove(_OldNames)
         sys.meta_path.insert(0, _OldNames)

@@ -21,8 +21,8 @@ from fedcast.data.skew import average_emd
 VARIANTS: dict[str, dict[str, Any]] = {
     "none": {"rule": "none"},
     "daca": {"rule": "daca"},
-    "daca covers_new": {"rule": "daca", "scan": "covers_new"},
-    "daca descending": {"rule": "daca", "order": "descending"},
+    "daca covers_new": {"rule": "daca", "tables": {"daca": {"scan": "covers_new"}}},
+    "daca descending": {"rule": "daca", "tables": {"daca": {"order": "descending"}}},
     "scc": {"rule": "scc"},
     "cec": {"rule": "cec"},
     "gain": {"rule": "gain"},

@@ -54,5 +54,6 @@ def test_weights_are_a_distribution(los, blocked):
     weights = state_weights(los, blocked)
     assert sum(weights) == pytest.approx(1, abs=1e-15)
     assert all(weight >= 0 for weight in weights)
-    assert weights.los_clear + weights.los_blocked == pytest.approx(los, abs=1e-15)
-    assert weights.los_blocked + weights.nlos_blocked == pytest.approx(blocked, abs=1e-15)
+    nlos_blocked, los_blocked, _, los_clear = weights
+    assert los_clear + los_blocked == pytest.approx(los, abs=1e-15)
+    assert los_blocked + nlos_blocked == pytest.approx(blocked, abs=1e-15)

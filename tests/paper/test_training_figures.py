@@ -43,7 +43,9 @@ def _ratio(scenario):
 @pytest.mark.parametrize(("slower_seeds", "holds"), [((0, 1), "open"), ((0, 1, 2, 4), "yes")])
 def test_fig1c_asks_every_seed(job, slower_seeds, holds):
     for scenario in training_scenarios(["fig1c"], job):
-        slower = scenario.clustering.num_clusters == 25 and scenario.seed in slower_seeds
+        slower = (
+            scenario.clustering.options("clustering", "random").num_clusters == 25 and scenario.seed in slower_seeds
+        )
         keep(job, scenario, rising(100, 40 if slower else 30))
     (verdict,) = data("fig1c", job).verdicts
     assert verdict.holds == holds  # scipy.stats.ttest_1samp: p = 0.18 of (1, 1, 0, 0, 0), 0.016 of (1, 1, 1, 1, 0)
@@ -52,7 +54,7 @@ def test_fig1c_asks_every_seed(job, slower_seeds, holds):
 
 def test_fig1a_ranks_skew_against_loss_and_error(job):
     for scenario in training_scenarios(["fig1a"], job):
-        share = scenario.data.single_class_share
+        share = scenario.data.options("partition").single_class_share
         last = 0.99 - 0.06 * share + 0.001 * scenario.seed
         keep(job, scenario, rising(100, 20 + int(50 * share), last), emd_after=2 * share)
     result = data("fig1a", job)
@@ -63,7 +65,7 @@ def test_fig1a_ranks_skew_against_loss_and_error(job):
 
 def test_fig6_finds_the_curve_that_the_runs_came_from(job):
     for scenario in training_scenarios(["fig6"], job):
-        share, rule = scenario.data.single_class_share, scenario.clustering.rule
+        share, rule = scenario.data.options("partition").single_class_share, scenario.clustering.rule
         emd = 1.8 * share + 0.01 * scenario.seed - (0.0 if rule == "none" else 0.02 * len(rule))
         reaches = round(1 / (0.02 * emd**2 - 0.09 * emd + 0.11))
         keep(job, scenario, rising(100, min(reaches, 100)), emd_after=emd, emd_after_b=emd)

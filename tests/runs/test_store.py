@@ -37,7 +37,7 @@ def test_every_parameter_decides_the_key_but_how_often_checkpoints_are_written(s
         "clustering.rule": "blend",
         "training.rounds": 5,
         "devices.power_w": 0.02,
-        "data.dirichlet.alpha": 0.3,
+        "data.label_skew.single_class_share": 0.3,
     }
     keys = {run_key(with_overrides(small, {name: value})) for name, value in others.items()} | {run_key(small)}
     assert len(keys) == len(others) + 1

@@ -81,7 +81,7 @@ def test_a_failing_run_is_named_and_the_others_are_kept(small, scenarios, tmp_pa
         ({"data.dataset": "file", "data.file": "no.npz"}, r"^data.file.path: no such file: no.npz$"),
         ({"data.dataset": "file"}, r"^data.dataset is \"file\", but data.file is not set"),
         ({"data.partition": "indices", "data.indices.file": "far.json"}, "^far.json: user 0: sample 99999 does not"),
-        ({"clustering.rule": "dacca"}, "^clustering.rule: there is no rule 'dacca'"),
+        ({"clustering.rule": "dacca"}, "^invalid value 'dacca' for clustering.rule"),
         ({"rounds.fit": "nofit"}, "^invalid value 'nofit' for rounds.fit: no shipped fit"),
     ],
 )
@@ -130,10 +130,11 @@ def start(scenario_file, store, script):
 OWN_RULE = """
 import sys
 import fedcast
-from fedcast.clustering import RULES, Rule
-from fedcast.clustering.daca import daca
+from fedcast.clustering import Rule
+from fedcast.clustering.none import none
+from fedcast.registry import register
 def main():
-    RULES["own"] = Rule(daca, "is so")
+    register("clustering", "own", Rule(none, "none", why="is so"))
     scenario = fedcast.load_scenario(sys.argv[1])
     fedcast.sweep(fedcast.grid(scenario, ["none", "own"]), sys.argv[2], workers=2)
 if __name__ == "__main__":

@@ -154,8 +154,9 @@ def changes_from_default(scenario: Scenario) -> dict[str, Any]:
 def _differences(values: Mapping[str, Any], defaults: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in values.items():
         if isinstance(value, dict):
-            yield from _differences(value, defaults[name], f"{path}{name}.")
-        elif value != defaults[name]:
+            yield from _differences(value, defaults.get(name, {}), f"{path}{name}.")
+        # A dump holds the option tables that differ from their defaults: what the default scenario lacks, differs.
+        elif name not in defaults or value != defaults[name]:
             yield f"{path}{name}", value
 
 

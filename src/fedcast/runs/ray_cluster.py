@@ -38,13 +38,7 @@ def sweep_on_ray(
         waiting = iter(todo)
 
         def start(count: int) -> dict[Any, Job]:
-            jobs = itertools.islice(waiting, count)
-            return {
-                remote.remote(
-                    job[1].model_dump_json(), folder, [Path(file).read_bytes() for file in job[1].plugins]
-                ): job
-                for job in jobs
-            }
+            return {remote.remote(*_sent(job[1]), folder): job for job in itertools.islice(waiting, count)}
 
         running = start(max(1, int(ray.cluster_resources().get("CPU", 1))))
         failure: Exception | None = None

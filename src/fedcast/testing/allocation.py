@@ -72,7 +72,7 @@ def random_case(seed: int, regime: str = "mixed", num_users: int = 60, reach_m: 
 
     Example:
         >>> random_case(0, "energy").problem().num_clusters
-        15
+        11
     """
     problem = disc_problem(num_users, reach_m, seed=seed, **({"rule": "daca", "weighting": "C"} | options))
     clustering = cluster(problem)
