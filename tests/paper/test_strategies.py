@@ -84,7 +84,7 @@ def test_table2_sets_the_paper_beside_ours(job):
 def test_beyond_rounds_counts_rounds_seconds_and_who_never_arrives(job):
     for scenario in training_scenarios(["beyond-rounds"], job):
         rule, rounds = scenario.clustering.rule, scenario.training.rounds
-        never = rule == "none" and scenario.data.options("partition").single_class_share == 1.0
+        never = rule == "none" and scenario.data.options("partition", "label_skew").single_class_share == 1.0
         reaches = {"none": 40, "blend": 20}.get(rule, 25)
         sharing = 0.0 if rule == "none" else 12.0
         keep(job, scenario, [0.1] * (rounds + 1) if never else rising(rounds, reaches), sharing_s=sharing)
