@@ -309,7 +309,7 @@ def test_ctrl_c_stops_after_a_checkpoint(tmp_path):
     _, err = process.communicate(timeout=200)
     assert process.returncode == 130, err
     assert "stopping after this round" in err
-    assert "interrupted; what is finished is kept, and the same command goes on" in err
+    assert "interrupted; what is finished is kept, and the same command resumes" in err
     (log,) = tmp_path.glob("run/*/log.txt")
     assert "stopped after round" in log.read_text()
 

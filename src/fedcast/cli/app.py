@@ -97,7 +97,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
             raise
         return _stop(*_explain(error))
     if result == INTERRUPTED:  # what Typer makes of Ctrl-C
-        kept = "; what is finished is kept, and the same command goes on" if words[0] in _KEEP_RUNS else ""
+        kept = "; what is finished is kept, and the same command resumes" if words[0] in _KEEP_RUNS else ""
         return _stop(f"interrupted{kept}", INTERRUPTED)
     return result if isinstance(result, int) else 0
 

@@ -191,7 +191,7 @@ class Cellular(Section):
         "ergodic", description="what the expected delay is taken over"
     )
     outage: Annotated[float, Field(gt=0, lt=1)] = Field(0.01, description="truncated: share of fades left out")
-    nakagami_shape: Annotated[float, Field(gt=1)] = Field(2.0, description="nakagami: shape m of the law")
+    nakagami_shape: Annotated[float, Field(gt=1)] = Field(2.0, description="nakagami: shape m of the distribution")
     snr_db: float | None = Field(None, description="one SNR for every user and both ways, instead of the geometry")
 
     @field_validator("fading", mode="before")
@@ -214,8 +214,8 @@ class Trust(Section):
     across_beta: tuple[Positive, Positive] = Field(
         (2.0, 6.0), strict=False, description="community: Beta parameters between groups"
     )
-    contact_shape: Positive = Field(4.43, description="contact: shape of the Gamma law of contact rates")
-    contact_scale_s: Positive = Field(1088.0, description="contact: inverse scale of that law")
+    contact_shape: Positive = Field(4.43, description="contact: shape of the Gamma distribution of contact rates")
+    contact_scale_s: Positive = Field(1088.0, description="contact: inverse scale of that distribution")
     contact_time_s: Positive = Field(186.0, description="contact: time within which a contact counts")
     distance_scale_m: Positive = Field(300.0, description="distance: how fast closeness falls")
     distance_share: Share = Field(0.5, description="distance: share of closeness that distance explains")
