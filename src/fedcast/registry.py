@@ -118,7 +118,7 @@ class NoOptions:
 
 
 class Plugin(Protocol):
-    """What every choice declares, whatever its kind."""
+    """Attributes that a choice of any kind declares."""
 
     @property
     def summary(self) -> str:

@@ -1,4 +1,4 @@
-"""What a figure is asked for (`Job`) and what it declares (`Reproduction`)."""
+"""Requests for figures (`Job`) and their declarations (`Reproduction`)."""
 
 from __future__ import annotations
 
@@ -96,5 +96,5 @@ class Reproduction:
 
     @property
     def trains(self) -> bool:
-        """Whether it needs training runs."""
+        """Return whether it needs training runs."""
         return self.scenarios is not None

@@ -24,7 +24,7 @@ _DIGITS = 7
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a claim of the paper was reproduced.
+    """Verdict on a claim of the paper.
 
     Attributes:
         claim: the claim.
@@ -39,7 +39,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Result:
-    """What a figure's ``data`` function returns and its ``draw`` function draws.
+    """Result that a figure's ``data`` function returns and its ``draw`` function draws.
 
     Attributes:
         tables: by name; columns of plain values and of equal length.

@@ -36,7 +36,7 @@ class Relation(NamedTuple):
 
     @property
     def rises(self) -> bool:
-        """Whether the correlation is positive and significant."""
+        """Return whether the correlation is positive and significant."""
         return self.correlation > 0 and self.p_value < LEVEL
 
     def __str__(self) -> str:

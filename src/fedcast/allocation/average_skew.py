@@ -139,7 +139,7 @@ class AverageSkew:
 
     @property
     def convex(self) -> bool:
-        """Whether every cluster's cost is convex in its volume: EMD, weighting A or B, composition ``own``."""
+        """Return whether every cluster's cost is convex in its volume: EMD, weighting A or B, composition ``own``."""
         return self.weighting != "C" and self.measure is emd_of_members and isinstance(self.offer, OwnOffer)
 
     def largest_useful(self, upper: Floats) -> Floats:

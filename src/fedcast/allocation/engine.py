@@ -65,7 +65,7 @@ class Step:
 
 
 class Solution(NamedTuple):
-    """What a method returns: the share of its samples that each head sends, float64[M], and its iterations, if any."""
+    """Solution of a method: the share of its samples that each head sends, float64[M], and its iterations, if any."""
 
     x: Floats
     trace: tuple[Step, ...] = ()
@@ -117,7 +117,7 @@ class StochasticOptions:
 
 
 class _StepState(NamedTuple):
-    """Where a step starts: the iterate, the betas drawn, the running surrogate and the weight of a new one."""
+    """Start of a step: the iterate, the betas drawn, the running surrogate and the weight of a new one."""
 
     problem: AllocationProblem
     build: Approximation

@@ -1,4 +1,4 @@
-"""What an allocation method is, the table of methods, and how one is run."""
+"""Define allocation methods, look them up by name, and run one."""
 
 from __future__ import annotations
 

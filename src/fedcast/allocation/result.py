@@ -37,7 +37,7 @@ class Evaluation:
 
 @dataclass(frozen=True, eq=False)
 class AllocationResult(Evaluation):
-    """How much every head shares and how fast every device computes, with the cost of rounded volumes.
+    """Volumes of heads and frequencies of devices, with the cost of rounded volumes.
 
     Attributes:
         method: name of the method.

@@ -66,7 +66,7 @@ class Excess(NamedTuple):
 
 
 class Approximation(Protocol):
-    """How surrogates are built: which parts of the objective are linearised at a point, for given betas."""
+    """Construction of surrogates: which parts of the objective are linearised at a point, for given betas."""
 
     def surrogate(self, point: Point, betas: BetaSet, curvature: Floats, slope_factor: float = 1.0) -> Surrogate:
         """Return the surrogate at a point, with curvature float64[M] and the slope of the rounds times a factor."""

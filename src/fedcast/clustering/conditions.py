@@ -29,7 +29,7 @@ class ConditionReport:
 
     @property
     def holds(self) -> bool:
-        """Whether nobody violates it."""
+        """Return whether no user violates the condition."""
         return len(self.users) == 0
 
     def as_dict(self) -> dict[str, Any]:

@@ -33,7 +33,7 @@ STATUSES: tuple[Status, ...] = tuple(REASONS)
 
 @dataclass(frozen=True)
 class HeadRow:
-    """Why one user leads a cluster."""
+    """Reason why one user leads a cluster."""
 
     head: int  # the user
     why: str  # what makes a user a head under this rule

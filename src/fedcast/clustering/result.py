@@ -45,7 +45,7 @@ class Proof:
 
 @dataclass(frozen=True, eq=False)
 class Clustering:
-    r"""Who receives samples from whom.
+    r"""A clustering: the head from which each user receives samples.
 
     The constraints of problem P1' hold for every value of this class: no user is in two clusters (one entry per
     user), a head is no member, an empty user is no head, and a member and its head are joined by a link, that is,

@@ -1,4 +1,4 @@
-"""Which users can take part in a round within their energy budget, and what the others would need."""
+"""Find users that can take part in a round within their energy budget, and what the others would need."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def rounded_up(value: float) -> float:
 
 @dataclass(frozen=True)
 class Feasibility:
-    """Which users can take part in a round within their energy budget, [K] each; see `feasibility`."""
+    """Users that can take part in a round within their energy budget, [K] each; see `feasibility`."""
 
     feasible: NDArray[np.bool_]
     budget_j: Floats

@@ -58,7 +58,7 @@ def task_s(sharing_s: float, round_s: float, rounds: float) -> float:
 
 @dataclass(frozen=True)
 class Delay:
-    """How the time of a whole task is spent: sharing, and all rounds as their critical user sees them."""
+    """Delay of a whole task by phase: sharing, and all rounds as their critical user sees them."""
 
     sharing_s: float
     download_s: float

@@ -26,7 +26,7 @@ _BISECTIONS = 60
 
 
 class Schedule(NamedTuple):
-    """How long each user sends, its span, and its bandwidth in subcarriers, float64[K] each."""
+    """Sending time of each user, its span, and its bandwidth in subcarriers, float64[K] each."""
 
     upload_s: Floats
     span_s: Floats

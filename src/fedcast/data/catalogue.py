@@ -55,7 +55,7 @@ def load_dataset(data: Data, data_dir: str | Path | None = None) -> Dataset:
 
 @dataclass(frozen=True)
 class Presence:
-    """Where the files of a dataset were found; their content is not verified."""
+    """Location of the files of a dataset; their content is not verified."""
 
     name: str
     state: Literal["built in", "here", "to download", "missing", "yours"]

@@ -85,7 +85,7 @@ class Dataset:
 
     @property
     def is_text(self) -> bool:
-        """Whether samples are sequences of characters."""
+        """Return whether samples are sequences of characters."""
         return isinstance(self.inputs, TextWindows)
 
     @property

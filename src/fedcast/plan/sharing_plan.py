@@ -23,7 +23,7 @@ class LeakagePoint:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SharingPlan(Metrics):
-    """What every user does, and the metrics of that.
+    """A plan: the role of every user, with its metrics.
 
     `plan_schema` describes every field; those with one entry per user are arrays here. Where the fit of rounds does not
     cover the scenario, nothing is predicted: `rounds`, `rounds_without`, `delay`, `delay_without_s` and `speed_up` are

@@ -1,4 +1,4 @@
-"""What is known of a run before training: facts.json, and the tables of users, heads and classes."""
+"""Compute what is known of a run before training: facts.json, and the tables of users, heads and classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a kind of sharing is: the value that `fedcast.registry` holds under its name."""
+"""Define kinds of sharing: the value that `fedcast.registry` holds under its name."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """What `allocate` takes; `rate_bps` is that of the link from each member's head, float64[K]."""
+    """Inputs of `allocate`; `rate_bps` is that of the link from each member's head, float64[K]."""
 
     clustering: Clustering
     fleet: Fleet

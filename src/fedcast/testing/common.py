@@ -1,4 +1,4 @@
-"""What the conformance kits share: checks of arguments and options of any kind of plug-in."""
+"""Code shared by the conformance kits: checks of arguments and options of any kind of plug-in."""
 
 from __future__ import annotations
 

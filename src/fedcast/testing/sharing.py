@@ -27,7 +27,7 @@ _RULES = ("none", "daca", "gain", "central")
 
 
 class Case(NamedTuple):
-    """What is shared in a check; `consent` is the largest share of its samples that each user may send."""
+    """Inputs of a check; `consent` is the largest share of its samples that each user may send."""
 
     population: Population
     clustering: Clustering

@@ -19,7 +19,7 @@ _VERSION = 2
 
 @dataclass
 class TrainingState:
-    """What a run carries from round to round; `server` and `users` ([K, ...]) are states of the algorithm."""
+    """State of a run after a round; `server` and `users` ([K, ...]) are states of the algorithm."""
 
     weights: Tensors
     server: State

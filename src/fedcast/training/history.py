@@ -17,7 +17,7 @@ _VERSION = 1
 
 @dataclass(frozen=True)
 class Clock:
-    """What sharing and each round cost on the simulated clock; all zero by default.
+    """Cost of sharing and of each round on the simulated clock; all zero by default.
 
     Attributes:
         sharing_s: delay before the first round.

@@ -27,7 +27,7 @@ SERVER_OPTIMIZERS = {"momentum": "fedavgm", "adam": "fedadam", "yogi": "fedyogi"
 
 @dataclass(frozen=True)
 class Upload:
-    """What a block of U users sends to the server after local training.
+    """Updates that a block of U users sends to the server after local training.
 
     Attributes:
         change: w_k − w, [U, ...] for each weight of the model.

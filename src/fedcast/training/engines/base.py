@@ -1,4 +1,4 @@
-"""What the trainer and the engines exchange: the task, the round, and what a block of users sends back."""
+"""Values that the trainer and the engines exchange: the task, the round, and the results of a block of users."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fedcast.typing import Ints
 
 @dataclass(frozen=True)
 class Task:
-    """What stays the same over all rounds; engines read the layers of the model, never its weights."""
+    """Settings that are the same in all rounds; engines read the layers of the model, never its weights."""
 
     model: nn.Module
     data: DeviceData
@@ -54,7 +54,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Round:
-    """What changes from round to round: weights and state of the server, and states of all users, [K, ...] each."""
+    """Inputs of one round: weights and state of the server, and states of all users, [K, ...] each."""
 
     number: int
     weights: Tensors
@@ -77,7 +77,7 @@ def rows_of(states: State, users: Tensor) -> State:
 
 @dataclass(frozen=True)
 class BlockResult:
-    """What a block of users sends back: w_k − w, [U, ...] each, and sums of the losses of its steps, [U]."""
+    """Results of a block of users: w_k − w, [U, ...] each, and sums of the losses of its steps, [U]."""
 
     users: Ints
     change: Tensors
