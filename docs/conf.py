@@ -12,7 +12,7 @@ from fedcast.data import PARTITIONS
 from fedcast.registry import KINDS, choices, kinds_of, names
 from fedcast.scenario import PRESETS, Scenario
 from fedcast.scenario.describe import accepted, is_section, values_of
-from fedcast.scenario.options import table_model
+from fedcast.scenario.option_tables import table_model
 
 project = "fedcast"
 author = "The fedcast authors"

@@ -63,7 +63,7 @@ BUILT_IN: dict[str, dict[str, str]] = {
         "daca": "fedcast.clustering.daca:RULE",
         "scc": "fedcast.clustering.scc:RULE",
         "cec": "fedcast.clustering.cec:RULE",
-        "random": "fedcast.clustering.random:RULE",
+        "random": "fedcast.clustering.random_clusters:RULE",
         "central": "fedcast.clustering.central:RULE",
         "none": "fedcast.clustering.none:RULE",
         "gain": "fedcast.clustering.gain:RULE",

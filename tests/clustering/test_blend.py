@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from fedcast._fast.blend import improve, open_head, value_of
+from fedcast._fast.blend_search import improve, open_head, value_of
 from fedcast.clustering import Clustering, Problem, blend_objective, cluster
 from fedcast.clustering.blend import _state, _world
 from fedcast.clustering.costs import cost_drops

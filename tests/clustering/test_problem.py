@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedcast.clustering import Problem, cluster, make_problem
-from fedcast.clustering.problem import balanced_mixes, water_fill
+from fedcast.clustering.clustering_problem import balanced_mixes, water_fill
 from fedcast.clustering.sample_problems import path_problem
 from fedcast.data.skew import skew_of
 from fedcast.errors import FedcastError

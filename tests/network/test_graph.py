@@ -104,7 +104,7 @@ def test_rows_longer_than_a_thousand_are_sorted():
 
 @pytest.mark.usefixtures("no_kernel_cache")
 def test_without_a_folder_to_write_to_kernels_are_compiled_all_the_same():
-    spec = importlib.util.find_spec("fedcast._fast.graph")
+    spec = importlib.util.find_spec("fedcast._fast.graph_kernels")
     anew = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(anew)
     degrees = np.zeros(3, dtype=np.int64)

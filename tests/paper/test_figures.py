@@ -13,7 +13,7 @@ from fedcast.allocation import minimise_surrogate
 from fedcast.rounds import AccuracyFit
 from fedcast_paper.figures import fig6, fig7a, fig8, fig9a, fig9b
 from fedcast_paper.planning_setting import INTERFERING, METHODS, make_task, paper_scenario, problem_of
-from fedcast_paper.result import columns_of, where
+from fedcast_paper.reproduction_result import columns_of, where
 from fedcast_paper.trained import Trained
 from fedcast_paper.verdicts import converged_after, excess_over_jfvo, lower_verdict, rank_correlation
 

@@ -22,8 +22,8 @@ from fedcast_paper import (
     result_path,
     save_result,
 )
+from fedcast_paper.reproduction_result import columns_of, origin, source_commit, where
 from fedcast_paper.reproductions import check_seeds, seeds_of
-from fedcast_paper.result import columns_of, origin, source_commit, where
 
 PLANNED = [name for name, one in REPRODUCTIONS.items() if not one.trains]
 STORED = Path(__file__).parents[2] / "results"

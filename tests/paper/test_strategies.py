@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedcast_paper.drawing import learning_curves
+from fedcast_paper.figure_parts import learning_curves
 from fedcast_paper.figures.beyond_rounds import speed_up
 from fedcast_paper.over_seeds import LAST_ROUNDS, gain_rows, late_accuracy
+from fedcast_paper.reproduction_result import columns_of, where
 from fedcast_paper.reproductions import training_scenarios
-from fedcast_paper.result import columns_of, where
 from fedcast_paper.verdicts import accuracy_verdicts, fewer_rounds_verdicts, gains_over, larger_gain, welch_test
 from tests.paper.given import data, keep, rising, run_of
 

@@ -14,8 +14,8 @@ from fedcast_paper.figures.beyond_drift import relative_distance
 from fedcast_paper.figures.beyond_measures import shift_weight
 from fedcast_paper.figures.fig1b import ratio_of
 from fedcast_paper.regression import Explained
+from fedcast_paper.reproduction_result import where
 from fedcast_paper.reproductions import pack_for, train_for, training_scenarios
-from fedcast_paper.result import where
 from fedcast_paper.trained import Trained, archived, load_trained
 from tests.paper.given import data, keep, rising
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fedcast_paper.job import SCALES, Job, Reproduction, Scale
+    from fedcast_paper.reproduction_result import Result, Verdict, load_result, result_path, save_result
     from fedcast_paper.reproductions import REPRODUCTIONS, draw_result, find_reproduction, make_result
-    from fedcast_paper.result import Result, Verdict, load_result, result_path, save_result
 
 _NAMES_IN = {
     "job": ("SCALES", "Job", "Reproduction", "Scale"),
     "reproductions": ("REPRODUCTIONS", "draw_result", "find_reproduction", "make_result"),
-    "result": ("Result", "Verdict", "load_result", "result_path", "save_result"),
+    "reproduction_result": ("Result", "Verdict", "load_result", "result_path", "save_result"),
 }
 
 __all__ = [

@@ -9,7 +9,7 @@ from typing import Literal, TypeVar
 
 from fedcast.report import Figure
 from fedcast.scenario import Scenario
-from fedcast_paper.result import Result
+from fedcast_paper.reproduction_result import Result
 
 Scale = Literal["smoke", "full"]
 SCALES: tuple[Scale, ...] = ("smoke", "full")

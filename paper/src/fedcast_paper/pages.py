@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedcast.io import atomic_write
+from fedcast_paper.reproduction_result import Columns, Result, Verdict, columns_of, load_result, result_path
 from fedcast_paper.reproductions import REPRODUCTIONS, draw_result
-from fedcast_paper.result import Columns, Result, Verdict, columns_of, load_result, result_path
 from fedcast_paper.verdicts import LEVEL
 
 

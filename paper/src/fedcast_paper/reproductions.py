@@ -34,7 +34,7 @@ from fedcast_paper.figures import (
     table2,
 )
 from fedcast_paper.job import Job, Reproduction, Scale
-from fedcast_paper.result import Result, load_result, result_path, save_result
+from fedcast_paper.reproduction_result import Result, load_result, result_path, save_result
 from fedcast_paper.trained import finished, train_missing, unfinished
 
 # Stands for every id on the command line.

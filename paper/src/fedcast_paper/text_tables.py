@@ -7,7 +7,7 @@ from typing import Any
 
 from fedcast.formatting import pluralize
 from fedcast_paper.over_seeds import LAST_ROUNDS, mean_of
-from fedcast_paper.result import Columns, Result, where
+from fedcast_paper.reproduction_result import Columns, Result, where
 from fedcast_paper.training_setting import STRATEGIES
 
 Row = dict[str, str]

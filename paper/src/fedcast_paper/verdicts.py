@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from fedcast.formatting import pluralize
 from fedcast_paper.over_seeds import mean_of, pairs_by_seed
 from fedcast_paper.planning_setting import METHODS, RIVALS
-from fedcast_paper.result import Answer, Columns, Verdict, where
+from fedcast_paper.reproduction_result import Answer, Columns, Verdict, where
 from fedcast_paper.text_tables import mean_text, number, percent
 from fedcast_paper.trained import Trained
 from fedcast_paper.training_setting import STRATEGIES

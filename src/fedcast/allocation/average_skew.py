@@ -159,7 +159,7 @@ class AverageSkew:
     def _members(self, sent: Floats, slope: Floats, samples: Floats) -> MemberSkew:
         if len(self.cluster) >= LARGE and self.measure is emd_of_members:
             from fedcast._fast import compiled
-            from fedcast._fast.allocation import emd_rows
+            from fedcast._fast.allocation_kernels import emd_rows
 
             value, change = np.empty(len(samples)), np.empty(len(samples))
             compiled(emd_rows)(self.own, sent, slope, self.cluster, samples, value, change)

@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedcast.allocation.problem import AllocationProblem, Point
+from fedcast.allocation.allocation_problem import AllocationProblem, Point
 from fedcast.allocation.surrogate import (
     Approximation,
     Excess,

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedcast.allocation.allocation_problem import AllocationProblem
 from fedcast.allocation.engine import Solution, Step
 from fedcast.allocation.methods import Method
-from fedcast.allocation.problem import AllocationProblem
 from fedcast.registry import option
 
 

@@ -85,7 +85,7 @@ def minimise_sorted(weight: float, rate: Floats, linear: Floats, curvature: Floa
 def minimise_compiled(weight: float, rate: Floats, linear: Floats, curvature: Floats, upper: Floats) -> BoxMinimum:
     """Solve the inner problem without a sort, compiled by numba on first use and cached on disk."""
     from fedcast._fast import compiled
-    from fedcast._fast.allocation import box_minimum
+    from fedcast._fast.allocation_kernels import box_minimum
 
     free, x = np.empty(len(rate)), np.empty(len(rate))
     time = compiled(box_minimum)(float(weight), rate, linear, curvature, upper, free, x)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from fedcast.allocation.allocation_problem import AllocationProblem
 from fedcast.allocation.engine import Solution, StochasticOptions, descend, draw_one, search
 from fedcast.allocation.methods import Method
 from fedcast.allocation.oracle.cost_table import cheapest_volumes, cluster_table
-from fedcast.allocation.problem import AllocationProblem
 from fedcast.typing import Floats
 
 # Volumes tried for each cluster where costs are not convex.

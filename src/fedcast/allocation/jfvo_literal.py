@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fedcast.allocation.allocation_problem import AllocationProblem, Point
 from fedcast.allocation.engine import Solution, Step, StochasticOptions, draw_one, search
 from fedcast.allocation.methods import Method
-from fedcast.allocation.problem import AllocationProblem, Point
 from fedcast.allocation.surrogate import Excess, Surrogate, excess_by_cluster, rounds_and_gradient, tangent
 from fedcast.cost import best_frequency_hz
 from fedcast.rounds import BetaSet

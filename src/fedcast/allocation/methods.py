@@ -9,10 +9,10 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from fedcast import registry
+from fedcast.allocation.allocation_problem import AllocationProblem, make_allocation_problem
+from fedcast.allocation.allocation_result import AllocationResult, make_result
 from fedcast.allocation.engine import Solution
 from fedcast.allocation.inner import Minimiser, minimise_surrogate
-from fedcast.allocation.problem import AllocationProblem, make_allocation_problem
-from fedcast.allocation.result import AllocationResult, make_result
 from fedcast.clustering import Clustering
 from fedcast.cost import Fleet
 from fedcast.rounds import RoundsModel

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fedcast.allocation.allocation_problem import AllocationProblem
 from fedcast.allocation.engine import Solution, search_on_all
 from fedcast.allocation.methods import Method
-from fedcast.allocation.problem import AllocationProblem
 from fedcast.registry import option
 
 

@@ -24,7 +24,7 @@ from fedcast.rounds import BetaSet
 from fedcast.typing import Floats
 
 if TYPE_CHECKING:
-    from fedcast.allocation.problem import AllocationProblem, Point
+    from fedcast.allocation.allocation_problem import AllocationProblem, Point
 
 
 class Surrogate(NamedTuple):

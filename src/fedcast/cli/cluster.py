@@ -7,8 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedcast.cli.comparison import words
-from fedcast.cli.options import Counts, DataDir, Links, Overrides, PictureWidth, Preset, ScenarioFile, read_with_counts
+from fedcast.cli.arguments import (
+    Counts,
+    DataDir,
+    Links,
+    Overrides,
+    PictureWidth,
+    Preset,
+    ScenarioFile,
+    read_with_counts,
+)
+from fedcast.cli.compared_runs import words
 
 if TYPE_CHECKING:
     from rich.console import Console

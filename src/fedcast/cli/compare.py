@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from fedcast.cli.comparison import Log, Workers, compare_and_report, words
-from fedcast.cli.options import DataDir, Overrides, Preset, ScenarioFile, read_scenario
+from fedcast.cli.arguments import DataDir, Overrides, Preset, ScenarioFile, read_scenario
+from fedcast.cli.compared_runs import Log, Workers, compare_and_report, words
 
 
 def compare(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedcast.cli.options import DataDir
+from fedcast.cli.arguments import DataDir
 
 
 def datasets(data_dir: DataDir = None) -> None:

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from fedcast.cli.comparison import words
-from fedcast.cli.options import DataDir, Overrides, Preset, ScenarioFile, read_scenario
+from fedcast.cli.arguments import DataDir, Overrides, Preset, ScenarioFile, read_scenario
+from fedcast.cli.compared_runs import words
 
 
 def fit_rounds(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fedcast.cli.options import Overrides
+from fedcast.cli.arguments import Overrides
 
 
 def init(

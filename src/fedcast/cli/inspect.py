@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedcast.cli.options import Counts, DataDir, Overrides, PictureWidth, Preset, ScenarioFile, read_with_counts
+from fedcast.cli.arguments import Counts, DataDir, Overrides, PictureWidth, Preset, ScenarioFile, read_with_counts
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedcast.cli.options import Counts, DataDir, Links, Overrides, Preset, read_with_counts
+from fedcast.cli.arguments import Counts, DataDir, Links, Overrides, Preset, read_with_counts
 
 if TYPE_CHECKING:
     from fedcast.plan import PlanDiff, SharingPlan

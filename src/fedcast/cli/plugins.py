@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedcast.cli.options import Overrides, Preset, ScenarioFile, read_scenario
+from fedcast.cli.arguments import Overrides, Preset, ScenarioFile, read_scenario
 
 
 def plugins(path: ScenarioFile = None, preset: Preset = None, overrides: Overrides = None) -> None:

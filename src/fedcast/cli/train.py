@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fedcast.cli.arguments import DataDir, Overrides, Preset, ScenarioFile, read_scenario
 from fedcast.cli.exits import INTERRUPTED
-from fedcast.cli.options import DataDir, Overrides, Preset, ScenarioFile, read_scenario
 
 if TYPE_CHECKING:
     from fedcast.training import Record

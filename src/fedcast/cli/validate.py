@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from fedcast.cli.options import Counts, Overrides, Preset, ScenarioFile, read_with_counts
+from fedcast.cli.arguments import Counts, Overrides, Preset, ScenarioFile, read_with_counts
 
 if TYPE_CHECKING:
     from fedcast.scenario import Devices, Scenario

@@ -8,12 +8,12 @@ from functools import partial
 import numpy as np
 
 from fedcast._fast import run_kernel
-from fedcast._fast.blend import CHANGES_PER_KICK, Kicks, State, World, search
+from fedcast._fast.blend_search import CHANGES_PER_KICK, Kicks, State, World, search
+from fedcast.clustering.clustering_problem import Problem, Rule
+from fedcast.clustering.clustering_result import Clustering
 from fedcast.clustering.costs import cost_drops, costs_alone
 from fedcast.clustering.daca import daca
 from fedcast.clustering.greedy import greedy_heads
-from fedcast.clustering.problem import Problem, Rule
-from fedcast.clustering.result import Clustering
 from fedcast.data import average_js, distribution_shift
 from fedcast.random import generator
 from fedcast.registry import option
@@ -42,7 +42,7 @@ def blend(problem: Problem, options: BlendOptions) -> Clustering:
     Copies add to the weight of a head's samples, so sharing that makes users alike can still pull the model away from
     :math:`P_g`. The mean has the weighting of the problem, :math:`\lambda` is `shift_weight`. The search starts from
     the better of the greedy clustering by mean JS and DACA, then opens heads, closes heads and moves users while J
-    falls (`fedcast._fast.blend.search`), so the result is never worse than either.
+    falls (`fedcast._fast.blend_search.search`), so the result is never worse than either.
 
     Example:
         >>> from fedcast.clustering.sample_problems import path_problem

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedcast.clustering.problem import Problem, Rule
-from fedcast.clustering.result import Clustering
+from fedcast.clustering.clustering_problem import Problem, Rule
+from fedcast.clustering.clustering_result import Clustering
 from fedcast.clustering.selection import ascending, cover, join_best, sum_of_links
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from fedcast.clustering.clustering_problem import Problem, Rule, water_fill
+from fedcast.clustering.clustering_result import Broadcast, Clustering
 from fedcast.clustering.daca import daca
-from fedcast.clustering.problem import Problem, Rule, water_fill
-from fedcast.clustering.result import Broadcast, Clustering
 
 
 def central(problem: Problem, _: object = None) -> Clustering:

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from fedcast.clustering.clustering_result import Clustering
 from fedcast.clustering.costs import divergence_if_led
-from fedcast.clustering.result import Clustering
 from fedcast.clustering.selection import TIE, best_of_each
 from fedcast.typing import Floats, Ints
 

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from fedcast._fast import kernels
-from fedcast.clustering.problem import Problem
+from fedcast.clustering.clustering_problem import Problem
 from fedcast.data import emd, js_divergence
 from fedcast.network import Graph
 from fedcast.typing import Floats, Ids, Ints

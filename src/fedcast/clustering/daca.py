@@ -7,8 +7,8 @@ from typing import Literal
 
 import numpy as np
 
-from fedcast.clustering.problem import Problem, Rule
-from fedcast.clustering.result import Clustering
+from fedcast.clustering.clustering_problem import Problem, Rule
+from fedcast.clustering.clustering_result import Clustering
 from fedcast.clustering.selection import ascending, cover, join_best
 from fedcast.registry import option
 

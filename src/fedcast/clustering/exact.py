@@ -16,10 +16,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedcast.clustering.clustering_problem import Problem, Rule
+from fedcast.clustering.clustering_result import Clustering, Proof
 from fedcast.clustering.costs import cost_drops
 from fedcast.clustering.greedy import average_after, greedy_heads
-from fedcast.clustering.problem import Problem, Rule
-from fedcast.clustering.result import Clustering, Proof
 from fedcast.clustering.selection import assign_best
 from fedcast.data import average_emd
 from fedcast.registry import option

@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcast.clustering.clustering_result import Clustering
 from fedcast.clustering.costs import divergence_if_led
-from fedcast.clustering.result import Clustering
 from fedcast.clustering.rules import find_rule
 from fedcast.clustering.selection import TIE, best_of_each
 from fedcast.data import average_emd

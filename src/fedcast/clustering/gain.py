@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from fedcast.clustering.clustering_problem import Problem, Rule
+from fedcast.clustering.clustering_result import Clustering
 from fedcast.clustering.costs import cost_drops
 from fedcast.clustering.greedy import greedy_heads
-from fedcast.clustering.problem import Problem, Rule
-from fedcast.clustering.result import Clustering
 
 
 def gain(problem: Problem, _: object = None) -> Clustering:

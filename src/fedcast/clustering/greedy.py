@@ -15,8 +15,8 @@ from __future__ import annotations
 import numpy as np
 
 from fedcast._fast import run_kernel
+from fedcast.clustering.clustering_problem import Problem
 from fedcast.clustering.costs import Measure
-from fedcast.clustering.problem import Problem
 from fedcast.data import average_emd, average_js, mix_distributions
 from fedcast.typing import Floats, Ids, Ints
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from fedcast.clustering.problem import Problem
-from fedcast.clustering.result import Clustering
+from fedcast.clustering.clustering_problem import Problem
+from fedcast.clustering.clustering_result import Clustering
 from fedcast.clustering.rules import RULES, cluster, find_rule, with_composition
 from fedcast.data import average_emd, average_js, distribution_shift
 

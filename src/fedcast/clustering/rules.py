@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fedcast import registry
-from fedcast.clustering.problem import Problem, Rule
-from fedcast.clustering.result import Clustering
+from fedcast.clustering.clustering_problem import Problem, Rule
+from fedcast.clustering.clustering_result import Clustering
 from fedcast.errors import FedcastError
 
 RULES: registry.Values[Rule] = registry.Values("clustering")

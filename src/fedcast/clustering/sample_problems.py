@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedcast.clustering.problem import Problem, make_problem
+from fedcast.clustering.clustering_problem import Problem, make_problem
 from fedcast.data import skew_of
 from fedcast.network import graph_from_edges
 from fedcast.random import generator, pair_uniform

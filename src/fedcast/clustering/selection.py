@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcast._fast import run_kernel
-from fedcast.clustering.problem import Problem
+from fedcast.clustering.clustering_problem import Problem
 from fedcast.network import Graph
 from fedcast.typing import Bools, Floats, Ids, Ints
 

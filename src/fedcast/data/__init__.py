@@ -4,8 +4,8 @@ from fedcast.data.assignment import Assignment, assignment_from_owners, class_co
 from fedcast.data.catalogue import CATALOGUE, DatasetEntry, load_dataset, presence
 from fedcast.data.counts import read_counts
 from fedcast.data.dataset import Dataset, TextWindows, dataset_from_arrays
+from fedcast.data.dataset_files import data_folders, find_source
 from fedcast.data.descriptors import describe
-from fedcast.data.files import data_folders, find_source
 from fedcast.data.flwr import assignment_from_flwr
 from fedcast.data.partitions import PARTITIONS, Partition
 from fedcast.data.population import Population, find_partition, make_population, populate, population_from

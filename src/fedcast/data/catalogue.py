@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from fedcast.data.dataset import Dataset
-from fedcast.data.files import Source, data_folders, downloadable, find_source
+from fedcast.data.dataset_files import Source, data_folders, downloadable, find_source
 from fedcast.errors import DataError
 from fedcast.registry import NoOptions, Values, find
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fedcast.data.catalogue import DatasetEntry
 from fedcast.data.dataset import Dataset
-from fedcast.data.files import SourceFile, fetch
+from fedcast.data.dataset_files import SourceFile, fetch
 
 _BITS_PER_SAMPLE = 3 * 32 * 32 * 8
 _RECORD_BYTES = 1 + 3 * 32 * 32

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedcast.data.catalogue import DatasetEntry
 from fedcast.data.dataset import Dataset
-from fedcast.data.files import SourceFile, fetch
+from fedcast.data.dataset_files import SourceFile, fetch
 
 _ADDRESS = "https://ossci-datasets.s3.amazonaws.com/mnist/"
 _BITS_PER_SAMPLE = 28 * 28 * 8

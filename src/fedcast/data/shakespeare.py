@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from fedcast.data.catalogue import DatasetEntry
 from fedcast.data.dataset import Dataset, TextWindows
-from fedcast.data.files import SourceFile, fetch
+from fedcast.data.dataset_files import SourceFile, fetch
 from fedcast.registry import option
 from fedcast.typing import Ints
 

@@ -24,7 +24,7 @@ from fedcast.random import pair_uniform, stream_key
 from fedcast.typing import Floats
 
 if TYPE_CHECKING:
-    from fedcast._fast.graph import Users
+    from fedcast._fast.graph_kernels import Users
     from fedcast.network.geometry import Layout
     from fedcast.scenario import Geometry, Sidelink, Trust
 
@@ -116,7 +116,7 @@ def _pairs_by_tree(network: NetworkInputs, radius_m: float) -> Iterator[tuple[Pa
 
 def _pairs_by_sweep(network: NetworkInputs, radius_m: float) -> Iterator[tuple[Pairs, int]]:
     """Yield blocks of pairs within the radius whose draw may meet the threshold, and the number of users done."""
-    from fedcast._fast import graph as kernels
+    from fedcast._fast import graph_kernels as kernels
 
     users, columns_apart = _sort_users(network, radius_m)
     limits = kernels.Limits(radius_m, columns_apart, *least_draws(network.trust))
@@ -132,7 +132,7 @@ def _pairs_by_sweep(network: NetworkInputs, radius_m: float) -> Iterator[tuple[P
 
 def _sort_users(network: NetworkInputs, radius_m: float) -> tuple[Users, int]:
     """Sort users by strips and columns, so that neighbours are near in memory; also return the radius in columns."""
-    from fedcast._fast import graph as kernels
+    from fedcast._fast import graph_kernels as kernels
 
     positions = network.layout.positions_m
     strip, _ = _bins(positions[:, 1], radius_m)

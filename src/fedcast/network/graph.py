@@ -96,7 +96,7 @@ def _assemble_by_sorting(blocks: Sequence[Links], num_users: int) -> Graph:
 
 
 def _assemble_compiled(blocks: Sequence[Links], num_users: int) -> Graph:
-    from fedcast._fast import graph as kernels
+    from fedcast._fast import graph_kernels as kernels
 
     degrees = np.zeros(num_users, dtype=np.int64)
     for block in blocks:

@@ -169,7 +169,7 @@ class Lookup:
 
     def __call__(self, values: Floats) -> Floats:
         """Return the function at the values, float64[N]."""
-        from fedcast._fast import graph as kernels
+        from fedcast._fast import graph_kernels as kernels
 
         result = kernels.look_up(values, self.lowest, self.centres, self.scales, self.coefficients)
         missing = np.flatnonzero(np.isnan(result))
@@ -190,7 +190,7 @@ def tabulate(function: Function, highest: float) -> Lookup:
         >>> bool(np.allclose(table(values), values**-1.05, rtol=1e-11))
         True
     """
-    from fedcast._fast.graph import INTERVAL_SHIFT
+    from fedcast._fast.graph_kernels import INTERVAL_SHIFT
 
     last = int(np.float64(highest).view(np.int64)) >> INTERVAL_SHIFT
     lowest = last - 16 * _OCTAVES

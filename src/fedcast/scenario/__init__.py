@@ -3,7 +3,8 @@
 import warnings
 
 from fedcast.scenario.describe import unit_of
-from fedcast.scenario.files import (
+from fedcast.scenario.identity import NOT_DECIDING, deciding_values, values_before_tables
+from fedcast.scenario.scenario_files import (
     PRESETS,
     load_plugins,
     load_scenario,
@@ -15,7 +16,6 @@ from fedcast.scenario.files import (
     to_toml,
     with_overrides,
 )
-from fedcast.scenario.identity import NOT_DECIDING, deciding_values, values_before_tables
 from fedcast.scenario.sections import (
     MODEL_OF_DATASET,
     USUAL_MODEL,

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from fedcast.registry import find_in_section
-from fedcast.scenario.base import Section
-from fedcast.scenario.options import table_model
+from fedcast.scenario.option_tables import table_model
+from fedcast.scenario.section import Section
 from fedcast.scenario.sections import ChoiceSection, Scenario
 
 _KINDS: dict[Any, str] = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}

@@ -20,9 +20,9 @@ from pydantic import (
 )
 
 from fedcast.registry import KINDS, find_in_section
-from fedcast.scenario.base import Count, NotNegative, Positive, Section, Share
 from fedcast.scenario.moved import MOVED, SHORTHANDS, move_keys
-from fedcast.scenario.options import make_options, validated_tables
+from fedcast.scenario.option_tables import make_options, validated_tables
+from fedcast.scenario.section import Count, NotNegative, Positive, Section, Share
 
 # What training.model = "auto" stands for.
 MODEL_OF_DATASET = {"digits": "small_cnn", "cifar10": "vgg16", "shakespeare": "lstm", "tiny_shakespeare": "lstm"}

@@ -7,10 +7,10 @@ from typing import Any
 
 from fedcast.report import Axis, Dash, Figure, Panel
 from fedcast.scenario import Scenario
-from fedcast_paper.drawing import WIDE_PT, learning_curves, limits_after_start
+from fedcast_paper.figure_parts import WIDE_PT, learning_curves, limits_after_start
 from fedcast_paper.job import Job, Reproduction
 from fedcast_paper.over_seeds import curve_rows, mean_of
-from fedcast_paper.result import Result, Verdict, columns_of, where
+from fedcast_paper.reproduction_result import Result, Verdict, columns_of, where
 from fedcast_paper.text_tables import Row, number, percent_points, rows_of
 from fedcast_paper.trained import Trained, trained_runs
 from fedcast_paper.training_setting import (

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from fedcast.report import Axis, Dots, Figure, Panel
 from fedcast.scenario import Scenario, load_scenario
-from fedcast_paper.drawing import WIDE_PT
+from fedcast_paper.figure_parts import WIDE_PT
 from fedcast_paper.job import Job, Reproduction
 from fedcast_paper.over_seeds import mean_of
-from fedcast_paper.result import Columns, Result, Verdict, columns_of, where
+from fedcast_paper.reproduction_result import Columns, Result, Verdict, columns_of, where
 from fedcast_paper.text_tables import ABSENT, Row, mean_text
 from fedcast_paper.trained import Trained, trained_runs
 from fedcast_paper.training_setting import assumptions, label_skew, scenario, shared_by, task

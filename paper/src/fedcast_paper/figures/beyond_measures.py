@@ -9,13 +9,13 @@ from typing import Any
 from fedcast.formatting import pluralize
 from fedcast.report import Axis, Bars, Figure, Line, Panel
 from fedcast.scenario import Scenario, load_scenario
-from fedcast_paper.drawing import WIDE_PT
+from fedcast_paper.figure_parts import WIDE_PT
 from fedcast_paper.figures import fig4, table2
 from fedcast_paper.figures.beyond_rounds import setting_scenarios
 from fedcast_paper.job import Job, Reproduction
 from fedcast_paper.over_seeds import mean_of
 from fedcast_paper.regression import Explained, explain_rounds
-from fedcast_paper.result import Columns, Result, Verdict, columns_of, where
+from fedcast_paper.reproduction_result import Columns, Result, Verdict, columns_of, where
 from fedcast_paper.text_tables import Row, rows_of
 from fedcast_paper.trained import Trained, trained_runs
 from fedcast_paper.training_setting import (

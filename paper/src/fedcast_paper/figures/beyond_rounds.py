@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 from fedcast.report import Axis, Bars, Figure, Panel, Text
 from fedcast.scenario import Scenario
-from fedcast_paper.drawing import RULE_COLOURS
+from fedcast_paper.figure_parts import RULE_COLOURS
 from fedcast_paper.figures import fig4, table2
 from fedcast_paper.job import Job, Reproduction
 from fedcast_paper.over_seeds import mean_of
-from fedcast_paper.result import Columns, Result, Verdict, columns_of, where
+from fedcast_paper.reproduction_result import Columns, Result, Verdict, columns_of, where
 from fedcast_paper.text_tables import RECEIVED, Row, number, rows_of
 from fedcast_paper.trained import Trained, check_some, trained_runs
 from fedcast_paper.training_setting import (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fedcast.report import Figure
 from fedcast.scenario import Scenario
-from fedcast_paper.drawing import loss_and_accuracy
+from fedcast_paper.figure_parts import loss_and_accuracy
 from fedcast_paper.job import Job, Reproduction
 from fedcast_paper.over_seeds import curve_rows, mean_loss, mean_of, run_row
-from fedcast_paper.result import Result, Verdict, columns_of
+from fedcast_paper.reproduction_result import Result, Verdict, columns_of
 from fedcast_paper.text_tables import Row, by_label
 from fedcast_paper.trained import Trained, trained_runs
 from fedcast_paper.training_setting import assumptions, label_skew, scenario, shared_by, target_of, task

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from fedcast.report import Figure
 from fedcast.scenario import Scenario
-from fedcast_paper.drawing import loss_and_accuracy
+from fedcast_paper.figure_parts import loss_and_accuracy
 from fedcast_paper.job import Job, Reproduction
 from fedcast_paper.over_seeds import curve_rows, mean_loss, mean_of, run_row
-from fedcast_paper.result import Result, Verdict, columns_of
+from fedcast_paper.reproduction_result import Result, Verdict, columns_of
 from fedcast_paper.text_tables import Row, by_label, percent
 from fedcast_paper.trained import Trained, trained_runs
 from fedcast_paper.training_setting import (

@@ -8,7 +8,7 @@ from fedcast.scenario import Scenario
 from fedcast_paper.figures.fig1b import draw_groups, random_clusters, result_of_groups
 from fedcast_paper.job import Job, Reproduction
 from fedcast_paper.over_seeds import differences, mean_loss
-from fedcast_paper.result import Result, Verdict
+from fedcast_paper.reproduction_result import Result, Verdict
 from fedcast_paper.text_tables import Row, by_label, percent
 from fedcast_paper.trained import Trained, trained_runs
 from fedcast_paper.training_setting import RATIO, label_skew, task, under_rules

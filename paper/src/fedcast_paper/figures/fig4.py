@@ -7,10 +7,10 @@ from dataclasses import replace
 from fedcast.formatting import pluralize
 from fedcast.report import Axis, Figure, Panel
 from fedcast.scenario import Scenario
-from fedcast_paper.drawing import RULE_COLOURS, after_start, learning_curves, limits_after_start
+from fedcast_paper.figure_parts import RULE_COLOURS, after_start, learning_curves, limits_after_start
 from fedcast_paper.job import Job, Reproduction
 from fedcast_paper.over_seeds import curve_rows, gain_rows, late_accuracy, mean_of, run_row
-from fedcast_paper.result import Result, Verdict, columns_of, where
+from fedcast_paper.reproduction_result import Result, Verdict, columns_of, where
 from fedcast_paper.text_tables import (
     LATE,
     RECEIVED,

@@ -11,9 +11,9 @@ from fedcast.report import Axis, Dots, Figure, Key, Panel
 from fedcast.scenario import Scenario, load_scenario
 from fedcast.sharing import share_samples
 from fedcast.typing import Ints
-from fedcast_paper.drawing import BLUE, WIDE_PT
+from fedcast_paper.figure_parts import BLUE, WIDE_PT
 from fedcast_paper.job import Job, Reproduction
-from fedcast_paper.result import Columns, Result, Verdict, columns_of
+from fedcast_paper.reproduction_result import Columns, Result, Verdict, columns_of
 from fedcast_paper.text_tables import Row
 
 PAPER = (

@@ -12,11 +12,11 @@ from fedcast.errors import FedcastError
 from fedcast.report import Axis, Dots, Figure, Line, Panel
 from fedcast.rounds import AccuracyFit, FormName, RoundsModel, fit_accuracy, fit_rounds
 from fedcast.scenario import Scenario
-from fedcast_paper.drawing import BLUE, WIDE_PT
+from fedcast_paper.figure_parts import BLUE, WIDE_PT
 from fedcast_paper.figures import fig1a, fig4
 from fedcast_paper.job import Job, Reproduction
 from fedcast_paper.over_seeds import run_row
-from fedcast_paper.result import Columns, Result, Verdict, columns_of, where
+from fedcast_paper.reproduction_result import Columns, Result, Verdict, columns_of, where
 from fedcast_paper.text_tables import Row, number, percent, rows_of
 from fedcast_paper.trained import Trained, trained_runs
 from fedcast_paper.training_setting import assumptions

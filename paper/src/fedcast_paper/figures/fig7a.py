@@ -9,10 +9,10 @@ import numpy as np
 from fedcast.formatting import pluralize
 from fedcast.report import Axis, Figure, Level, Line, Panel, Text
 from fedcast.typing import Floats
-from fedcast_paper.drawing import METHOD_COLOURS, METHOD_DASHES, WIDE_PT
+from fedcast_paper.figure_parts import METHOD_COLOURS, METHOD_DASHES, WIDE_PT
 from fedcast_paper.job import Job, Reproduction
 from fedcast_paper.planning_setting import ASSUMPTIONS, METHODS, RIVALS, allocation_of, make_task, paper_scenario
-from fedcast_paper.result import Columns, Result, Verdict, columns_of, where
+from fedcast_paper.reproduction_result import Columns, Result, Verdict, columns_of, where
 from fedcast_paper.text_tables import percent
 from fedcast_paper.verdicts import NEAR, NEARER, PAPER_ITERATIONS, converged_after, listed, lower_verdict
 

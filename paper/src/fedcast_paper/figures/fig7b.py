@@ -6,10 +6,10 @@ import numpy as np
 
 from fedcast.formatting import pluralize
 from fedcast.report import INK, Axis, Bars, Dots, Figure, Line, Panel, Text
-from fedcast_paper.drawing import BLUE, GREEN, ORANGE, WIDE_PT
+from fedcast_paper.figure_parts import BLUE, GREEN, ORANGE, WIDE_PT
 from fedcast_paper.job import Job, Reproduction
 from fedcast_paper.planning_setting import ASSUMPTIONS, allocation_of, make_task, paper_scenario
-from fedcast_paper.result import Columns, Result, Verdict, columns_of, where
+from fedcast_paper.reproduction_result import Columns, Result, Verdict, columns_of, where
 from fedcast_paper.text_tables import percent
 from fedcast_paper.verdicts import NEAR, NEARER, PAPER_ITERATIONS, converged_after
 

@@ -14,10 +14,10 @@ from fedcast.allocation import METHODS as FINDERS
 from fedcast.allocation import AllocationProblem, Feasible, Minimiser, Surrogate
 from fedcast.report import Axis, Figure, Line, Panel
 from fedcast.typing import Floats
-from fedcast_paper.drawing import METHOD_COLOURS, METHOD_DASHES, WIDE_PT
+from fedcast_paper.figure_parts import METHOD_COLOURS, METHOD_DASHES, WIDE_PT
 from fedcast_paper.job import Job, Reproduction
 from fedcast_paper.planning_setting import ASSUMPTIONS, METHODS, RIVALS, make_task, paper_scenario, problem_of
-from fedcast_paper.result import Answer, Columns, Result, Verdict, columns_of, processor, where
+from fedcast_paper.reproduction_result import Answer, Columns, Result, Verdict, columns_of, processor, where
 from fedcast_paper.verdicts import listed
 
 PAPER = "The time of SAA and SMM grows significantly with the number of users, that of JFVO remains nearly constant."

@@ -10,7 +10,7 @@ from fedcast.formatting import pluralize
 from fedcast.report import INK, Axis, Bars, Dots, Figure, Panel
 from fedcast.scenario import Sidelink
 from fedcast.typing import Floats
-from fedcast_paper.drawing import BLUE, METHOD_COLOURS, ORANGE, WIDE_PT
+from fedcast_paper.figure_parts import BLUE, METHOD_COLOURS, ORANGE, WIDE_PT
 from fedcast_paper.job import Job, Reproduction
 from fedcast_paper.planning_setting import (
     ASSUMPTIONS,
@@ -23,7 +23,7 @@ from fedcast_paper.planning_setting import (
     make_task,
     paper_scenario,
 )
-from fedcast_paper.result import Columns, Result, Verdict, columns_of, where
+from fedcast_paper.reproduction_result import Columns, Result, Verdict, columns_of, where
 from fedcast_paper.verdicts import Relation, listed, rank_correlation
 
 PAPER = (

@@ -10,10 +10,10 @@ import numpy as np
 from fedcast.allocation import AllocationResult
 from fedcast.formatting import pluralize
 from fedcast.report import INK, Axis, Bars, Figure, Line, Panel, Text
-from fedcast_paper.drawing import BLUE, GREEN, ORANGE, PURPLE
+from fedcast_paper.figure_parts import BLUE, GREEN, ORANGE, PURPLE
 from fedcast_paper.job import Job, Reproduction
 from fedcast_paper.planning_setting import ASSUMPTIONS, DEVICES, METHODS, allocation_of, make_task, paper_scenario
-from fedcast_paper.result import Answer, Columns, Result, Verdict, columns_of, where
+from fedcast_paper.reproduction_result import Answer, Columns, Result, Verdict, columns_of, where
 from fedcast_paper.verdicts import Relation, lower_verdict, rank_correlation
 
 PAPER = (

@@ -8,11 +8,11 @@ from typing import Any
 from fedcast.formatting import pluralize
 from fedcast.report import Axis, Dots, Figure, Panel
 from fedcast.scenario import Scenario
-from fedcast_paper.drawing import RULE_COLOURS, WIDE_PT
+from fedcast_paper.figure_parts import RULE_COLOURS, WIDE_PT
 from fedcast_paper.figures.fig4 import by_rule
 from fedcast_paper.job import Job, Reproduction
 from fedcast_paper.over_seeds import differences, late_accuracy, mean_of, run_row
-from fedcast_paper.result import Columns, Result, Verdict, columns_of, where
+from fedcast_paper.reproduction_result import Columns, Result, Verdict, columns_of, where
 from fedcast_paper.text_tables import (
     LATE,
     RECEIVED,

@@ -19,12 +19,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from fedcast.allocation.allocation_problem import AllocationProblem
 from fedcast.allocation.engine import Solution, Step, descend
 from fedcast.allocation.methods import Method
 from fedcast.allocation.oracle.cost_table import cheapest_volumes, cluster_table
 from fedcast.allocation.oracle.delay_grid import CELLS, full_window, grid_in, task_delay
 from fedcast.allocation.oracle.limited import limited_optimum
-from fedcast.allocation.problem import AllocationProblem
 from fedcast.errors import FedcastError
 from fedcast.registry import NoOptions
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fedcast.allocation.problem import AllocationProblem
+from fedcast.allocation.allocation_problem import AllocationProblem
 from fedcast.typing import Floats, Ints
 
 

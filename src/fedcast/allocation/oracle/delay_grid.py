@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fedcast.allocation.allocation_problem import AllocationProblem
 from fedcast.allocation.oracle.cost_table import CostTable
-from fedcast.allocation.problem import AllocationProblem
 from fedcast.typing import Floats
 
 # Cells of the grid on each side of the best one that are refined.

@@ -19,10 +19,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from fedcast.allocation.allocation_problem import AllocationProblem
 from fedcast.allocation.engine import Solution, Step, descend
 from fedcast.allocation.oracle.cost_table import CostTable
 from fedcast.allocation.oracle.delay_grid import DelayGrid, Window, full_window, grid_in, least_skew, task_delay
-from fedcast.allocation.problem import AllocationProblem
 from fedcast.typing import Floats, Ints
 
 COARSE = 48

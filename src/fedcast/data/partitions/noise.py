@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from fedcast.data.assignment import Assignment
 from fedcast.data.dataset import Dataset, scaled
-from fedcast.data.partitions.base import Partition
 from fedcast.data.partitions.iid import iid
+from fedcast.data.partitions.partition import Partition
 from fedcast.errors import DataError
 from fedcast.random import generator
 from fedcast.registry import option

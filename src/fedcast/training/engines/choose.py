@@ -14,7 +14,7 @@ from torch import nn
 from fedcast.data import Assignment
 from fedcast.errors import FedcastError
 from fedcast.training.device_data import DeviceData
-from fedcast.training.engines.base import Engine, Task
+from fedcast.training.engines.engine_protocol import Engine, Task
 from fedcast.training.engines.loop import LoopEngine
 from fedcast.training.engines.sizing import multiplications
 from fedcast.training.engines.stacked import StackedEngine, most_lanes

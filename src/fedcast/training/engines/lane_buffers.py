@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from fedcast.training.algorithms import Tensors
-from fedcast.training.engines.base import Round, Task
+from fedcast.training.engines.engine_protocol import Round, Task
 from fedcast.training.engines.schedule import STEPS_TOLERANCE, Batches, Lanes, steps_of, stretches
 from fedcast.typing import Ints
 

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from fedcast.training.algorithms import Tensors
-from fedcast.training.engines.base import BlockResult, Round, Task
+from fedcast.training.engines.engine_protocol import BlockResult, Round, Task
 from fedcast.typing import Ints
 
 

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fedcast.training.algorithms import Tensors, per_user
-from fedcast.training.engines.base import BlockResult, Round, Task
+from fedcast.training.engines.engine_protocol import BlockResult, Round, Task
 from fedcast.training.engines.forward import stacked_forward
 from fedcast.training.engines.lane_buffers import LaneBuffers
 from fedcast.training.engines.schedule import Lanes, fill_lanes, steps_of, useful_lanes

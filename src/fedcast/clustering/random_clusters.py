@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedcast.clustering.problem import Problem, Rule
-from fedcast.clustering.result import Clustering
+from fedcast.clustering.clustering_problem import Problem, Rule
+from fedcast.clustering.clustering_result import Clustering
 from fedcast.clustering.selection import assign_best, links_to
 from fedcast.errors import FedcastError
 from fedcast.random import pair_uniform, user_uniform

@@ -18,7 +18,7 @@ from fedcast.scenario import ClusteringSettings
 from fedcast.typing import Floats
 
 if TYPE_CHECKING:
-    from fedcast.clustering.result import Clustering
+    from fedcast.clustering.clustering_result import Clustering
 
 Composition = Literal["own", "balanced"]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fedcast.report import Axis, Colour, Dash, Figure, Line, Panel
-from fedcast_paper.result import Columns, where
+from fedcast_paper.reproduction_result import Columns, where
 
 # Series numbers of `fedcast.report`.
 BLUE, ORANGE, GREEN, PURPLE = 1, 2, 3, 4

@@ -13,11 +13,11 @@ from pydantic import ValidationError
 
 from fedcast import registry
 from fedcast.errors import FedcastError, MovedKeyWarning, ScenarioError
-from fedcast.scenario.base import Section
 from fedcast.scenario.describe import comment, is_section, values_of
 from fedcast.scenario.faults import Fault, did_you_mean, faults_of, float_text, placed, unknown_key
 from fedcast.scenario.moved import move_all, moved_note, set_twice
-from fedcast.scenario.options import table_model
+from fedcast.scenario.option_tables import table_model
+from fedcast.scenario.section import Section
 from fedcast.scenario.sections import ChoiceSection, Scenario
 
 Tree = dict[str, Any]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcast._fast import run_kernel
-from fedcast.clustering.problem import Problem
+from fedcast.clustering.clustering_problem import Problem
 from fedcast.clustering.selection import links_to
 from fedcast.data import Skew, mix_distributions
 from fedcast.errors import FedcastError

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field, ValidationError, create_model, model_vali
 
 from fedcast import registry
 from fedcast.errors import FedcastError
-from fedcast.scenario.base import Section
+from fedcast.scenario.section import Section
 
 
 def table_model(options: type[Any]) -> type[Section]:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcast.allocation.allocation_problem import AllocationProblem, part_of, skew_for_model
 from fedcast.allocation.engine import Solution, Step
-from fedcast.allocation.problem import AllocationProblem, part_of, skew_for_model
 from fedcast.clustering import ROUNDING, Clustering
 from fedcast.cost import RoundCost, round_cost, sharing_cost, task_s
 from fedcast.data import distribution_shift
