@@ -53,6 +53,7 @@ LONG_TESTS = {
     "test_compiled_step_gives_the_same",
     "test_ctrl_c_stops_after_a_checkpoint",
     "test_each_scenario_trains_in_a_folder_of_its_own",
+    "test_every_dataset_passes_every_check",
     "test_every_figure_in_every_format",
     "test_every_model",
     "test_every_rule_passes_every_check",

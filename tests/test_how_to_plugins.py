@@ -8,6 +8,7 @@ import pytest
 from fedcast.cli.app import run
 from fedcast.registry import find
 from fedcast.scenario import load_scenario
+from fedcast.testing import partitions
 from fedcast.testing.algorithms import ALGORITHM_CHECKS
 
 HOW_TO = Path(__file__).parent.parent / "docs" / "how-to"
@@ -34,6 +35,13 @@ def test_the_partition_divides_every_sample(folder, capsys):
     counts = find("partition", "falling").value.counts([400, 800], 3, scenario.data.options("partition"), 0)
     assert counts.sum(axis=0).tolist() == [400, 800]
     assert (counts[:-1].sum(axis=1) > counts[1:].sum(axis=1)).all()
+
+
+@pytest.mark.parametrize("check", partitions.CHECKS, ids=lambda check: check.__name__)
+def test_the_partition_passes_its_kit(folder, check):
+    load_scenario(folder / "falling.toml")
+    partition = find("partition", "falling").value
+    check(partition, partition.options())
 
 
 @pytest.mark.parametrize("check", ALGORITHM_CHECKS, ids=lambda check: check.__name__)

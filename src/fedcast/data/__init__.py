@@ -8,7 +8,7 @@ from fedcast.data.dataset_files import data_folders, find_source
 from fedcast.data.descriptors import describe
 from fedcast.data.flwr import assignment_from_flwr
 from fedcast.data.partitions import PARTITIONS, Partition
-from fedcast.data.population import Population, find_partition, make_population, populate, population_from
+from fedcast.data.population import Population, divide, find_partition, make_population, populate, population_from
 from fedcast.data.skew import (
     Skew,
     Weighting,
@@ -44,6 +44,7 @@ __all__ = [
     "dataset_from_arrays",
     "describe",
     "distribution_shift",
+    "divide",
     "emd",
     "find_partition",
     "find_source",

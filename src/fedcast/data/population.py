@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -85,14 +85,20 @@ def make_population(data: Data, seed: int = 0, data_dir: str | Path | None = Non
 
 def populate(dataset: Dataset, data: Data, seed: int = 0) -> Population:
     """Divide a loaded dataset among the users by `data.partition`."""
-    partition = find_partition(data.partition)
+    return divide(dataset, find_partition(data.partition), data.num_users, data.options("partition"), seed)
+
+
+def divide(dataset: Dataset, partition: Partition, num_users: int, options: Any, seed: int = 0) -> Population:
+    """Divide a loaded dataset among users by a partition with its options."""
     if partition.counts is not None:
-        counts = partition.counts(dataset.class_sizes, data.num_users, data.options("partition"), seed)
+        counts = partition.counts(dataset.class_sizes, num_users, options, seed)
         assignment = deal(dataset.labels, counts, generator(seed, "deal"))
     else:
         assert partition.assign is not None, "a partition has counts or an assignment"
-        assignment = partition.assign(dataset, data.num_users, data.options("partition"), seed)
-    return population_from(dataset, assignment, data, seed)
+        assignment = partition.assign(dataset, num_users, options, seed)
+    if partition.transform is not None:
+        dataset = partition.transform(dataset, assignment, options, seed)
+    return population_from(dataset, assignment)
 
 
 def population_from(dataset: Dataset, assignment: Assignment, data: Data | None = None, seed: int = 0) -> Population:
