@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedcast import cost
-from fedcast.cost.energy_feasibility import rounded_up
+from fedcast.cost.round import rounded_up
 from fedcast.network.geometry import place_users
 from fedcast.scenario import Scenario, preset
 from tests.cost.fleets import fleet_at, scenario

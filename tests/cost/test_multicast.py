@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedcast.cost.multicast import sharing_cost
+from fedcast.cost.task import sharing_cost
 from fedcast.errors import FedcastError
 
 

@@ -8,13 +8,37 @@ has its own broadcast and uploads, and a round ends when the last cell ends.
 
 from __future__ import annotations
 
-from fedcast.cost.computing import best_frequency_hz, compute_energy_j, compute_s, fastest_compute_s
-from fedcast.cost.devices import DeviceTable, device_columns, device_table
-from fedcast.cost.energy_feasibility import Feasibility, feasibility
-from fedcast.cost.fleet import Fleet, fleet_of, known_weights, model_bits, model_name
-from fedcast.cost.multicast import SharingCost, broadcast_cost, sharing_cost
-from fedcast.cost.round import RoundCost, round_cost
-from fedcast.cost.task import Delay, Metrics, TaskCost, metrics_of, task_cost, task_s
+from fedcast.cost.fleet import (
+    DeviceTable,
+    Fleet,
+    device_columns,
+    device_table,
+    fleet_of,
+    known_weights,
+    model_bits,
+    model_name,
+)
+from fedcast.cost.round import (
+    Feasibility,
+    RoundCost,
+    best_frequency_hz,
+    compute_energy_j,
+    compute_s,
+    fastest_compute_s,
+    feasibility,
+    round_cost,
+)
+from fedcast.cost.task import (
+    Delay,
+    Metrics,
+    SharingCost,
+    TaskCost,
+    broadcast_cost,
+    metrics_of,
+    sharing_cost,
+    task_cost,
+    task_s,
+)
 
 __all__ = [
     "Delay",

@@ -1,17 +1,81 @@
-"""Delay, energy and bytes of one round."""
+"""Delay, energy and bytes of one round, and which users can take part in it within their energy budgets."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from fedcast.cost.computing import best_frequency_hz, compute_energy_j, compute_s
 from fedcast.cost.fleet import Fleet
 from fedcast.cost.uplink import largest_of_cell, schedule
+from fedcast.formatting import user_label
 from fedcast.network import BITS_PER_BYTE
-from fedcast.typing import Floats
+from fedcast.typing import Floats, Ints, Names
+
+_DIGITS = 3
+
+
+def compute_s(cycles: ArrayLike, frequency_hz: ArrayLike) -> Floats:
+    r"""Return the computing time :math:`\tau^{cop} = L E \tilde n / f`; infinite at 0 Hz, 0 without work.
+
+    Example:
+        >>> compute_s([1.5e8, 1.5e8, 0.0], [1.2e9, 0.0, 0.0]).tolist()
+        [0.125, inf, 0.0]
+    """
+    work, frequency = np.broadcast_arrays(np.asarray(cycles, float), np.asarray(frequency_hz, float))
+    forever = np.where(work > 0, np.inf, 0.0)
+    seconds: Floats = np.divide(work, frequency, out=forever, where=frequency > 0)
+    return seconds
+
+
+def compute_energy_j(cycles: ArrayLike, frequency_hz: ArrayLike, energy_coefficient: float) -> Floats:
+    r"""Return the computing energy :math:`\gamma^{cop} = \varsigma L E \tilde n f^2`.
+
+    Example:
+        >>> compute_energy_j(1.5e8, 1.2e9, 1e-28).round(6).item()
+        0.0216
+    """
+    energy: Floats = energy_coefficient * np.asarray(cycles, float) * np.asarray(frequency_hz, float) ** 2
+    return energy
+
+
+def best_frequency_hz(
+    cycles: ArrayLike, energy_j: ArrayLike, max_frequency_hz: ArrayLike, energy_coefficient: float
+) -> Floats:
+    r"""Return the highest frequency within an energy, :math:`\min(f_{max}, \sqrt{\gamma / (\varsigma L E \tilde n)})`.
+
+    `cycles` are those of a round, :math:`L E \tilde n`; `energy_j` is what is left for computing,
+    :math:`\gamma_{th} - \gamma^u`: 0 Hz where there is none.
+
+    Example:
+        >>> best_frequency_hz(1.5e8, [0.005, 0.05, -0.001], 1.2e9, 1e-28).round(-6).tolist()
+        [577000000.0, 1200000000.0, 0.0]
+    """
+    left = np.maximum(np.asarray(energy_j, dtype=np.float64), 0.0)
+    per_squared_hz = energy_coefficient * np.asarray(cycles, dtype=np.float64)
+    with np.errstate(divide="ignore"):
+        allowed = np.sqrt(np.where(per_squared_hz > 0, left, np.inf) / per_squared_hz)
+    frequency: Floats = np.minimum(max_frequency_hz, allowed)
+    return frequency
+
+
+def fastest_compute_s(
+    cycles: ArrayLike, energy_j: ArrayLike, max_frequency_hz: ArrayLike, energy_coefficient: float
+) -> Floats:
+    r"""Return the computing time at the best frequency, a convex function of the cycles.
+
+    .. math:: \tau^{cop} = \max\Big(\frac{L E \tilde n}{f_{max}},\;
+        (L E \tilde n)^{3/2} \sqrt{\frac{\varsigma}{\gamma_{th} - \gamma^u}}\Big)
+
+    Arguments and shapes are those of `best_frequency_hz`; infinite where there is work but no energy left.
+
+    Example:
+        >>> fastest_compute_s(1.5e8, [0.005, 0.05, 0.0], 1.2e9, 1e-28).round(3).tolist()
+        [0.26, 0.125, inf]
+    """
+    return compute_s(cycles, best_frequency_hz(cycles, energy_j, max_frequency_hz, energy_coefficient))
 
 
 @dataclass(frozen=True)
@@ -104,3 +168,68 @@ def round_cost(fleet: Fleet, samples: ArrayLike, frequency_hz: ArrayLike | None 
         model_bytes * len(work),
         model_bytes * len(np.unique(links.cell_of)),
     )
+
+
+def rounded_up(value: float) -> float:
+    """Return the smallest number of three digits that is not below the value, so that a budget of it suffices.
+
+    Example:
+        >>> rounded_up(1.0201), rounded_up(1.02), rounded_up(0.00341)
+        (1.03, 1.02, 0.00341)
+    """
+    return float(Context(prec=_DIGITS, rounding=ROUND_CEILING).create_decimal(repr(float(value))))
+
+
+@dataclass(frozen=True)
+class Feasibility:
+    """Users that can take part in a round within their energy budget, [K] each; see `feasibility`."""
+
+    feasible: NDArray[np.bool_]
+    budget_j: Floats
+    upload_energy_j: Floats
+    smallest_budget_j: Floats
+    names: Names | None = None
+
+    @property
+    def infeasible_users(self) -> Ints:
+        """Return the ids of the users that cannot take part."""
+        return np.flatnonzero(~self.feasible)
+
+    @property
+    def enough_j(self) -> float:
+        """Return a budget that suffices for all users that cannot take part, rounded up to three digits."""
+        return rounded_up(self.smallest_budget_j[~self.feasible].max(initial=0.0))
+
+    def explain(self, user: int) -> str:
+        """Return one line of text about a user."""
+        upload, enough = rounded_up(self.upload_energy_j[user]), rounded_up(self.smallest_budget_j[user])
+        advice = "" if self.feasible[user] else f"; {enough:g} J would suffice"
+        budget = f"a budget of {self.budget_j[user]:.3g} J per round"
+        return f"{user_label(user, self.names)}: the upload takes {upload:g} J of {budget}{advice}"
+
+
+def feasibility(fleet: Fleet, samples: ArrayLike) -> Feasibility:
+    r"""Return which users have a frequency within their energy budget, and what the others would need.
+
+    A user is infeasible if and only if its upload alone takes the whole budget. A budget just above that does not help:
+    the device would compute arbitrarily slowly and delay every round. The smallest budget reported therefore leaves for
+    computing the present budget, as if the upload were free, but at most what the highest frequency takes:
+
+    .. math:: \gamma^u + \min(\gamma_{th}, \varsigma L E \tilde n f_{max}^2)
+
+    With ``fractional`` uploads this assumes an equal split of the band. `samples` are those after sharing.
+
+    Example:
+        >>> from fedcast.cost import fleet_of
+        >>> from fedcast.scenario import Scenario
+        >>> from fedcast.network import layout_from_positions
+        >>> scenario = Scenario.model_validate({"training": {"model": "cnn"}, "devices": {"energy_budget_j": 0.005}})
+        >>> layout = layout_from_positions([[0.0, 0.0], [900.0, 0.0]], scenario.geometry)
+        >>> feasibility(fleet_of(scenario, layout), [600, 600]).explain(1)
+        'user 1: the upload takes 0.0208 J of a budget of 0.005 J per round; 0.0258 J would suffice'
+    """
+    work, upload_j, budget = fleet.cycles(samples), fleet.upload_energy_j, fleet.devices.energy_budget_j
+    at_most_j = compute_energy_j(work, fleet.devices.max_frequency_hz, fleet.energy_coefficient)
+    smallest = upload_j + np.minimum(budget, at_most_j)
+    feasible = (upload_j < budget) | ((work == 0) & (upload_j <= budget))
+    return Feasibility(feasible, budget, upload_j, smallest, fleet.devices.names)

@@ -25,7 +25,7 @@ _SAFETY = 1 + 1e-5
 _BISECTIONS = 60
 
 
-class Schedule(NamedTuple):
+class UploadSchedule(NamedTuple):
     """Sending time of each user, its span, and its bandwidth in subcarriers, float64[K] each."""
 
     upload_s: Floats
@@ -35,7 +35,7 @@ class Schedule(NamedTuple):
 
 def schedule(
     bits: float, ready_s: ArrayLike, links: CellularLinks, cellular: Cellular, *, max_upload_s: ArrayLike | None = None
-) -> Schedule:
+) -> UploadSchedule:
     """Return the uploads of all cells under the scenario's `uplink`.
 
     Args:
@@ -61,12 +61,12 @@ def schedule(
         raise FedcastError(f"user {np.flatnonzero(~np.isfinite(upload))[0]} never finishes its upload: its rate is 0")
     match cellular.uplink:
         case "waves":
-            return Schedule(upload, waves_span_s(upload, links.cell_of, cellular.subcarriers), share)
+            return UploadSchedule(upload, waves_span_s(upload, links.cell_of, cellular.subcarriers), share)
         case "fractional":
             longest = np.full(len(ready), np.inf) if max_upload_s is None else np.asarray(max_upload_s)
             share = _fractional_share(bits, ready, longest, links, cellular)
             upload = bits * up_s_per_bit(share, links, cellular)
-    return Schedule(upload, upload, share)
+    return UploadSchedule(upload, upload, share)
 
 
 def initial_share(links: CellularLinks, cellular: Cellular) -> Floats:
