@@ -1,10 +1,13 @@
-"""The command line: one file per command, no logic of its own."""
+"""The command line; its commands only read arguments, call the library and print."""
 
 from __future__ import annotations
 
+# Exit codes.
+USER_ERROR, BUG, INTERRUPTED = 2, 1, 130
+
 
 def main() -> None:
-    """Run `fedcast`; every error a person can cause is one clear line and exit code 2."""
+    """Run `fedcast`; invalid input gives one clear line and exit code 2."""
     from fedcast.cli.app import run
 
     raise SystemExit(run())

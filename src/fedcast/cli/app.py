@@ -14,20 +14,16 @@ from typing import Annotated, Any
 import typer
 
 from fedcast import __version__
+from fedcast.cli import BUG, INTERRUPTED, USER_ERROR
 from fedcast.cli.cluster import cluster
 from fedcast.cli.compare import compare
-from fedcast.cli.datasets import datasets
-from fedcast.cli.exits import BUG, INTERRUPTED, USER_ERROR
+from fedcast.cli.compare import run as run_scenario
 from fedcast.cli.fit_rounds import fit_rounds
-from fedcast.cli.init import init
-from fedcast.cli.inspect import inspect
-from fedcast.cli.network import network
+from fedcast.cli.inspection import inspect, network
 from fedcast.cli.plan import plan
-from fedcast.cli.plugins import plugins
 from fedcast.cli.report import report
-from fedcast.cli.run import run as run_scenario
+from fedcast.cli.scenarios import datasets, init, plugins, validate
 from fedcast.cli.train import train
-from fedcast.cli.validate import validate
 from fedcast.errors import FedcastError, MovedKeyWarning
 
 app = typer.Typer(
@@ -39,24 +35,16 @@ app = typer.Typer(
     help="Federated learning on skewed data, made faster: who shares with whom, how much, and what it costs.",
     epilog="Errors are one line; add --debug to any command for a traceback.",
 )
-app.command("run")(run_scenario)
-app.command()(compare)
-app.command()(report)
-app.command()(init)
-app.command()(validate)
-app.command()(datasets)
-app.command()(plugins)
-app.command()(inspect)
-app.command()(network)
-app.command()(cluster)
-app.command()(plan)
-app.command()(fit_rounds)
-app.command()(train)
+for _command in (
+    run_scenario, compare, report, init, validate, datasets, plugins, inspect, network, cluster, plan, fit_rounds,
+    train,
+):  # fmt: skip
+    app.command()(_command)
 # Installed packages add commands of their own, as fedcast-paper adds `reproduce`.
 for _entry in sorted(entry_points(group="fedcast.commands"), key=lambda entry: entry.name):
     app.command(_entry.name)(_entry.load())
 
-# These do runs and keep each in a folder of its own; an interruption of any other command leaves nothing to go on from.
+# These do runs and keep each in a folder of its own; an interruption of any other command leaves nothing to resume.
 _KEEP_RUNS = ("run", "compare", "train", "reproduce")
 
 

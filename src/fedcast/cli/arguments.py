@@ -23,10 +23,20 @@ Overrides = Annotated[
 ]
 DataDir = Annotated[Path | None, typer.Option(help="Folder with dataset files, before $FEDCAST_DATA and the cache.")]
 Counts = Annotated[
-    Path | None, typer.Option(help="Own label counts: user and a column per class, or user,class,count.")
+    Path | None, typer.Option(help="Table of label counts: user and a column per class, or user,class,count.")
 ]
-PictureWidth = Annotated[str, typer.Option("--width", help="Of the picture: screen, column (3.5 in), page (7.16 in).")]
-Links = Annotated[Path | None, typer.Option(help="Own links: user_a,user_b,rate_bps,closeness.")]
+Links = Annotated[Path | None, typer.Option(help="Table of links: user_a,user_b,rate_bps,closeness.")]
+PictureWidth = Annotated[
+    str, typer.Option("--width", help="Width of the picture: screen, column (3.5 in) or page (7.16 in).")
+]
+
+
+def words(option: str, text: str) -> list[str]:
+    """Return the names in the value of an option, separated by commas, without repetitions."""
+    found = [name.strip() for name in text.split(",") if name.strip()]
+    if not found:
+        raise typer.BadParameter(f"{option}: expected names separated by commas")
+    return list(dict.fromkeys(found))
 
 
 def read_scenario(

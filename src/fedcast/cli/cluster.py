@@ -1,23 +1,14 @@
-"""fedcast cluster."""
+"""The command `fedcast cluster`."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedcast.cli.arguments import (
-    Counts,
-    DataDir,
-    Links,
-    Overrides,
-    PictureWidth,
-    Preset,
-    ScenarioFile,
-    read_with_counts,
-)
-from fedcast.cli.compared_runs import words
+from fedcast.cli import arguments
+from fedcast.cli.arguments import Counts, DataDir, Links, Overrides, PictureWidth, Preset, ScenarioFile
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -39,23 +30,26 @@ def cluster(
     links: Links = None,
     rules: Annotated[str | None, typer.Option(help="Rules to compare, separated by commas; default: all.")] = None,
     exact: Annotated[bool, typer.Option(help="Prove the optimum and show each rule's gap to it.")] = True,
-    explain: Annotated[str | None, typer.Option(metavar="RULE", help="Say why this rule chose as it did.")] = None,
-    json: Annotated[Path | None, typer.Option(help="Write all of it as JSON; - for standard output.")] = None,
+    explain: Annotated[str | None, typer.Option(metavar="RULE", help="Explain the choices of this rule.")] = None,
+    json: Annotated[Path | None, typer.Option(help="Write all results as JSON; - for standard output.")] = None,
     picture: Annotated[Path | None, typer.Option(help="Draw the clusters of --explain or the scenario's rule.")] = None,
     width: PictureWidth = "screen",
 ) -> None:
-    """Compare clustering rules: who would share with whom, and what it brings."""
-    from fedcast.cli.output import check_json, screen, write_json
+    """Compare clustering rules: heads, members, skew after sharing, and the gap to the optimum."""
+    from json import dumps
+
+    from fedcast.cli.output import check_file, screen, write_json
     from fedcast.cli.remarks import print_doubts
     from fedcast.clustering import compare
+    from fedcast.clustering import explain as explained
     from fedcast.plan import make_world
     from fedcast.report import check_figure_path, cluster_figure, cluster_map, save_figure
     from fedcast.scenario import named_files
 
     if picture is not None:
         check_figure_path(picture, width)
-    scenario, population = read_with_counts(path, preset, overrides, counts, {"trust.links_file": links})
-    check_json(json, [path, counts, *named_files(scenario)])
+    scenario, population = arguments.read_with_counts(path, preset, overrides, counts, {"trust.links_file": links})
+    check_file("--json", json, [path, counts, *named_files(scenario)])
     names = _names(rules, explain, scenario)
     world = make_world(scenario, data_dir, population)
     print_doubts(world)
@@ -64,7 +58,9 @@ def cluster(
     shown_rule = explain or (scenario.clustering.rule if scenario.clustering.rule in names else names[0])
     shown = next(row.clustering for row in rows if row.rule == shown_rule)
     if json is not None:
-        write_json(json, _to_json(rows, shown, world.population.names))
+        users = {} if world.population.names is None else {"names": world.population.names.tolist()}
+        content = {"comparison": [row.as_dict() for row in rows], "explanation": explained(shown).as_dict()}
+        write_json(json, dumps(users | content, indent=1, allow_nan=False) + "\n")
     console = screen(json)
     console.print(_table(rows))
     if explain is not None:
@@ -80,7 +76,7 @@ def _names(rules: str | None, explain: str | None, scenario: Scenario) -> list[s
     too_few = scenario.data.num_users < scenario.clustering.options("clustering", "random").num_clusters
     names = [name for name in RULES if name != "exact" and not (name == "random" and too_few)]
     if rules is not None:
-        names = words("--rules", rules)
+        names = arguments.words("--rules", rules)
     asked = (explain, scenario.clustering.rule if rules is None else None)
     names = list(dict.fromkeys([*names, *filter(None, asked)]))
     for name in names:
@@ -132,13 +128,3 @@ def _print_explanation(console: Console, clustering: Clustering, names: Names | 
     console.print("users: " + ", ".join(f"{count} {status}" for status, count in left.items()))
     for user in explanation.left_out[:_LISTED]:
         console.print(f"  {user_label(user.user, names)} is left out: {user.reason}")
-
-
-def _to_json(rows: list[Comparison], shown: Clustering, names: Names | None) -> str:
-    import json
-
-    from fedcast.clustering import explain
-
-    content: dict[str, Any] = {"names": names.tolist()} if names is not None else {}
-    content |= {"comparison": [row.as_dict() for row in rows], "explanation": explain(shown).as_dict()}
-    return json.dumps(content, indent=1, allow_nan=False) + "\n"

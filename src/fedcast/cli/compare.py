@@ -1,14 +1,67 @@
-"""fedcast compare."""
+"""The commands `fedcast run` and `fedcast compare`."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedcast.cli.arguments import DataDir, Overrides, Preset, ScenarioFile, read_scenario
-from fedcast.cli.compared_runs import Log, Workers, compare_and_report, words
+from fedcast.cli.arguments import DataDir, Overrides, Preset, ScenarioFile, read_scenario, words
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import TaskID
+
+    from fedcast.runs import Interval, Row
+    from fedcast.scenario import Scenario
+
+Seeds = Annotated[int, typer.Option(min=1, help="Number of seeds, starting with the scenario's.")]
+Workers = Annotated[int | None, typer.Option(min=1, help="Number of runs at the same time. Default: one per core.")]
+Out = Annotated[Path, typer.Option(help="Folder for runs, table and report.")]
+Log = Annotated[
+    list[str] | None,
+    typer.Option(metavar="TRACKER[=PLACE]", help="Also log to tensorboard or mlflow. Repeatable."),
+]
+
+_COLUMNS = 4  # strategies per printed table
+# Title, measure and unit of each printed line.
+_LINES = (
+    ("average EMD before", "emd_before", ""),
+    ("average EMD after", "emd_after", ""),
+    ("rounds to {target:g} %", "rounds", ""),
+    ("accuracy", "accuracy", "%"),
+    ("worst tenth of users", "worst_accuracy", "%"),
+    ("delay", "total_s", "s"),
+    ("  sharing", "sharing_s", "s"),
+    ("  download", "download_s", "s"),
+    ("  compute", "compute_s", "s"),
+    ("  upload", "upload_s", "s"),
+    ("energy", "energy_j", "J"),
+    ("sent", "sent_bytes", "B"),
+    ("average sharing ratio", "average_sharing_ratio", ""),
+)
+
+
+def run(
+    path: ScenarioFile = None,
+    preset: Preset = None,
+    overrides: Overrides = None,
+    data_dir: DataDir = None,
+    rules: Annotated[str, typer.Option(help="Clustering rules; none is FedAvg.")] = "none,daca,blend",
+    seeds: Seeds = 1,
+    workers: Workers = None,
+    out: Out = Path("out/run"),
+    log: Log = None,
+) -> None:
+    """Plan, share, train without and with sharing, compare, and write an HTML report."""
+    from fedcast.runs import grid
+
+    scenario = read_scenario(path, preset, overrides, usual="digits")
+    scenarios = grid(scenario, words("--rules", rules), seeds=range(scenario.seed, scenario.seed + seeds))
+    _compare_and_report(scenarios, out, data_dir, workers, log)
 
 
 def compare(
@@ -20,10 +73,10 @@ def compare(
     methods: Annotated[str, typer.Option(help="Allocation methods. Default: the scenario's.")] = "",
     allocations: Annotated[str, typer.Option(hidden=True, help="Old name of --methods.")] = "",
     algorithms: Annotated[str, typer.Option(help="Algorithms. Default: the scenario's.")] = "",
-    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds, starting with the scenario's.")] = 5,
+    seeds: Seeds = 5,
     workers: Workers = None,
     ray: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Run on this Ray cluster.")] = None,
-    out: Annotated[Path, typer.Option(help="Folder for runs, table and report.")] = Path("out/compare"),
+    out: Out = Path("out/compare"),
     log: Log = None,
 ) -> None:
     """Compare rules × methods × algorithms over seeds, with 95 % confidence intervals and paired tests."""
@@ -40,4 +93,106 @@ def compare(
         words("--algorithms", algorithms) if algorithms else (),
         range(scenario.seed, scenario.seed + seeds),
     )
-    compare_and_report(scenarios, out, data_dir=data_dir, workers=workers, log=log or [], ray_address=ray)
+    _compare_and_report(scenarios, out, data_dir, workers, log, ray)
+
+
+def _compare_and_report(
+    scenarios: Sequence[Scenario],
+    out: Path,
+    data_dir: Path | None,
+    workers: int | None,
+    log: Sequence[str] | None,
+    ray: str | None = None,
+) -> None:
+    """Run all scenarios without a finished run, print a comparison, and write table, report and logs."""
+    import os
+
+    from fedcast.cli.output import screen
+    from fedcast.io import save_table
+    from fedcast.report import write_report
+    from fedcast.runs import compare, comparison_table, load_run, log_runs, log_targets, sweep
+
+    store, trackers, processes = out / "runs", log_targets(log or [], out), workers or os.cpu_count() or 1
+    with _progress(scenarios, store) as show:
+        folders = sweep(scenarios, store, data_dir=data_dir, workers=processes, ray_address=ray, progress=show)
+    runs = [load_run(folder) for folder in folders]
+    console, rows = screen(), compare(runs)
+    # Files first: printing fails if the output is a pipe that was closed.
+    for kind, place in trackers:
+        log_runs(runs, kind, place)
+    save_table(comparison_table(rows), out / "comparison.csv")
+    report = write_report(runs, out / "report.html")
+    _print_comparison(console, rows, scenarios[0].rounds.target_accuracy)
+    console.print(f"report: {report}", soft_wrap=True)
+
+
+@contextmanager
+def _progress(scenarios: Sequence[Scenario], store: Path) -> Iterator[Callable[[int, int, float], None]]:
+    """Show a progress bar for each run, and yield the function that updates them from position, round and accuracy."""
+    from rich.console import Console
+
+    from fedcast.cli.output import progress_bars
+    from fedcast.runs import is_done, run_folder
+
+    console, done = Console(stderr=True), sum(is_done(run_folder(store, scenario)) for scenario in scenarios)
+    if done:
+        console.print(f"{done} of {len(scenarios)} runs are finished and are reused")
+    with progress_bars(console) as bars:
+        overall = bars.add_task("runs", total=len(scenarios), completed=done, state="")
+        tasks: dict[int, TaskID] = {}
+
+        def show(position: int, number: int, accuracy: float) -> None:
+            scenario = scenarios[position]
+            rounds = scenario.training.rounds
+            if position not in tasks:
+                name = f"{scenario.clustering.rule}, seed {scenario.seed}"
+                tasks[position] = bars.add_task(name, total=rounds, state="")
+            bars.update(tasks[position], completed=number, state=f"accuracy {accuracy:.3f}")
+            if number == rounds:
+                bars.remove_task(tasks[position])
+                bars.advance(overall)
+
+        yield show
+
+
+def _print_comparison(console: Console, rows: Sequence[Row], target: float) -> None:
+    """Print measures as rows and strategies as columns; many strategies take several tables."""
+    from fedcast.cli.output import plain_table
+
+    for start in range(0, len(rows), _COLUMNS):
+        part = rows[start : start + _COLUMNS]
+        table = plain_table("", *(row.strategy.name for row in part), header_style="bold")
+        for title, cells in _lines(part, target):
+            table.add_row(title, *cells)
+        console.print(table, "")
+
+
+def _lines(rows: Sequence[Row], target: float) -> list[tuple[str, list[str]]]:
+    lines = [
+        (title.format(target=100 * target), [_cell(row, name, unit) for row in rows]) for title, name, unit in _LINES
+    ]
+    lines.append(("speed-up over FedAvg", [_interval(row.speed_up) if row.speed_up else "" for row in rows]))
+    if any(test.p_value is not None for row in rows for test in row.tests.values()):
+        for name, title in (("accuracy", "accuracy"), ("total_s", "delay")):
+            lines.append((f"p-value of {title}, paired", [_p_value(row, name) for row in rows]))
+    if any(len(row.seeds) > 1 for row in rows):
+        lines.insert(0, ("seeds that reached the target", [f"{row.reached} of {len(row.seeds)}" for row in rows]))
+    return lines
+
+
+def _cell(row: Row, name: str, unit: str) -> str:
+    """Format a measure; > marks rounds and delay to a target that some seeds did not reach."""
+    mark = "> " if name in ("rounds", "total_s") and row.reached < len(row.seeds) else ""
+    return mark + _interval(row.measures[name], unit)
+
+
+def _interval(interval: Interval, unit: str = "") -> str:
+    """Format an interval as in the report."""
+    from fedcast.formatting import mean_and_interval
+
+    return " ".join(part for part in mean_and_interval(interval.mean, interval.half_width, unit) if part)
+
+
+def _p_value(row: Row, name: str) -> str:
+    test = row.tests.get(name)
+    return "" if test is None or test.p_value is None else f"{test.p_value:.2g}"

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from fedcast.cli.arguments import DataDir, Overrides, Preset, ScenarioFile, read_scenario
-from fedcast.cli.compared_runs import words
+from fedcast.cli.arguments import DataDir, Overrides, Preset, ScenarioFile, read_scenario, words
+from fedcast.errors import FedcastError
 
 
 def fit_rounds(
@@ -27,7 +27,7 @@ def fit_rounds(
     runs: Annotated[Path | None, typer.Option(help="CSV file of runs: read if it exists, otherwise written.")] = None,
 ) -> None:
     """Train at several degrees of skew and fit the rounds to the target accuracy as a function of skew."""
-    from fedcast.cli.output import check_file, check_table, screen
+    from fedcast.cli.output import check_file, screen
     from fedcast.clustering import find_rule
     from fedcast.rounds import save_fit
     from fedcast.runs import RoundsRun, fit_runs, load_rounds_runs, run_rounds_grid, save_rounds_runs
@@ -37,7 +37,7 @@ def fit_rounds(
     for name in names:
         find_rule(name)
     check_file("--out", out, [path])
-    check_table(runs, [path], "--runs")
+    check_file("--runs", runs, [path], table=True)
     target = scenario.rounds.target_accuracy
     console = screen()
     degrees = _numbers("--shares", shares)
@@ -67,8 +67,6 @@ def fit_rounds(
 
 
 def _numbers(option: str, text: str) -> list[float]:
-    from fedcast.errors import FedcastError
-
     try:
         numbers = [float(part) for part in text.split(",")]
     except ValueError:

@@ -38,16 +38,6 @@ def plain_table(*columns: str, numbers: bool = True, **settings: Any) -> Table:
     return table
 
 
-def quantile_row(values: Any, form: str) -> list[str]:
-    """Return minimum, 10 %, median, 90 % and maximum as texts."""
-    import numpy as np
-
-    return [format(quantile, form) for quantile in np.quantile(values, [0, 0.1, 0.5, 0.9, 1])]
-
-
-QUANTILES = ("min", "10 %", "median", "90 %", "max")
-
-
 def progress_bars(console: Console) -> Progress:
     """Return bars with a description, a count, a state and the remaining time; only a terminal shows them."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -58,29 +48,15 @@ def progress_bars(console: Console) -> Progress:
     )  # fmt: skip
 
 
-def check_json(path: Path | None, inputs: Iterable[Path | None]) -> None:
-    """Raise an error for the name of a table, and as `check_file` does."""
-    if path is None or path == _STANDARD_OUTPUT:
+def check_file(option: str, path: Path | None, inputs: Iterable[Path | None], *, table: bool = False) -> None:
+    """Raise an error if no table, or JSON, can be written there, or if the command reads that file."""
+    if path is None or (path == _STANDARD_OUTPUT and not table):
         return
-    if path.suffix.lower() in _TABLES:
-        raise FedcastError(
-            f"--json {path}: JSON is no table; name it {path.with_suffix('.json')} "
-            f"(`fedcast plan --table` writes a table)"
-        )
-    check_file("--json", path, inputs)
-
-
-def check_table(path: Path | None, inputs: Iterable[Path | None], option: str = "--table") -> None:
-    """Raise an error unless it is the name of a table, and as `check_file` does."""
-    if path is None:
-        return
-    if path.suffix not in _TABLES:
+    if table and path.suffix not in _TABLES:
         raise FedcastError(f"{option} {path}: unknown kind of table {path.suffix!r}; expected {', '.join(_TABLES)}")
-    check_file(option, path, inputs)
-
-
-def check_file(option: str, path: Path, inputs: Iterable[Path | None]) -> None:
-    """Raise an error if no file can be written there, or if the command reads that file."""
+    if not table and path.suffix.lower() in _TABLES:
+        name = path.with_suffix(".json")
+        raise FedcastError(f"{option} {path}: JSON is no table; name it {name} (`fedcast plan --table` writes a table)")
     check_writable(path)
     read = [file for file in inputs if file is not None and file.exists()]
     if path.exists() and any(path.samefile(file) for file in read):

@@ -1,4 +1,4 @@
-"""fedcast plan."""
+"""The command `fedcast plan`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 from fedcast.cli.arguments import Counts, DataDir, Links, Overrides, Preset, read_with_counts
 
 if TYPE_CHECKING:
-    from fedcast.plan import PlanDiff, SharingPlan
+    from fedcast.plan import SharingPlan
 
 Words = Annotated[
     list[str] | None,
@@ -38,10 +38,11 @@ def plan(
     table: PerUser = None,
 ) -> None:
     """Plan who shares how much with whom and how fast devices compute, and print what it costs."""
-    from fedcast.cli.output import check_json, check_table, screen
-    from fedcast.cli.plan_shown import show_assumptions, show_plan
-    from fedcast.cli.remarks import print_doubts
-    from fedcast.plan import diff_plans, load_plan, make_plan, make_world
+    from fedcast.cli.output import check_file, screen, write_json
+    from fedcast.cli.plan_shown import show_plan
+    from fedcast.cli.remarks import print_assumptions, print_doubts
+    from fedcast.io import save_table
+    from fedcast.plan import diff_plans, load_plan, make_plan, make_world, plan_to_json
     from fedcast.scenario import named_files
 
     words = words or []
@@ -54,37 +55,27 @@ def plan(
     file = Path(words[0]) if words else None
     scenario, population = read_with_counts(file, preset, overrides, counts, tables)
     inputs = [file, counts, *named_files(scenario)]
-    check_json(json, inputs)
-    check_table(table, inputs)
+    check_file("--json", json, inputs)
+    check_file("--table", table, inputs, table=True)
     before = load_plan(previous) if previous is not None else None
     world = make_world(scenario, data_dir, population)
     print_doubts(world)
     made = make_plan(scenario, world=world, previous=before)
     # Files first: printing fails if the output is a pipe that was closed.
-    written = _write(made, json, table)
-    console = screen(json)
-    show_plan(console, made, world)
-    if population is not None:
-        show_assumptions(console, world)
-    if before is not None:
-        console.print("\nwhat changed", style="bold")
-        for line in diff_plans(before, made).lines():
-            console.print(f"  {line}")
-    if written:
-        console.print(f"\nwrote {' and '.join(written)}", soft_wrap=True)
-
-
-def _write(made: SharingPlan, json: Path | None, table: Path | None) -> list[str]:
-    """Write the requested files, and return their names."""
-    from fedcast.cli.output import write_json
-    from fedcast.io import save_table
-    from fedcast.plan import plan_to_json
-
     if json is not None:
         write_json(json, plan_to_json(made))
     if table is not None:
         save_table(_rows(made), table)
-    return [str(path) for path in (json, table) if path is not None and str(path) != "-"]
+    console = screen(json)
+    show_plan(console, made, world)
+    if population is not None:
+        print_assumptions(console, world)
+    if before is not None:
+        console.print("\nwhat changed", style="bold")
+        for line in diff_plans(before, made).lines():
+            console.print(f"  {line}")
+    if written := [str(path) for path in (json, table) if path is not None and str(path) != "-"]:
+        console.print(f"\nwrote {' and '.join(written)}", soft_wrap=True)
 
 
 def _rows(made: SharingPlan) -> dict[str, Any]:
@@ -107,23 +98,19 @@ def _rows(made: SharingPlan) -> dict[str, Any]:
 
 
 def _compare(paths: list[str], json: Path | None, others: list[Path | None]) -> None:
-    from fedcast.cli.output import check_json, screen, write_json
+    from json import dumps
+
+    from fedcast.cli.output import check_file, screen, write_json
     from fedcast.plan import diff_plans, load_plan
 
     if len(paths) != 2 or any(other is not None for other in others):
         raise typer.BadParameter("diff takes two plans and --json: fedcast plan diff A.json B.json")
-    check_json(json, [Path(path) for path in paths])
+    check_file("--json", json, [Path(path) for path in paths])
     difference = diff_plans(load_plan(paths[0]), load_plan(paths[1]))
     if json is not None:
-        write_json(json, _diff_to_json(difference))
+        # All users of every kind of change; the printed text lists only a few.
+        parts = [item.name for item in fields(difference) if item.name not in ("old", "new", "names")]
+        write_json(json, dumps({part: difference.users(getattr(difference, part)) for part in parts}) + "\n")
     console = screen(json)
     for line in difference.lines():
         console.print(line)
-
-
-def _diff_to_json(difference: PlanDiff) -> str:
-    """Return all users of every kind of change as JSON; the printed text lists only a few."""
-    import json
-
-    parts = [item.name for item in fields(difference) if item.name not in ("old", "new", "names")]
-    return json.dumps({part: difference.users(getattr(difference, part)) for part in parts}) + "\n"

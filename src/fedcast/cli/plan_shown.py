@@ -41,35 +41,6 @@ def show_plan(console: Console, made: SharingPlan, world: World) -> None:
             console.print(f"  {point.average_sharing_ratio:6.3f}  {point.delay_s:,.4g} s")
 
 
-def show_assumptions(console: Console, world: World) -> None:
-    """Print what the tables contain about users, classes and devices, and what is assumed."""
-    from fedcast.cli.remarks import assumptions
-
-    population = world.population
-    names = list(population.class_names[:_LISTED])
-    names += ["…"] if len(population.class_names) > _LISTED else []
-    classes = pluralize(len(population.class_names), "class", "classes")
-    console.print("\nfrom your tables", style="bold")
-    console.print(
-        f"  {pluralize(population.num_users, 'user')}, {pluralize(int(population.sizes.sum()), 'sample')}, {classes}: "
-        f"{', '.join(names)}",
-    )
-    if world.scenario.devices.devices_file is not None:
-        console.print(f"  devices: {_columns(world.scenario.devices.devices_file)}")
-    if lines := assumptions(world):
-        console.print("assumed, since no table or parameter gives it", style="bold")
-        for line in lines:
-            console.print(f"  {line}")
-
-
-def _columns(path: str) -> str:
-    from fedcast.cost import device_columns
-
-    found = device_columns(path)
-    ignored = f"; unknown and ignored: {', '.join(found.ignored)}" if found.ignored else ""
-    return f"{', '.join(found.read) or 'no known column'}{ignored}"
-
-
 def _who_shares(made: SharingPlan) -> str:
     users, heads = pluralize(made.num_users, "user"), made.heads
     if made.server_samples:

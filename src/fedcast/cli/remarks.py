@@ -7,40 +7,52 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from fedcast.plan import World
 
+_LISTED = 10
 # A value below these is probably not in the unit of its name.
 _DOUBTFUL = {"max_frequency_hz": (1e6, "Hz"), "up_rate_bps": (1e3, "bit/s"), "down_rate_bps": (1e3, "bit/s")}
 
 
-def assumptions(world: World) -> list[str]:
+def print_assumptions(console: Console, world: World) -> None:
+    """Print what the tables contain about users, classes and devices, and what is assumed."""
+    from fedcast.cost import device_columns
+    from fedcast.formatting import pluralize
+
+    population, devices_file = world.population, world.scenario.devices.devices_file
+    names = [*population.class_names[:_LISTED], *(["…"] if len(population.class_names) > _LISTED else [])]
+    classes = pluralize(len(population.class_names), "class", "classes")
+    users, samples = pluralize(population.num_users, "user"), pluralize(int(population.sizes.sum()), "sample")
+    console.print("\nfrom your tables", style="bold")
+    console.print(f"  {users}, {samples}, {classes}: {', '.join(names)}")
+    if devices_file is not None:
+        found = device_columns(devices_file)
+        ignored = f"; unknown and ignored: {', '.join(found.ignored)}" if found.ignored else ""
+        console.print(f"  devices: {', '.join(found.read) or 'no known column'}{ignored}")
+    if lines := _assumptions(world):
+        console.print("assumed, since no table or parameter gives it", style="bold")
+        for line in lines:
+            console.print(f"  {line}")
+
+
+def _assumptions(world: World) -> list[str]:
     """Return what a plan from tables assumes, each with the option or parameter that sets it."""
     from fedcast.cost import known_weights
 
-    scenario = world.scenario
-    own, training = scenario.devices, scenario.training
+    scenario, own, training = world.scenario, world.scenario.devices, world.scenario.training
+    drawn = f"drawn with seed {scenario.seed}"
+    positions = scenario.geometry.positions_file is None and _positions_matter(world)
+    device = f"{own.max_frequency_hz / 1e9:.3g} GHz and {own.energy_budget_j:.3g} J per round"
+    model = training.model_weights is None and training.model == "auto"
+    bits, rates = f"{world.bits_per_sample:,.0f} bits per shared sample", "rates or SNR in --links and --devices"
     rows = (
-        (
-            scenario.geometry.positions_file is None and _positions_matter(world),
-            f"positions of users and base stations, drawn with seed {scenario.seed}",
-            "--positions, or rates or SNR in --links and --devices",
-        ),
-        (scenario.trust.links_file is None, f"links and closeness, drawn with seed {scenario.seed}", "--links"),
-        (
-            own.devices_file is None,
-            f"the same device for all: {own.max_frequency_hz / 1e9:.3g} GHz and {own.energy_budget_j:.3g} J per round",
-            "--devices",
-        ),
-        (
-            training.model_weights is None and training.model == "auto",
-            f"a model of {known_weights(scenario):,} weights",
-            "training.model_weights",
-        ),
-        (
-            scenario.data.bits_per_sample is None,
-            f"{world.bits_per_sample:,.0f} bits per shared sample",
-            "data.bits_per_sample",
-        ),
+        (positions, f"positions of users and base stations, {drawn}", f"--positions, or {rates}"),
+        (scenario.trust.links_file is None, f"links and closeness, {drawn}", "--links"),
+        (own.devices_file is None, f"the same device for all: {device}", "--devices"),
+        (model, f"a model of {known_weights(scenario):,} weights", "training.model_weights"),
+        (scenario.data.bits_per_sample is None, bits, "data.bits_per_sample"),
     )
     return [f"{what} ({way})" for assumed, what, way in rows if assumed]
 

@@ -1,4 +1,4 @@
-"""fedcast report."""
+"""The command `fedcast report`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from fedcast.errors import FedcastError
 
 
 def report(
@@ -23,7 +25,6 @@ def report(
     ] = "screen",
 ) -> None:
     """Write finished runs as one HTML page that works offline, and as tables and figures if asked."""
-    from fedcast.errors import FedcastError
     from fedcast.report import DEFAULT_FORMATS, check_export, check_report_path, export_report, write_report
     from fedcast.runs import load_runs
 

@@ -1,4 +1,4 @@
-"""fedcast train."""
+"""The command `fedcast train`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fedcast.cli import INTERRUPTED
 from fedcast.cli.arguments import DataDir, Overrides, Preset, ScenarioFile, read_scenario
-from fedcast.cli.exits import INTERRUPTED
 
 if TYPE_CHECKING:
     from fedcast.training import Record

@@ -38,7 +38,7 @@ _MODULES: dict[Kind, tuple[str, ...]] = {"tensorboard": ("tensorboard",), "mlflo
 _MOST_METRICS, _MOST_PARAMETERS = 1000, 100  # MLflow's limits per request
 
 
-class Point(NamedTuple):
+class CurvePoint(NamedTuple):
     """One value of a curve; a step is a round or a millisecond of the simulated clock, since steps must be whole."""
 
     name: str
@@ -99,15 +99,15 @@ def check_tracker(name: str) -> Kind:
     return kind
 
 
-def points(run: StoredRun) -> Iterator[Point]:
+def points(run: StoredRun) -> Iterator[CurvePoint]:
     """Yield every value of the history twice: against rounds, and against milliseconds of the simulated clock."""
     for name, values in run.history.columns().items():
         if name == "round":
             continue
         for record, value in zip(run.history.records, values, strict=True):
             if value is not None:
-                yield Point(f"by_round/{name}", record.round, record.seconds, value)
-                yield Point(f"by_millisecond/{name}", round(1000 * record.seconds), record.seconds, value)
+                yield CurvePoint(f"by_round/{name}", record.round, record.seconds, value)
+                yield CurvePoint(f"by_millisecond/{name}", round(1000 * record.seconds), record.seconds, value)
 
 
 def results(run: StoredRun) -> dict[str, float]:

@@ -34,7 +34,7 @@ RULES = ("none", "daca", "blend")
 
 
 @dataclass(frozen=True)
-class Training:
+class AlgorithmSetting:
     """An algorithm with its settings.
 
     Attributes:
@@ -52,10 +52,10 @@ class Training:
 # At a learning rate of 0.05 most of its runs with sharing diverge (benchmarks/elsewhere.md); FedAvg at the rate of
 # SCAFFOLD is included for comparison.
 ALGORITHMS = {
-    "fedavg": Training("FedAvg", ()),
-    "fedprox": Training("FedProx", ("training.algorithm=fedprox",), "dashed"),
-    "fedavg, small step": Training("FedAvg, learning rate 0.02", ("training.learning_rate=0.02",)),
-    "scaffold": Training(
+    "fedavg": AlgorithmSetting("FedAvg", ()),
+    "fedprox": AlgorithmSetting("FedProx", ("training.algorithm=fedprox",), "dashed"),
+    "fedavg, small step": AlgorithmSetting("FedAvg, learning rate 0.02", ("training.learning_rate=0.02",)),
+    "scaffold": AlgorithmSetting(
         "SCAFFOLD, learning rate 0.02",
         ("training.algorithm=scaffold", "devices.energy_budget_j=0.1", "training.learning_rate=0.02"),
     ),

@@ -1,0 +1,160 @@
+"""The commands `fedcast inspect` and `fedcast network`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fedcast.cli import arguments
+from fedcast.cli.arguments import Counts, DataDir, Links, Overrides, PictureWidth, Preset, ScenarioFile
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from fedcast.cost import Feasibility
+    from fedcast.data import Population, Skew
+    from fedcast.plan import World
+
+_LISTED = 10
+_QUANTILES = {"min": 0.0, "10 %": 0.1, "median": 0.5, "90 %": 0.9, "max": 1.0}
+
+
+def inspect(
+    path: ScenarioFile = None,
+    preset: Preset = None,
+    overrides: Overrides = None,
+    data_dir: DataDir = None,
+    counts: Counts = None,
+    picture: Annotated[Path | None, typer.Option(help="Draw samples per class and user: .png, .svg or .pdf.")] = None,
+    width: PictureWidth = "screen",
+) -> None:
+    """Show how data are spread over users, and how skewed they are."""
+    from fedcast.cli.output import screen
+    from fedcast.data import describe, make_population, skew_of
+    from fedcast.report import check_figure_path, class_dots, class_dots_figure, save_figure
+
+    if picture is not None:
+        check_figure_path(picture, width)
+    scenario, population = arguments.read_with_counts(path, preset, overrides, counts)
+    if population is None:
+        population = make_population(scenario.data, scenario.seed, data_dir)
+    skew = skew_of(describe(population, scenario.data, scenario.seed))
+    title = f"{scenario.data.dataset}, {scenario.data.partition}" if counts is None else counts.name
+    console = screen()
+    console.print(_skew_table(title, population, skew))
+    if picture is not None:
+        dots = class_dots(population.counts, skew.emd, population.class_names, names=population.names)
+        figure = class_dots_figure(dots, f"Samples per class and user: {title}")
+        console.print(f"\ndrew {save_figure(figure, picture, width)}")
+
+
+def _skew_table(title: str, population: Population, skew: Skew) -> Table:
+    from fedcast.cli.output import plain_table
+    from fedcast.data import average_emd, average_js, average_kl, js_divergence, kl_divergence
+
+    held = (population.counts > 0).sum(axis=1)
+    given = int(population.sizes.sum())
+    left = 0 if population.dataset is None else len(population.dataset) - given
+    caption = (
+        f"{population.num_users:,} users hold {given:,} samples"
+        + (f", {left:,} go to nobody" if left else "")
+        + "; averages of D_EMD, KL and JS are weighted by size"
+    )
+    table = plain_table("", *_QUANTILES, "average", title=title, caption=caption)
+    rows = (
+        ("samples of a user", population.sizes, f"{population.sizes.mean():,.1f}", ",.0f"),
+        ("classes of a user", held, f"{held.mean():.1f}", ".0f"),
+        ("D_EMD (0 to 2)", skew.emd, f"{average_emd(skew):.3f}", ".3f"),
+        ("KL, nats", kl_divergence(skew.distributions, skew.global_distribution), f"{average_kl(skew):.3f}", ".3f"),
+        ("JS, nats", js_divergence(skew.distributions, skew.global_distribution), f"{average_js(skew):.3f}", ".3f"),
+    )
+    for name, values, average, form in rows:
+        table.add_row(name, *_quantiles(values, form), average)
+    return table
+
+
+def network(
+    path: ScenarioFile = None,
+    preset: Preset = None,
+    overrides: Overrides = None,
+    data_dir: DataDir = None,
+    counts: Counts = None,
+    links: Links = None,
+    picture: Annotated[Path | None, typer.Option(help="Draw the map of users and links: .png, .svg or .pdf.")] = None,
+    width: PictureWidth = "screen",
+) -> None:
+    """Show who can share with whom, what a round costs, and who cannot take part."""
+    from fedcast.cli.output import screen
+    from fedcast.cli.remarks import print_doubts
+    from fedcast.cost import feasibility
+    from fedcast.plan import make_world
+    from fedcast.report import check_figure_path, network_figure, network_map, save_figure
+
+    if picture is not None:
+        check_figure_path(picture, width)
+    scenario, population = arguments.read_with_counts(path, preset, overrides, counts, {"trust.links_file": links})
+    world = make_world(scenario, data_dir, population)
+    print_doubts(world)
+    report = feasibility(world.fleet, world.skew.sizes)
+    console = screen()
+    console.print(_graph_table(world))
+    console.print(_round(world, report))
+    for line in _infeasible(report):
+        console.print(line)
+    if picture is not None:
+        figure = network_figure(network_map(world.layout, world.graph))
+        console.print(f"\ndrew {save_figure(figure, picture, width)}")
+
+
+def _graph_table(world: World) -> Table:
+    from fedcast.cli.output import plain_table
+    from fedcast.formatting import pluralize
+
+    graph, stations = world.graph, len(world.layout.base_stations_m)
+    isolated = int((graph.degrees == 0).sum())
+    table = plain_table(
+        "",
+        *_QUANTILES,
+        title=f"{graph.num_users:,} users, {pluralize(stations, 'base station')}, "
+        f"{graph.num_links:,} links that meet both thresholds",
+        caption=f"mean degree {graph.degrees.mean():.1f}, {pluralize(isolated, 'isolated user')}",
+    )
+    table.add_row("links of a user", *_quantiles(graph.degrees, ",.0f"))
+    if graph.num_links:
+        table.add_row("rate of a link, Mbit/s", *_quantiles(graph.rate_bps / 1e6, ",.3g"))
+        table.add_row("closeness", *_quantiles(graph.closeness, ".2f"))
+    return table
+
+
+def _round(world: World, report: Feasibility) -> str:
+    from fedcast.cost import round_cost
+
+    able = report.feasible
+    if not able.any():
+        return "\nno user can take part in a round"
+    cost = round_cost(world.fleet.of(able), world.skew.sizes[able])
+    down, compute, up = cost.phases_s
+    who = "all users" if able.all() else f"the {int(able.sum()):,} users that can take part"
+    return (
+        f"\na round of {who} takes {cost.round_s:.3g} s (download {down:.3g}, compute {compute:.3g}, upload {up:.3g}) "
+        f"and {cost.energy_j.sum():.3g} J"
+    )
+
+
+def _infeasible(report: Feasibility) -> list[str]:
+    users = report.infeasible_users
+    if not len(users):
+        return ["every user can take part within its energy budget"]
+    lines = [f"{len(users):,} users cannot take part within their energy budget:"]
+    lines += [f"  {report.explain(int(user))}" for user in users[:_LISTED]]
+    if len(users) > _LISTED:
+        lines.append(f"  … and {len(users) - _LISTED:,} more")
+    return [*lines, f"devices.energy_budget_j = {report.enough_j:g} would do for all"]
+
+
+def _quantiles(values: Any, form: str) -> list[str]:
+    import numpy as np
+
+    return [format(quantile, form) for quantile in np.quantile(values, list(_QUANTILES.values()))]

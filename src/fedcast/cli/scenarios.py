@@ -1,0 +1,131 @@
+"""The commands `fedcast init`, `validate`, `plugins` and `datasets`: scenario files, and what they can name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fedcast.cli.arguments import Counts, DataDir, Overrides, Preset, ScenarioFile, read_scenario, read_with_counts
+from fedcast.errors import DataError, FedcastError, ScenarioError
+
+if TYPE_CHECKING:
+    from fedcast.scenario import Devices, Scenario
+    from fedcast.typing import Names
+
+
+def init(
+    path: Annotated[Path, typer.Argument(metavar="[FILE]", help="File to write; - for the screen.")] = Path(
+        "scenario.toml"
+    ),
+    preset: Annotated[str, typer.Option(help="Values to start from: default, paper, digits or mnist.")] = "default",
+    overrides: Overrides = None,
+    force: Annotated[bool, typer.Option(help="Replace an existing file.")] = False,
+) -> None:
+    """Write a scenario file: every parameter with meaning, unit and range."""
+    from fedcast.io import atomic_write
+    from fedcast.scenario import load_scenario, to_toml
+
+    text = to_toml(load_scenario(base=preset, overrides=overrides or []), preset=preset, all_tables=True)
+    if str(path) == "-":
+        typer.echo(text, nl=False)
+        return
+    if path.exists() and not force:
+        raise FedcastError(f"{path}: exists already; --force replaces it")
+    with atomic_write(path) as aside:
+        aside.write_text(text, encoding="utf-8")
+    typer.echo(f"wrote {path}; edit it, then: fedcast inspect {path}")
+
+
+def validate(
+    path: ScenarioFile = None, preset: Preset = None, overrides: Overrides = None, counts: Counts = None
+) -> None:
+    """Validate a scenario and the tables it names; print all errors, of each table the first."""
+    from fedcast.scenario import missing_files
+
+    faults: list[str] = []
+    try:
+        scenario, people = read_with_counts(path, preset, overrides, counts)
+    except ScenarioError as error:
+        # Unknown names alone do not keep the tables from being validated.
+        scenario, people = read_with_counts(path, preset, overrides, counts, check_names=False)
+        faults = str(error).splitlines()
+    source = path or f"preset {preset or 'default'}"
+    readers = _readers(scenario, people.names if people else None, names_known=not faults)
+    faults += [f"{source}: {fault}" for fault in missing_files(scenario)]
+    for read in readers:
+        try:
+            read()
+        except FedcastError as error:
+            faults.append(f"{source}: {error}")
+    if faults:
+        raise ScenarioError("\n".join(faults))
+    typer.echo(f"{source}: ok")
+
+
+def _readers(scenario: Scenario, names: Names | None, names_known: bool) -> list[Callable[[], object]]:
+    """Return functions that read the model's size, the fit of rounds and each table that exists."""
+    from fedcast.cost import model_bits
+    from fedcast.network import place_users
+    from fedcast.plan import network_of
+    from fedcast.rounds import load_rounds
+
+    users, geometry, seed = scenario.data.num_users, scenario.geometry, scenario.seed
+    anywhere = geometry.model_copy(update={"positions_file": None})
+    tables: list[tuple[str | None, Callable[[], object]]] = [
+        (geometry.positions_file, lambda: place_users(users, geometry, seed, names)),
+        (scenario.trust.links_file, lambda: network_of(scenario, place_users(users, anywhere, seed, names))),
+        (scenario.devices.devices_file, lambda: _read_devices(users, scenario.devices, names)),
+    ]
+    there = [read for file, read in tables if file is not None and Path(file).is_file()]
+    return [*([lambda: model_bits(scenario)] if names_known else []), lambda: load_rounds(scenario.rounds), *there]
+
+
+def _read_devices(users: int, devices: Devices, names: Names | None) -> None:
+    from fedcast.cost import device_columns, device_table
+
+    device_table(users, devices, names)
+    path = str(devices.devices_file)
+    found = device_columns(path)
+    if not found.read:
+        has = ", ".join(["user", *found.ignored])
+        raise DataError(f"{path}: no column says anything about devices; it has {has}")
+
+
+def plugins(path: ScenarioFile = None, preset: Preset = None, overrides: Overrides = None) -> None:
+    """List everything that a scenario can choose by name: what it does, where it comes from, its options.
+
+    Plug-in files that the scenario names are run: use only files that you trust.
+    """
+    from fedcast.cli.output import plain_table, screen
+    from fedcast.registry import KINDS, choices, option_fields
+
+    scenario = read_scenario(path, preset, overrides)
+    console = screen()
+    for kind, known in KINDS.items():
+        chosen = getattr(getattr(scenario, known.section), known.key)
+        table = plain_table("name", "what it does", "options", "origin", numbers=False)
+        for choice in choices(kind):
+            options = [f"{name} = {field.default}" for name, field in option_fields(choice.options).items()]
+            name = f"{choice.name} *" if choice.name == chosen else choice.name
+            table.add_row(name, choice.summary, ", ".join(options), choice.origin)
+        console.print(f"{known.noun}, {known.section}.{known.key}", style="bold")
+        console.print(table, "")
+    console.print("* chosen. Options are keys of the table [section.name]; `fedcast init` explains them.", style="dim")
+
+
+def datasets(data_dir: DataDir = None) -> None:
+    """List the datasets with their state, size, contents and terms of use."""
+    from fedcast.cli.output import plain_table, screen
+    from fedcast.data import CATALOGUE, data_folders, presence
+
+    table = plain_table("name", "state", "size", "contents", "terms", numbers=False, header_style="bold")
+    for name, entry in CATALOGUE.items():
+        found = presence(name, data_dir)
+        size = "" if found.megabytes is None else f"{found.megabytes:,.1f} MB"
+        table.add_row(name, found.state, size, entry.summary, entry.terms)
+    console = screen()
+    console.print(table)
+    console.print("\nSearched: " + ", then ".join(str(folder) for folder in data_folders(data_dir)), style="dim")
