@@ -15,8 +15,8 @@ from fedcast import load_scenario, with_overrides
 from fedcast.errors import FedcastError
 from fedcast.formatting import SPACE
 from fedcast.plan import LeakagePoint
-from fedcast.report import write_report
-from fedcast.report.content import AXES, MEASURES, curves, gather, leakage_curves, time_split
+from fedcast.report import Line, write_report
+from fedcast.report.content import MEASURES, gather, leakage_curves, learning_figure, time_split
 from fedcast.report.page import page
 from fedcast.report.page.scenario_sections import commands, differences
 from fedcast.report.page.summary_sections import evidence, headline
@@ -71,7 +71,7 @@ def test_runs_are_ordered_by_strategy_and_seed_and_each_counts_once():
         ("none", 0), ("none", 1), ("daca", 0), ("daca", 1),
     ]  # fmt: skip
     assert content.runs[3] is runs[0]
-    assert [content.series_of(run) for run in content.runs] == [0, 0, 1, 1]
+    assert [content.series[content.scores[run].strategy] for run in content.runs] == [0, 0, 1, 1]
 
 
 def test_the_same_strategies_have_the_same_colours_whatever_the_order_of_runs():
@@ -135,18 +135,18 @@ def test_numbers_in_the_table_are_those_of_the_comparison(real_runs, real_page):
 def test_curves_are_the_histories(real_runs):
     content = gather(real_runs)
     for measure in MEASURES:
-        found = curves(content, measure, AXES[0])[1]
-        own = [run.history.column(measure.column) for run in real_runs if run.rule == "daca"]
-        assert found.mean.tolist() == pytest.approx([sum(pair) / 2 for pair in zip(*own, strict=True)])
-    seconds = curves(content, MEASURES[0], AXES[1])[1]
+        found = learning_figure(content, measure, "round").rows[0][0].marks[-1]
+        own = [run.history.column(measure) for run in real_runs if run.rule == "daca"]
+        assert found.label == "daca"
+        assert found.y.tolist() == pytest.approx([sum(pair) / 2 for pair in zip(*own, strict=True)])
+    seconds = learning_figure(content, "accuracy", "seconds").rows[0][0].marks[-1]
     assert seconds.x[0] == max(run.history.records[0].seconds for run in real_runs if run.rule == "daca")
 
 
 def test_time_adds_up_to_the_score(real_runs):
     rows = compare(real_runs)
-    assert time_split(gather(real_runs)).totals.tolist() == pytest.approx(
-        [row.measures["total_s"].mean for row in rows]
-    )
+    _, seconds = time_split(gather(real_runs))
+    assert seconds.sum(axis=1).tolist() == pytest.approx([row.measures["total_s"].mean for row in rows])
 
 
 def test_the_page_says_which_fit_and_form_the_expected_rounds_come_from(real_page):
@@ -154,7 +154,8 @@ def test_the_page_says_which_fit_and_form_the_expected_rounds_come_from(real_pag
 
 
 def test_leakage_ends_where_the_plan_does(real_runs):
-    found = {(line.name, line.ratio[-1], line.delay_s[-1]) for line in leakage_curves(gather(real_runs))}
+    lines = [mark for mark in leakage_curves(gather(real_runs)) if isinstance(mark, Line)]
+    found = {(line.label, line.x[-1], line.y[-1]) for line in lines}
     for run in real_runs:
         plan = run.plan
         least = min(plan.leakage, key=lambda point: (point.delay_s, point.average_sharing_ratio))

@@ -16,12 +16,11 @@ from fedcast.report.figures.classes import class_change, class_change_figure
 from fedcast.report.figures.maps import cluster_figure, cluster_map, map_of_users
 from fedcast.report.figures.training import (
     PARTS,
-    DelaySplit,
-    curve,
     curves_figure,
     delay_figure,
     leakage_curve,
     leakage_figure,
+    learning_curve,
 )
 from fedcast.report.figures.users import emd_figure, energy_figure, sorted_users
 from fedcast.report.layout import lay_out
@@ -42,40 +41,40 @@ def texts(drawing) -> list[str]:
 
 
 def test_a_single_seed_is_drawn_as_it_is():
-    found = curve("daca", 1, [([0, 1, 2, 3], [0.1, 0.5, 0.4, 0.9])])
+    found = learning_curve("daca", 1, [([0, 1, 2, 3], [0.1, 0.5, 0.4, 0.9])])
     assert found.x.tolist() == [0, 1, 2, 3]
-    assert found.mean.tolist() == found.low.tolist() == found.high.tolist() == [0.1, 0.5, 0.4, 0.9]
+    assert found.y.tolist() == [0.1, 0.5, 0.4, 0.9]
+    assert found.low is found.high is None
 
 
 def test_seeds_on_different_clocks_are_averaged_at_equal_times():
     rng = np.random.default_rng(0)
     courses = [(np.cumsum(rng.uniform(0.5, 1.5, 30)), rng.uniform(0, 1, 30)) for _ in range(4)]
-    found = curve("daca", 1, courses)
+    found = learning_curve("daca", 1, courses)
     assert found.x[0] == max(x[0] for x, _ in courses)
     assert found.x[-1] == min(x[-1] for x, _ in courses)
     straight = np.array([interp1d(x, y)(found.x) for x, y in courses])
-    np.testing.assert_allclose(found.mean, straight.mean(axis=0))
+    np.testing.assert_allclose(found.y, straight.mean(axis=0))
     np.testing.assert_allclose(found.low, straight.min(axis=0))
     np.testing.assert_allclose(found.high, straight.max(axis=0))
-    assert found.seeds == 4
 
 
 def test_a_run_that_ends_before_another_begins_keeps_its_last_value():
-    found = curve("daca", 1, [([0.0, 1.0], [0.2, 0.4]), ([5.0, 9.0], [0.1, 0.8])])
+    found = learning_curve("daca", 1, [([0.0, 1.0], [0.2, 0.4]), ([5.0, 9.0], [0.1, 0.8])])
     assert found.x.tolist() == [5.0]
-    assert found.mean.tolist() == pytest.approx([(0.4 + 0.1) / 2])
+    assert found.y.tolist() == pytest.approx([(0.4 + 0.1) / 2])
 
 
 def test_long_courses_are_thinned_with_both_ends_kept():
-    found = curve("daca", 1, [(np.arange(5_001), np.arange(5_001) / 5_000)])
+    found = learning_curve("daca", 1, [(np.arange(5_001), np.arange(5_001) / 5_000)])
     assert len(found.x) == 300
     assert (found.x[0], found.x[-1]) == (0, 5_000)
-    np.testing.assert_allclose(found.mean, found.x / 5_000)
+    np.testing.assert_allclose(found.y, found.x / 5_000)
 
 
 def test_curves_are_drawn_with_band_and_target():
-    several = curve("daca", 1, [([0, 1], [0.1, 0.5]), ([0, 1], [0.3, 0.7])])
-    one = curve("FedAvg", 0, [([0, 1], [0.1, 0.4])])
+    several = learning_curve("daca", 1, [([0, 1], [0.1, 0.5]), ([0, 1], [0.3, 0.7])])
+    one = learning_curve("FedAvg", 0, [([0, 1], [0.1, 0.4])])
     drawing = lay_out(curves_figure([one, several], "Test accuracy", "round", target=0.6, is_share=True))
     x, y = drawing.scales[0]
     lines = {line.series: line.places[0] for line in shapes(drawing, "line")}
@@ -86,13 +85,13 @@ def test_curves_are_drawn_with_band_and_target():
 
 
 def test_no_two_of_twenty_series_look_alike():
-    curves = [curve(f"strategy {number}", number, [([0, 1], [0.1, 0.4])]) for number in range(20)]
+    curves = [learning_curve(f"strategy {number}", number, [([0, 1], [0.1, 0.4])]) for number in range(20)]
     drawing = lay_out(curves_figure(curves, "Test accuracy", "round", target=0.9, is_share=True))
     lines = shapes(drawing, "line")
     drawn = [(hex_of(line.stroke), line.dash) for line in lines]
     assert len(set(drawn)) == len(drawn) == 20
     leaks = [leakage_curve(f"strategy {number}", number, [0.0, 0.1], [9.0, 7.0]) for number in range(20)]
-    drawing = lay_out(leakage_figure(leaks))
+    drawing = lay_out(leakage_figure([mark for marks in leaks for mark in marks]))
     assert [(hex_of(line.stroke), line.dash) for line in shapes(drawing, "line")] == drawn
     dots = {(hex_of(dot.fill), dot.stroke and hex_of(dot.stroke)) for dot in shapes(drawing, "dot")[:15]}
     assert len(dots) == 15  # also where a line is a single dot
@@ -100,35 +99,34 @@ def test_no_two_of_twenty_series_look_alike():
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0.1, 100)), min_size=1, max_size=12))
 def test_leakage_keeps_the_points_that_no_other_beats(points):
-    found = leakage_curve("daca", 1, [ratio for ratio, _ in points], [delay for _, delay in points])
+    line, _ = leakage_curve("daca", 1, [ratio for ratio, _ in points], [delay for _, delay in points])
     unbeaten = {
         (ratio, delay)
         for ratio, delay in points
         if not any(r <= ratio and d <= delay and (r, d) != (ratio, delay) for r, d in points)
     }
-    assert set(zip(found.ratio.tolist(), found.delay_s.tolist(), strict=True)) == unbeaten
-    assert (np.diff(found.ratio) > 0).all()
+    assert set(zip(line.x.tolist(), line.y.tolist(), strict=True)) == unbeaten
+    assert (np.diff(line.x) > 0).all()
 
 
 def test_leakage_is_drawn_once_per_run_and_named_once_per_strategy():
-    lines = [leakage_curve("daca", 1, [0.0, 0.1], [9.0, 7.0], measured) for measured in ((0.1, 8.0), None)]
-    drawing = lay_out(leakage_figure(lines))
+    met, missed = (leakage_curve("daca", 1, [0.0, 0.1], [9.0, 7.0], measured) for measured in ((0.1, 8.0), None))
+    drawing = lay_out(leakage_figure([*met, *missed]))
     assert len(shapes(drawing, "line")) == 2
     assert len(shapes(drawing, "ring")) == 1
     assert texts(drawing)[-2:] == ["daca", "measured in training"]
 
 
 def test_delay_bars_lie_end_to_end():
-    split = DelaySplit(["FedAvg", "daca"], np.array([[0.0, 1, 2, 3], [4, 1, 1, 1]]))
-    drawing = lay_out(delay_figure(split))
+    seconds = np.array([[0.0, 1, 2, 3], [4, 1, 1, 1]])
+    drawing = lay_out(delay_figure(["FedAvg", "daca"], seconds))
     x, _ = drawing.scales[0]
     bars = np.array(of_kind(drawing, "rect")[0].places)
     assert len(bars) == 2 * len(PARTS) - 1  # FedAvg shares nothing
     for row, tops in enumerate(sorted(set(bars[:, 1]))):
         own = bars[bars[:, 1] == tops]
         assert own[1:, 0] == pytest.approx((own[:, 0] + own[:, 2])[:-1])
-        assert own[-1, 0] + own[-1, 2] == pytest.approx(float(x(split.totals[row])))
-        assert split.totals[row] == pytest.approx([6, 7][row])
+        assert own[-1, 0] + own[-1, 2] == pytest.approx(float(x([6, 7][row])))
     assert texts(drawing)[-4:] == list(PARTS)
 
 

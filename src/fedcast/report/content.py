@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice, zip_longest
-from typing import NamedTuple
 
 import numpy as np
 
-from fedcast.report.drawing import Figure
+from fedcast.report.drawing import Dots, Figure, Line
 from fedcast.report.figures.classes import MAX_USERS, ClassChange, class_change
 from fedcast.report.figures.maps import ClusterMap, map_of_users
-from fedcast.report.figures.training import PARTS, Curve, DelaySplit, LeakageCurve, curve, curves_figure, leakage_curve
+from fedcast.report.figures.training import PARTS, curves_figure, leakage_curve, learning_curve
 from fedcast.report.figures.users import UserValues, sorted_users
 from fedcast.runs import Row, Score, StoredRun, Strategy, compare, score
 from fedcast.scenario import Scenario
+from fedcast.typing import Floats
 
+# Columns of a history that are drawn, and those that they are drawn against, with their titles.
+MEASURES = {"accuracy": "Test accuracy", "test_loss": "Test loss"}
+AXES = {"round": "round", "seconds": "simulated seconds"}
 # Limits that keep the page small: runs shown in detail, users on all their maps, users on one map.
 _MAX_INSIDE = 9
 _MAX_ON_MAPS = 6_000
@@ -31,10 +34,12 @@ class Content:
     Attributes:
         runs: by strategy, then by seed; each once.
         rows: one per strategy, FedAvg first.
+        scores: of each run.
     """
 
-    runs: tuple[StoredRun, ...]
-    rows: tuple[Row, ...]
+    runs: Sequence[StoredRun]
+    rows: Sequence[Row]
+    scores: Mapping[StoredRun, Score]
 
     @property
     def scenario(self) -> Scenario:
@@ -52,15 +57,9 @@ class Content:
         return sorted({run.scenario.seed for run in self.runs})
 
     @cached_property
-    def scores(self) -> dict[StoredRun, Score]:
-        """Score of each run."""
-        return {run: score(run) for run in self.runs}
-
-    @cached_property
     def series(self) -> dict[Strategy, int]:
         """Series number of each strategy, which decides its colour; 0 is reserved for FedAvg."""
-        first = 0 if self.rows[0].strategy.is_baseline else 1
-        return {row.strategy: place for place, row in enumerate(self.rows, start=first)}
+        return {row.strategy: place for place, row in enumerate(self.rows, start=int(self.baseline is None))}
 
     @property
     def baseline(self) -> Row | None:
@@ -75,31 +74,15 @@ class Content:
         return max(self.rows, key=lambda row: row.measures["accuracy"].mean)
 
     @property
-    def inside(self) -> tuple[StoredRun, ...]:
+    def inside(self) -> list[StoredRun]:
         """Runs shown in detail: every strategy's first seed, then further seeds, as far as there is room."""
         turns = zip_longest(*(self.runs_of(row) for row in self.rows))
         chosen = set(islice((run for turn in turns for run in turn if run is not None), _MAX_INSIDE))
-        return tuple(run for run in self.runs if run in chosen)
-
-    @property
-    def first_inside(self) -> StoredRun:
-        """The run shown in detail at first: of the best strategy that shares, if there is one."""
-        sharing = [run for run in self.inside if run.facts.received_samples > 0] or self.inside
-        best = [run for run in sharing if self.scores[run].strategy == self.best.strategy]
-        return (best or sharing)[0]
-
-    @property
-    def users_on_map(self) -> int:
-        """Largest number of users on a map."""
-        return min(_MAX_ON_A_MAP, _MAX_ON_MAPS // len(self.inside))
+        return [run for run in self.runs if run in chosen]
 
     def runs_of(self, row: Row) -> list[StoredRun]:
         """Return the runs of a strategy, by seed."""
         return [run for run in self.runs if self.scores[run].strategy == row.strategy]
-
-    def series_of(self, run: StoredRun) -> int:
-        """Return the series number of a run's strategy."""
-        return self.series[self.scores[run].strategy]
 
     def name_of(self, run: StoredRun) -> str:
         """Return strategy and seed of a run."""
@@ -109,70 +92,46 @@ class Content:
 def gather(runs: Sequence[StoredRun]) -> Content:
     """Order and compare runs; one that is given twice counts once."""
     rows = compare(runs)
+    scores = {run: score(run) for run in runs}
     places = {row.strategy: place for place, row in enumerate(rows)}
-    found: dict[tuple[int, int], StoredRun] = {}
-    for run in runs:
-        found.setdefault((places[score(run).strategy], run.scenario.seed), run)
-    return Content(tuple(found[key] for key in sorted(found)), tuple(rows))
+    # Of equal ones the first is kept: later entries of a dictionary replace earlier ones.
+    found = {(places[scores[run].strategy], run.scenario.seed): run for run in reversed(runs)}
+    return Content([found[key] for key in sorted(found)], rows, scores)
 
 
-class Measure(NamedTuple):
-    """A quantity during training."""
-
-    column: str
-    title: str
-    is_share: bool
-
-
-class Axis(NamedTuple):
-    """The x axis of learning curves."""
-
-    column: str
-    title: str
-
-
-MEASURES = (Measure("accuracy", "Test accuracy", True), Measure("test_loss", "Test loss", False))
-AXES = (Axis("round", "round"), Axis("seconds", "simulated seconds"))
-
-
-def curves(content: Content, measure: Measure, axis: Axis) -> list[Curve]:
-    """Return one learning curve per strategy."""
-    found = []
+def learning_figure(content: Content, measure: str, axis: str) -> Figure:
+    """Draw one learning curve per strategy: of a column of `MEASURES` against one of `AXES`."""
+    lines = []
     for row in content.rows:
         histories = [run.history for run in content.runs_of(row)]
-        courses = [(history.column(axis.column), history.column(measure.column)) for history in histories]
-        found.append(curve(row.strategy.name, content.series[row.strategy], courses))
-    return found
+        courses = [(history.column(axis), history.column(measure)) for history in histories]
+        lines.append(learning_curve(row.strategy.name, content.series[row.strategy], courses))
+    is_share = measure == "accuracy"
+    target = content.target if is_share else None
+    return curves_figure(lines, MEASURES[measure], AXES[axis], target=target, is_share=is_share)
 
 
-def learning_figure(content: Content, measure: Measure, axis: Axis) -> tuple[list[Curve], Figure]:
-    """Return the learning curves, and the figure that shows them."""
-    lines = curves(content, measure, axis)
-    target = content.target if measure.column == "accuracy" else None
-    return lines, curves_figure(lines, measure.title, axis.title, target=target, is_share=measure.is_share)
-
-
-def time_split(content: Content) -> DelaySplit:
-    """Return the parts of the delay, mean over seeds, up to the target or the last round."""
+def time_split(content: Content) -> tuple[list[str], Floats]:
+    """Return strategies, and the parts of their delays, mean over seeds, up to the target or the last round."""
     seconds = np.array([[row.measures[f"{part}_s"].mean for part in PARTS] for row in content.rows])
-    return DelaySplit([row.strategy.name for row in content.rows], seconds)
+    return [row.strategy.name for row in content.rows], seconds
 
 
-def leakage_curves(content: Content) -> list[LeakageCurve]:
+def leakage_curves(content: Content) -> list[Line | Dots]:
     """Return one curve for each run whose plan has one."""
-    found = []
+    marks: list[Line | Dots] = []
     for run in content.runs:
         result, points = content.scores[run], run.plan.leakage if run.plan is not None else ()
         measured = (run.facts.average_sharing_ratio, result.total_s) if result.reached else None
         if points:
             ratios, delays = zip(*((point.average_sharing_ratio, point.delay_s) for point in points), strict=True)
-            found.append(leakage_curve(result.strategy.name, content.series_of(run), ratios, delays, measured))
-    return found
+            marks += leakage_curve(result.strategy.name, content.series[result.strategy], ratios, delays, measured)
+    return marks
 
 
-def cluster_map_of(run: StoredRun, max_users: int) -> ClusterMap:
-    """Return positions and clusters of users."""
-    users = run.tables["users"]
+def cluster_map_of(content: Content, run: StoredRun) -> ClusterMap:
+    """Return positions and clusters of users, as many as there is room for on the maps of all runs."""
+    users, max_users = run.tables["users"], min(_MAX_ON_A_MAP, _MAX_ON_MAPS // len(content.inside))
     heads = [-1 if head is None else head for head in users["head"]]
     return map_of_users(np.stack([users["x_m"], users["y_m"]], axis=1), heads, max_users)
 
@@ -192,12 +151,11 @@ def emd_change_of(run: StoredRun) -> UserValues:
     return sorted_users(run.tables["users"]["emd_before"], run.tables["users"]["emd_after"])
 
 
-def user_energy_of(run: StoredRun) -> UserValues:
-    """Return the energy of each user in a round; 0: the user does not train."""
-    return sorted_users(run.tables["users"]["round_j"])
+def user_energy_of(run: StoredRun) -> tuple[UserValues, float | None]:
+    """Return the energy of each user in a round (0: the user does not train), and the budget of every user.
 
-
-def energy_budget_of(run: StoredRun) -> float | None:
-    """Return the budget of every user in a round; None: with a file of devices, users have budgets of their own."""
+    The budget is None with a file of devices: users then have budgets of their own.
+    """
     devices = run.scenario.devices
-    return devices.energy_budget_j if devices.devices_file is None else None
+    budget_j = devices.energy_budget_j if devices.devices_file is None else None
+    return sorted_users(run.tables["users"]["round_j"]), budget_j

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
+from typing import Any
 
 from fedcast.errors import FedcastError
-from fedcast.io import atomic_write, save_table
+from fedcast.io import Column, atomic_write, read_table, save_table
 from fedcast.report import content as contents
 from fedcast.report.content import Content, gather
 from fedcast.report.drawing import Figure
 from fedcast.report.figures.classes import class_change_figure
 from fedcast.report.figures.maps import cluster_figure
-from fedcast.report.figures.training import delay_figure, leakage_figure
+from fedcast.report.figures.training import PARTS, delay_figure, leakage_figure
 from fedcast.report.figures.users import emd_figure, energy_figure
 from fedcast.report.layout import check_width
 from fedcast.report.page import page
 from fedcast.report.save import FIGURE_FORMATS, save_figure
-from fedcast.report.tables import TABLES
-from fedcast.runs import StoredRun
+from fedcast.runs import StoredRun, comparison_table
 
 TABLE_FORMATS = ("csv", "parquet")
 DEFAULT_FORMATS = ("csv", "png")
+Table = dict[str, list[Any]]
+_LEDGER = (
+    Column("sample", "int", minimum=0),
+    Column("sender", "int", minimum=-1),
+    Column("receiver", "int", minimum=0),
+)
 
 
 def write_report(runs: Sequence[StoredRun], path: str | Path) -> Path:
@@ -67,7 +73,7 @@ def export_report(
     content = gather(runs)
     tables, figures = ([name for name in kinds if name in formats] for kinds in (TABLE_FORMATS, FIGURE_FORMATS))
     # All are computed before the first is written: a damaged run leaves no incomplete export.
-    computed = {name: table_of(content) for name, table_of in TABLES.items()} if tables else {}
+    computed = _tables(content) if tables else {}
     return [
         *(save_table(table, folder / f"{name}.{kind}") for name, table in computed.items() for kind in tables),
         *(
@@ -94,21 +100,57 @@ def check_export(folder: Path, formats: Sequence[str], width: str = "screen") ->
 def _figures(content: Content) -> Iterator[tuple[str, Figure]]:
     """Yield the name of the file and the figure, computed when it is needed."""
     for measure, axis in product(contents.MEASURES, contents.AXES):
-        yield f"{measure.column}_by_{axis.column}", contents.learning_figure(content, measure, axis)[1]
-    yield "time_split", delay_figure(contents.time_split(content))
+        yield f"{measure}_by_{axis}", contents.learning_figure(content, measure, axis)
+    yield "time_split", delay_figure(*contents.time_split(content))
     if curves := contents.leakage_curves(content):
         yield "leakage", leakage_figure(curves)
     for run in content.inside:
-        yield from _figures_of_run(content, run)
+        name, title, facts = run.folder.name, content.name_of(run), run.facts
+        yield f"map_{name}", cluster_figure(contents.cluster_map_of(content, run), f"Clusters of {title}")
+        classes = contents.class_change_of(run)
+        yield f"classes_{name}", class_change_figure(classes, f"Samples per class and user, {title}")
+        emd = contents.emd_change_of(run)
+        yield f"emd_{name}", emd_figure(emd, facts.emd_before, facts.emd_after, f"EMD of each user, {title}")
+        yield f"energy_{name}", energy_figure(*contents.user_energy_of(run), f"Energy of each user, {title}")
 
 
-def _figures_of_run(content: Content, run: StoredRun) -> Iterator[tuple[str, Figure]]:
-    name, title, facts = run.folder.name, content.name_of(run), run.facts
-    yield f"map_{name}", cluster_figure(contents.cluster_map_of(run, content.users_on_map), f"Clusters of {title}")
-    yield f"classes_{name}", class_change_figure(contents.class_change_of(run), f"Samples per class and user, {title}")
-    emd = emd_figure(contents.emd_change_of(run), facts.emd_before, facts.emd_after, f"EMD of each user, {title}")
-    yield f"emd_{name}", emd
-    yield (
-        f"energy_{name}",
-        energy_figure(contents.user_energy_of(run), contents.energy_budget_of(run), f"Energy of each user, {title}"),
-    )
+def _tables(content: Content) -> dict[str, Table]:
+    """Return tables: one row per strategy, round, user, head, sample received, or point of delay against leakage."""
+    parts = [_tables_of(content, run) for run in content.runs]
+    names, seconds = contents.time_split(content)
+    split = {f"{part}_s": seconds[:, place].tolist() for place, part in enumerate(PARTS)}
+    return {
+        "comparison": comparison_table(content.rows),
+        **{
+            name: {column: list(chain.from_iterable(part[name][column] for part in parts)) for column in columns}
+            for name, columns in parts[0].items()
+        },
+        "time_split": {"strategy": names, **split, "total_s": seconds.sum(axis=1).tolist()},
+    }
+
+
+def _tables_of(content: Content, run: StoredRun) -> dict[str, Table]:
+    """Return the tables of one run, with columns in front that name the run."""
+    users = run.tables["users"]
+    # A plan without sharing has the same point at every limit.
+    points = dict.fromkeys(run.plan.leakage if run.plan is not None else ())
+    ledger: Table = {column.name: [] for column in _LEDGER}
+    if run.facts.received_samples:
+        table = read_table(run.folder / "ledger.csv", _LEDGER)
+        ledger = {name: table[name].tolist() for name in ledger}
+    tables: dict[str, Table] = {
+        "history": run.history.columns(),
+        "users": users | {name: [int(count) for count in users[name]] for name in ("received", "sent")},
+        "heads": run.tables["heads"],
+        "classes": run.tables["classes"],
+        "ledger": ledger,
+        "leakage": {
+            "average_sharing_ratio": [point.average_sharing_ratio for point in points],
+            "delay_s": [point.delay_s for point in points],
+        },
+    }
+    named = {"strategy": content.scores[run].strategy.name, "seed": run.scenario.seed, "run": run.folder.name}
+    for name, columns in tables.items():
+        length = len(next(iter(columns.values())))
+        tables[name] = {key: [value] * length for key, value in named.items()} | columns
+    return tables

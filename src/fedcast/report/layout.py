@@ -1,6 +1,6 @@
 """Lay a figure out: from panels and marks in units of the data to shapes and texts at places in points.
 
-Both back ends (`svg`, `matplotlib_backend`) draw what comes out without any decision of their own.
+`svg` and `save` draw what comes out without any decision of their own.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ _TEXT_PT: dict[str, dict[Role, float]] = {
 }
 # The page enlarges its texts on phones; room is left for that.
 _HTML_ROOM = 13 / 11
+# Room for a tick, in units of its text size.
+_PER_TICK = {"x": 6.5, "y": 3.4}
 _GAP, _EDGE = 6.0, 3.0
 _ROTATED, _LONGEST_LABEL = 30.0, 16
 _BLANKS = {" ": "␣", "\n": "↵"}
@@ -132,9 +134,9 @@ def _columns(figure: Figure, style: Style) -> list[tuple[float, float, float]]:
 
 def _left_room(panel: Panel, style: Style) -> float:
     if not panel.y.show:
-        _, texts = _ticks_of(panel.x, *_limits(panel, "x"), style.x_ticks(style.width))
+        _, texts = _ticks_of(panel, "x", style.width, style)
         return style.text_width(texts[0], "tick") / 2 + 1 if texts and panel.x.tick_labels is None else _EDGE
-    _, texts = _ticks_of(panel.y, *_limits(panel, "y"), style.y_ticks(panel.height * style.heights))
+    _, texts = _ticks_of(panel, "y", panel.height * style.heights, style)
     return max((style.text_width(text, "tick") for text in texts), default=0.0) + _GAP + _EDGE
 
 
@@ -146,12 +148,14 @@ def _place(panel: Panel, column: tuple[float, float, float], style: Style) -> tu
     begin, end, room = column
     low, high = _limits(panel, "x")
     bottom, peak = _limits(panel, "y")
-    left, right = begin + room, end - _right_room(panel.x, low, high, end - begin - room, style)
+    left, right = begin + room, end - _right_room(panel, end - begin - room, style)
     tall = (right - left) * (peak - bottom) / (high - low) if panel.equal else panel.height * style.heights
     x = _scale(panel.x, low, high, left, right)
     keys = (panel.keys or _keys(panel.marks)) if panel.legend and style.legend else ()
+    # The y axis has its label above its end, clear of the topmost tick.
+    above = _GAP + 0.6 * style.text["tick"]
     head = _GAP + (style.line("name") + 3.0 if panel.title else 0.0)
-    head += style.above_ticks + style.text["label"] if panel.y.label else 0.0
+    head += above + style.text["label"] if panel.y.label else 0.0
     head += _legend(keys, left, right - left, 0.0, style)[1] + _GAP if keys else 0.0
 
     def draw(top: float, head: float) -> tuple[Items, tuple[Scale, Scale]]:
@@ -166,7 +170,7 @@ def _place(panel: Panel, column: tuple[float, float, float], style: Style) -> tu
         items += _legend(keys, left, right - left, top, style)[0]
         items += _axes(panel, x, y, base, first, style)
         if panel.y.label:
-            items.append(style.words(max(begin, _EDGE), first - style.above_ticks, panel.y.label, "label"))
+            items.append(style.words(max(begin, _EDGE), first - above, panel.y.label, "label"))
         for mark in panel.marks:
             items += draw_mark(mark, x, y, style)
         if panel.scale_bar is not None:
@@ -177,7 +181,7 @@ def _place(panel: Panel, column: tuple[float, float, float], style: Style) -> tu
     if panel.scale_bar is not None:
         foot = 3 * _GAP + style.line("tick")
     elif panel.x.show:
-        foot = _x_ticks(panel.x, x, style)[3] + (style.line("label") + 2 if panel.x.label else 0.0) + _GAP
+        foot = _x_ticks(panel, x, style)[3] + (style.line("label") + 2 if panel.x.label else 0.0) + _GAP
     return head, tall + foot, draw
 
 
@@ -186,19 +190,19 @@ def _scale(axis: Axis, low: float, high: float, start: float, end: float) -> Sca
     return Scale(low, high, start, end, axis.kind, axis.threshold)
 
 
-def _right_room(axis: Axis, low: float, high: float, wide: float, style: Style) -> float:
-    """Return what the last tick label needs beyond the end of the axis."""
-    values, texts = _ticks_of(axis, low, high, style.x_ticks(wide))
-    if not texts or not axis.show:
+def _right_room(panel: Panel, wide: float, style: Style) -> float:
+    """Return what the last tick label needs beyond the end of the x axis."""
+    values, texts = _ticks_of(panel, "x", wide, style)
+    if not texts:
         return 2 * _EDGE
-    last = int(np.argmax(values))
+    last, (low, high) = int(np.argmax(values)), _limits(panel, "x")
     beyond = style.text_width(_shortened(texts[last]), "tick") / 2 - wide * (high - values[last]) / ((high - low) or 1)
-    return float(max(2 * _EDGE, beyond + 2))
+    return max(2 * _EDGE, beyond + 2)
 
 
 def _limits(panel: Panel, which: Literal["x", "y"]) -> tuple[float, float]:
     """Return the ends of an axis: as given, or round values that leave room for all marks."""
-    axis: Axis = getattr(panel, which)
+    axis = panel.x if which == "x" else panel.y
     low, high = axis.limits
     if low is not None and high is not None:
         return low, high if high > low else low + 1.0
@@ -218,8 +222,9 @@ def _limits(panel: Panel, which: Literal["x", "y"]) -> tuple[float, float]:
     return nice_low if low is None else low, nice_high if high is None else high
 
 
-def _ticks_of(axis: Axis, low: float, high: float, about: float) -> tuple[list[float], list[str]]:
-    """Return the marked values of an axis, and their texts."""
+def _ticks_of(panel: Panel, which: Literal["x", "y"], length: float, style: Style) -> tuple[list[float], list[str]]:
+    """Return the marked values of an axis of that length, and their texts."""
+    axis, (low, high) = panel.x if which == "x" else panel.y, _limits(panel, which)
     if not axis.show:
         return [], []
     if axis.ticks is not None:
@@ -227,7 +232,8 @@ def _ticks_of(axis: Axis, low: float, high: float, about: float) -> tuple[list[f
     elif axis.kind == "log":
         values = log_ticks(low, high)
     else:
-        values = ticks(low, high, max(2, min(5, round(about))), axis.whole)
+        about = round(length / (_PER_TICK[which] * style.text["tick"]))
+        values = ticks(low, high, max(2, min(5, about)), axis.whole)
     if axis.tick_labels is not None:
         return values, [_BLANKS.get(text, text) for text in axis.tick_labels]
     if axis.percent or axis.kind == "log":
@@ -237,12 +243,12 @@ def _ticks_of(axis: Axis, low: float, high: float, about: float) -> tuple[list[f
     return values, [number(value, decimals) for value in values]
 
 
-def _x_ticks(axis: Axis, x: Scale, style: Style) -> tuple[list[float], list[str], bool, float]:
+def _x_ticks(panel: Panel, x: Scale, style: Style) -> tuple[list[float], list[str], bool, float]:
     """Return places, texts, whether the texts must be rotated to fit, and their height."""
-    values, texts = _ticks_of(axis, x.low, x.high, style.x_ticks(abs(x.end - x.start)))
+    values, texts = _ticks_of(panel, "x", abs(x.end - x.start), style)
     texts, places = [_shortened(text) for text in texts], x(values)
     longest = max((style.text_width(text, "tick") for text in texts), default=0.0)
-    if axis.tick_labels is None or len(texts) < 2 or longest + 4 <= np.min(np.diff(np.sort(places))):
+    if panel.x.tick_labels is None or len(texts) < 2 or longest + 4 <= np.min(np.diff(np.sort(places))):
         return places.tolist(), texts, False, style.line("tick") + 3 if texts else 0.0
     height = 8 + longest * float(np.sin(np.radians(_ROTATED))) + style.text["tick"]
     return places.tolist(), texts, True, height
@@ -250,11 +256,11 @@ def _x_ticks(axis: Axis, x: Scale, style: Style) -> tuple[list[float], list[str]
 
 def _axes(panel: Panel, x: Scale, y: Scale, base: float, peak: float, style: Style) -> Iterator[Shapes | Words]:
     left, right = sorted((x.start, x.end))
-    values, texts = _ticks_of(panel.y, y.low, y.high, style.y_ticks(base - peak))
+    values, texts = _ticks_of(panel, "y", base - peak, style)
     y_places = y(values).tolist()
     if panel.y.grid is not False and values:
         yield _rules([(left, at, right, at) for at in y_places], "grid", GRID)
-    places, x_texts, rotated, height = _x_ticks(panel.x, x, style)
+    places, x_texts, rotated, height = _x_ticks(panel, x, style)
     if panel.x.grid and places:
         yield _rules([(at, peak, at, base) for at in places], "grid", GRID)
     for at, text in zip(y_places, texts, strict=True):

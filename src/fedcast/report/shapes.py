@@ -15,9 +15,6 @@ from fedcast.report.drawing import Anchor, Bars, Colours, Dots, HoverColumns, Le
 from fedcast.report.scales import Scale
 from fedcast.typing import Floats
 
-_GAP = 6.0
-# Room for a tick, in units of its text size.
-_PER_X_TICK, _PER_Y_TICK = 6.5, 3.4
 # Radius of the dots on a line in points.
 LINE_DOT = 2.4
 _NARROW, _WIDE = frozenset("iljtfI.,:;|!'()[] "), frozenset("mwMW%@…→")
@@ -89,19 +86,6 @@ class Style:
         """Return a text in the size and colour of its role."""
         colour = MUTED if role in ("tick", "label") else INK
         return Words(x, y, text, role, self.text[role], **{"colour": colour, **options})
-
-    def x_ticks(self, wide: float) -> float:
-        """Return how many ticks there is room for."""
-        return wide / (_PER_X_TICK * self.text["tick"])
-
-    def y_ticks(self, tall: float) -> float:
-        """Return how many ticks there is room for."""
-        return tall / (_PER_Y_TICK * self.text["tick"])
-
-    @property
-    def above_ticks(self) -> float:
-        """Return how far above the end of the y axis its label stands, clear of the topmost tick."""
-        return _GAP + 0.6 * self.text["tick"]
 
     def line(self, role: Role) -> float:
         """Return the height of a line of text."""

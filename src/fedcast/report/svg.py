@@ -19,22 +19,18 @@ _FONTS = "Helvetica, Arial, 'DejaVu Sans', sans-serif"
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def svg_for_page(drawing: Drawing, name: str, **attributes: object) -> Markup:
+def picture(figure: Figure | Drawing, name: str, **attributes: object) -> Markup:
     """Return an SVG element for the report page, whose style sheet and script it needs.
 
     Args:
-        drawing: what to show.
+        figure: what to show; a drawing is one that was laid out for the page.
         name: by which scripts and tests find it.
         attributes: further attributes, see `fedcast.report.html.tag`.
     """
+    drawing = figure if isinstance(figure, Drawing) else lay_out(figure, html=True)
     # It takes the keyboard's focus: arrow keys then go from mark to mark.
     fixed = {"class_": "plot", "role": "img", "aria_label": drawing.description, "tabindex": 0, "data_plot": name}
     return tag("svg", *_items(drawing, page=True), viewBox=_box(drawing), **fixed, **attributes)
-
-
-def picture(figure: Figure, name: str, **attributes: object) -> Markup:
-    """Lay out a figure for the report page; see `svg_for_page`."""
-    return svg_for_page(lay_out(figure, html=True), name, **attributes)
 
 
 def svg_file(drawing: Drawing) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,7 +11,7 @@ from fedcast.formatting import percent, quantity
 from fedcast.report.colours import INK, PAPER, dash_of
 from fedcast.report.drawing import Axis, Bars, Dots, Figure, Key, Level, Line, Mark, Panel, Text
 from fedcast.report.figures.users import evenly_spaced
-from fedcast.report.scales import ends_around, upper_end
+from fedcast.report.scales import upper_end
 from fedcast.typing import Floats
 
 PARTS = ("sharing", "download", "compute", "upload")
@@ -25,172 +24,114 @@ _LEAST_ROW, _MOST_ROW, _ALL_ROWS = 42.0, 72.0, 226.0
 _ABOVE_BAR, _AROUND_BAR = 19.0, 27.0
 
 
-@dataclass(frozen=True, eq=False)
-class Curve:
-    """A quantity during training over seeds, at float64[P] rounds or seconds; `series` decides the colour."""
-
-    name: str
-    series: int
-    x: Floats
-    mean: Floats
-    low: Floats
-    high: Floats
-    seeds: int
-
-
-@dataclass(frozen=True, eq=False)
-class DelaySplit:
-    """Parts of the delay of S strategies, float64[S, 4]."""
-
-    names: Sequence[str]
-    seconds: Floats
-
-    @property
-    def totals(self) -> Floats:
-        """Sum of each strategy's parts, float64[S]."""
-        totals: Floats = self.seconds.sum(axis=1)
-        return totals
-
-
-@dataclass(frozen=True, eq=False)
-class LeakageCurve:
-    """Delay against leakage of one run.
-
-    Attributes:
-        ratio: float64[P], average sharing ratio as planned, ascending.
-        delay_s: float64[P], delay of the task as planned, descending.
-        measured: average sharing ratio, and simulated seconds to the target in training; None: it was not met.
-    """
-
-    name: str
-    series: int
-    ratio: Floats
-    delay_s: Floats
-    measured: tuple[float, float] | None
-
-
-def curve(
-    name: str, series: int, courses: Sequence[tuple[ArrayLike, ArrayLike]], max_points: int = _MAX_POINTS
-) -> Curve:
+def learning_curve(name: str, series: int, courses: Sequence[tuple[Sequence[float], Sequence[float]]]) -> Line:
     """Return the mean over seeds, one (x, y) per seed, interpolated linearly over the range that all seeds cover.
 
+    The band of several seeds reaches from the lowest to the highest one.
+
     Example:
-        >>> found = curve("daca", 1, [([0, 1, 2], [0.0, 0.4, 0.6]), ([0, 1, 2], [0.2, 0.4, 1.0])])
-        >>> found.mean.tolist(), found.low.tolist(), found.high.tolist()
+        >>> line = learning_curve("daca", 1, [([0, 1, 2], [0.0, 0.4, 0.6]), ([0, 1, 2], [0.2, 0.4, 1.0])])
+        >>> line.y.tolist(), line.low.tolist(), line.high.tolist()
         ([0.1, 0.4, 0.8], [0.0, 0.4, 0.6], [0.2, 0.4, 1.0])
     """
-    pairs = [(np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)) for x, y in courses]
-    grid = _common_points([x for x, _ in pairs])
-    grid = grid[evenly_spaced(len(grid), max_points)]
-    values = np.array([np.interp(grid, x, y) for x, y in pairs])
-    return Curve(name, series, grid, values.mean(axis=0), values.min(axis=0), values.max(axis=0), len(pairs))
-
-
-def _common_points(grids: Sequence[Floats]) -> Floats:
-    """Return the first one's points within the range of all, and both ends of that range."""
-    start = max(x[0] for x in grids)
-    end = max(start, min(x[-1] for x in grids))
-    points: Floats = np.unique([start, *(x for x in grids[0] if start < x < end), end])
-    return points
+    start = max(x[0] for x, _ in courses)
+    end = max(start, min(x[-1] for x, _ in courses))
+    points = np.unique(np.array([start, *(x for x in courses[0][0] if start < x < end), end], dtype=np.float64))
+    points = points[evenly_spaced(len(points), _MAX_POINTS)]
+    values = np.array([np.interp(points, x, y) for x, y in courses])
+    low, high = (values.min(axis=0), values.max(axis=0)) if len(courses) > 1 else (None, None)
+    return Line(points, values.mean(axis=0), series, low, high, label=name, series=series)
 
 
 def leakage_curve(
     name: str, series: int, ratio: ArrayLike, delay_s: ArrayLike, measured: tuple[float, float] | None = None
-) -> LeakageCurve:
-    """Keep the Pareto-optimal points: no other leaks as little and takes less time.
+) -> list[Line | Dots]:
+    """Return delay against leakage of one run: a line and dots of the plan, and a ring for what was measured.
+
+    Only Pareto-optimal points are kept: no other leaks as little and takes less time.
+
+    Args:
+        name: of the strategy.
+        series: its number.
+        ratio: average sharing ratios as planned, float[P].
+        delay_s: delays of the task as planned, float[P].
+        measured: average sharing ratio, and simulated seconds to the target in training; None: it was not met.
 
     Example:
-        >>> found = leakage_curve("daca", 1, [0.1, 0.0, 0.05, 0.05], [7.0, 9.0, 9.5, 8.0])
-        >>> found.ratio.tolist(), found.delay_s.tolist()
+        >>> line, dots = leakage_curve("daca", 1, [0.1, 0.0, 0.05, 0.05], [7.0, 9.0, 9.5, 8.0])
+        >>> line.x.tolist(), line.y.tolist()
         ([0.0, 0.05, 0.1], [9.0, 8.0, 7.0])
     """
     ratios, delays = np.asarray(ratio, dtype=np.float64), np.asarray(delay_s, dtype=np.float64)
     order = np.lexsort((delays, ratios))
     ratios, delays = ratios[order], delays[order]
     kept = delays < np.minimum.accumulate([np.inf, *delays[:-1]])
-    return LeakageCurve(name, series, ratios[kept], delays[kept], measured)
+    ratios, delays = ratios[kept], delays[kept]
 
+    def tip(kind: str, ratio: float, delay_s: float) -> str:
+        return f"{name}, {kind}\n{quantity(delay_s, 's')} at an average sharing ratio of {percent(ratio)}"
 
-def curves_figure(
-    curves: Sequence[Curve], title: str, x_label: str, *, target: float | None = None, is_share: bool = False
-) -> Figure:
-    """Draw lines with bands from the lowest to the highest seed, and the target as a dashed line."""
-    # Time begins at 0, before sharing; nothing is known of the model until sharing is over.
-    end = max(float(line.x[-1]) for line in curves) or 1.0
-    highest = 1.0 if is_share else upper_end([float(line.high.max()) for line in curves])
-    marks: list[Mark] = [] if target is None else [Level(target, f"target {percent(target)}")]
-    for line in curves:
-        low, high = (line.low, line.high) if line.seeds > 1 else (None, None)
-        marks.append(Line(line.x, line.mean, line.series, low, high, label=line.name, series=line.series))
-    axes = Axis(x_label, (0.0, end), whole=x_label == "round"), Axis(limits=(0.0, highest), percent=is_share)
-    names = ", ".join(line.name for line in curves)
-    return Figure([[Panel(marks, *axes)]], title, description=f"{title} against {x_label} of {names}")
-
-
-def delay_figure(split: DelaySplit, title: str = "Where the time goes") -> Figure:
-    """Draw stacked bars, the name and the total above each."""
-    rows = len(split.names)
-    tall = min(max(_ALL_ROWS / rows, _LEAST_ROW), _MOST_ROW)
-    width = (tall - _AROUND_BAR) / tall
-    begins = np.cumsum(split.seconds, axis=1) - split.seconds
-    row, part = np.nonzero(split.seconds > 0)
-    tips = [_part_tip(split, *at) for at in zip(row.tolist(), part.tolist(), strict=True)]
-    bars = Bars(
-        row + _ABOVE_BAR / tall + width / 2, split.seconds[row, part], [PART_COLOURS[each] for each in part.tolist()],
-        begins[row, part], width, horizontal=True, tips=tips,
-        data={"part": [PARTS[each] for each in part.tolist()]},
-    )  # fmt: skip
-    end = upper_end(split.totals.tolist())
-    texts = [Text(0.0, place, name, dy=12.0, role="name") for place, name in enumerate(split.names)]
-    texts += [
-        Text(end, place, quantity(total, "s"), "end", dy=12.0, role="name")
-        for place, total in enumerate(split.totals.tolist())
-    ]
-    x = Axis("simulated seconds", (0.0, end), grid=True)
-    panel = Panel([bars, *texts], x, Axis(limits=(0.0, float(rows)), show=False, flipped=True), height=tall * rows)
-    keys = [Key(name, Bars([0], [0], colour)) for name, colour in zip(PARTS, PART_COLOURS, strict=True)]
-    says = "Seconds of sharing, download, compute and upload of " + ", ".join(split.names)
-    return Figure([[panel]], title, keys=keys, description=says)
-
-
-def _part_tip(split: DelaySplit, row: int, part: int) -> str:
-    seconds, total = float(split.seconds[row, part]), float(split.totals[row])
-    share = f"{percent(seconds / total)} of {quantity(total, 's')}"
-    return f"{split.names[row]}: {PARTS[part]}\n{quantity(seconds, 's')}, {share}"
-
-
-def leakage_figure(curves: Sequence[LeakageCurve], title: str = "Delay against leakage") -> Figure:
-    """Draw a line of what was planned for each run, and a ring for what was measured in training."""
-    measured = [line.measured for line in curves if line.measured is not None]
-    ratios = [float(line.ratio[-1]) for line in curves] + [ratio for ratio, _ in measured]
-    delays = [float(value) for line in curves for value in line.delay_s[[0, -1]]] + [delay for _, delay in measured]
-    marks = [mark for line in curves for mark in _leakage_marks(line)]
-    if measured:
-        marks.append(Dots([], [], INK, hollow=True, radius=5.0, label="measured in training"))
-    x = Axis("average sharing ratio", (0.0, upper_end(ratios)), percent=True)
-    y = Axis("seconds to the target", ends_around(delays))
-    says = "Planned seconds to the target against the average sharing ratio"
-    return Figure([[Panel(marks, x, y)]], title, description=says)
-
-
-def _leakage_marks(line: LeakageCurve) -> list[Mark]:
-    series = line.series
-    tips = [f"{line.name}, planned\n{_point_text(*at)}" for at in zip(line.ratio, line.delay_s, strict=True)]
+    tips = [tip("planned", *point) for point in zip(ratios.tolist(), delays.tolist(), strict=True)]
     # A line may be a single dot, which must differ too between series of the same colour.
-    solid = dash_of(series) == "solid"
-    marks: list[Mark] = [
-        Line(line.ratio, line.delay_s, series, width=1.3, opacity=0.7, label=line.name, series=series),
-        Dots(
-            line.ratio, line.delay_s, series if solid else PAPER, radius=3.4, edge=None if solid else series, css="dot",
-            series=series, tips=tips,
-        ),
-    ]  # fmt: skip
-    if line.measured is not None:
-        ratio, delay = line.measured
-        tip = f"{line.name}, measured in training\n{_point_text(ratio, delay)}"
-        marks.append(Dots([ratio], [delay], series, hollow=True, radius=5.6, css="ring", series=series, tips=[tip]))
+    colour, edge = (series, None) if dash_of(series) == "solid" else (PAPER, series)
+    marks: list[Line | Dots] = [
+        Line(ratios, delays, series, width=1.3, opacity=0.7, label=name, series=series),
+        Dots(ratios, delays, colour, radius=3.4, edge=edge, css="dot", series=series, tips=tips),
+    ]
+    if measured is not None:
+        at, seconds = measured
+        tips = [tip("measured in training", at, seconds)]
+        marks.append(Dots([at], [seconds], series, hollow=True, radius=5.6, css="ring", series=series, tips=tips))
     return marks
 
 
-def _point_text(ratio: float, delay_s: float) -> str:
-    return f"{quantity(float(delay_s), 's')} at an average sharing ratio of {percent(float(ratio))}"
+def curves_figure(
+    lines: Sequence[Line], title: str, x_label: str, *, target: float | None = None, is_share: bool = False
+) -> Figure:
+    """Draw learning curves, and the target as a dashed line."""
+    # Time begins at 0, before sharing; nothing is known of the model until sharing is over.
+    end = max(float(np.max(line.x)) for line in lines) or 1.0
+    highest = (
+        1.0 if is_share else upper_end(float(np.max(line.y if line.high is None else line.high)) for line in lines)
+    )
+    marks: list[Mark] = [] if target is None else [Level(target, f"target {percent(target)}")]
+    axes = Axis(x_label, (0.0, end), whole=x_label == "round"), Axis(limits=(0.0, highest), percent=is_share)
+    says = f"{title} against {x_label} of {', '.join(line.label for line in lines)}"
+    return Figure([[Panel([*marks, *lines], *axes)]], title, description=says)
+
+
+def delay_figure(names: Sequence[str], seconds: Floats, title: str = "Where the time goes") -> Figure:
+    """Draw the parts of S strategies' delays, float64[S, 4], as stacked bars, the name and the total above each."""
+    rows, totals = len(names), seconds.sum(axis=1).tolist()
+    tall = min(max(_ALL_ROWS / rows, _LEAST_ROW), _MOST_ROW)
+    width = (tall - _AROUND_BAR) / tall
+    row, part = np.nonzero(seconds > 0)
+    lengths, begins = seconds[row, part], (np.cumsum(seconds, axis=1) - seconds)[row, part]
+    parts = part.tolist()
+    tips = [
+        f"{names[place]}: {PARTS[kind]}\n{quantity(length, 's')}, "
+        f"{percent(length / totals[place])} of {quantity(totals[place], 's')}"
+        for place, kind, length in zip(row.tolist(), parts, lengths.tolist(), strict=True)
+    ]
+    bars = Bars(
+        row + _ABOVE_BAR / tall + width / 2, lengths, [PART_COLOURS[kind] for kind in parts], begins, width,
+        horizontal=True, tips=tips, data={"part": [PARTS[kind] for kind in parts]},
+    )  # fmt: skip
+    end = upper_end(totals)
+    texts = [Text(0.0, place, name, dy=12.0, role="name") for place, name in enumerate(names)]
+    texts += [Text(end, at, quantity(total, "s"), "end", dy=12.0, role="name") for at, total in enumerate(totals)]
+    x = Axis("simulated seconds", (0.0, end), grid=True)
+    panel = Panel([bars, *texts], x, Axis(limits=(0.0, float(rows)), show=False, flipped=True), height=tall * rows)
+    keys = [Key(name, Bars([0], [0], colour)) for name, colour in zip(PARTS, PART_COLOURS, strict=True)]
+    says = "Seconds of sharing, download, compute and upload of " + ", ".join(names)
+    return Figure([[panel]], title, keys=keys, description=says)
+
+
+def leakage_figure(curves: Sequence[Line | Dots], title: str = "Delay against leakage") -> Figure:
+    """Draw the curves of runs, see `leakage_curve`."""
+    marks = list(curves)
+    if any(isinstance(mark, Dots) and mark.hollow for mark in curves):
+        marks.append(Dots([], [], INK, hollow=True, radius=5.0, label="measured in training"))
+    x = Axis("average sharing ratio", (0.0, upper_end(float(np.max(mark.x)) for mark in curves)), percent=True)
+    says = "Planned seconds to the target against the average sharing ratio"
+    return Figure([[Panel(marks, x, Axis("seconds to the target"))]], title, description=says)

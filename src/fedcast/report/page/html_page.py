@@ -13,12 +13,12 @@ from fedcast.report.page.summary_sections import comparison_section, headline, h
 from fedcast.report.page.training_sections import curves_section, delays_section
 
 _SECTIONS = {
-    "comparison": "Comparison",
-    "training": "Training",
-    "time": "Time",
-    "inside": "Inside a run",
-    "scenario": "Scenario",
-    "reproduce": "Reproduce",
+    "comparison": ("Comparison", comparison_section),
+    "training": ("Training", curves_section),
+    "time": ("Time", delays_section),
+    "inside": ("Inside a run", run_section),
+    "scenario": ("Scenario", scenario_section),
+    "reproduce": ("Reproduce", reproduce_section),
 }
 # Scripts and styles of this file only; nothing is fetched, not even an icon.
 _WITHOUT_SCRIPT = "[hidden] { display: block !important; } #tip { display: none !important; }"
@@ -27,13 +27,12 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inl
 
 def page(content: Content) -> str:
     """Return the report of runs as an HTML document."""
-    sections = (
-        headline_section, comparison_section, curves_section, delays_section, run_section, scenario_section,
-        reproduce_section,
-    )  # fmt: skip
-    main = tag("main", *(section(content) for section in sections))
+    main = tag("main", headline_section(content), *(section(content) for _, section in _SECTIONS.values()))
+    links = [tag("a", title, href=f"#{name}") for name, (title, _) in _SECTIONS.items()]
+    toggle = tag("button", tag("span", "◐", aria_hidden="true"), type="button", id="theme", aria_label="Light or dark")
+    bar = tag("nav", tag("a", "fedcast", href="#top", class_="brand"), tag("div", *links), toggle)
     tip = tag("div", id="tip", role="status", aria_live="polite", hidden=True)
-    body = tag("body", _bar(), main, tip, tag("script", _asset("page.js")))
+    body = tag("body", bar, main, tip, tag("script", _asset("page.js")))
     return "<!doctype html>\n" + tag("html", _head(content), body, lang="en") + "\n"
 
 
@@ -49,12 +48,6 @@ def _head(content: Content) -> Markup:
         tag("style", _colours(), _asset("page.css")),
         tag("noscript", tag("style", Markup(_WITHOUT_SCRIPT))),
     )
-
-
-def _bar() -> Markup:
-    links = [tag("a", title, href=f"#{name}") for name, title in _SECTIONS.items()]
-    toggle = tag("button", tag("span", "◐", aria_hidden="true"), type="button", id="theme", aria_label="Light or dark")
-    return tag("nav", tag("a", "fedcast", href="#top", class_="brand"), tag("div", *links), toggle)
 
 
 def _colours() -> Markup:

@@ -7,18 +7,11 @@ from typing import Any
 import numpy as np
 
 from fedcast.formatting import SPACE, number, percent, pluralize, quantity
-from fedcast.report.content import (
-    Content,
-    class_change_of,
-    cluster_map_of,
-    emd_change_of,
-    energy_budget_of,
-    user_energy_of,
-)
+from fedcast.report.content import Content, class_change_of, cluster_map_of, emd_change_of, user_energy_of
 from fedcast.report.figures.classes import MAX_CLASSES, ClassChange, class_change_figure
 from fedcast.report.figures.maps import cluster_figure
 from fedcast.report.figures.users import UserValues, emd_figure, energy_figure
-from fedcast.report.html import Markup, colour_key, figure, join, note, scrolled, section, table, tag
+from fedcast.report.html import Markup, colour_key, figure, note, scrolled, section, table, tag
 from fedcast.report.svg import picture
 from fedcast.runs import StoredRun
 from fedcast.typing import Ints
@@ -31,32 +24,26 @@ _MAX_HEADS = 30
 
 def run_section(content: Content) -> Markup:
     """Return the section of single runs: the choice of a run, and everything about the chosen one."""
-    first = content.first_inside
-    parts = [
-        tag("div", _run(content, run), class_="run", data_run=place, hidden=run is not first)
-        for place, run in enumerate(content.inside)
-    ]
-    return section("inside", "Inside a run", _choice(content, first), *parts)
-
-
-def _choice(content: Content, first: StoredRun) -> Markup:
-    runs, all_runs = content.inside, len(content.runs)
-    if len(runs) == 1:
-        return note(content.name_of(first))
-    options = [
-        tag("option", content.name_of(run), value=place, selected=run is first) for place, run in enumerate(runs)
-    ]
-    some = [tag("span", f"{len(runs)} of {all_runs} runs", class_="note")] if len(runs) < all_runs else []
-    return tag("label", "Run ", tag("select", *options, id="run"), *some, class_="choice")
-
-
-def _run(content: Content, run: StoredRun) -> Markup:
-    first = tag("div", _map(content, run), _facts(run), class_="two")
-    return join([first, _classes(run), tag("div", _emd(run), _energy(run), class_="two"), _ledger(run)])
+    runs, best = content.inside, content.best.strategy
+    sharing = [run for run in runs if run.facts.received_samples > 0] or runs
+    first = next((run for run in sharing if content.scores[run].strategy == best), sharing[0])
+    choice, options, parts = note(content.name_of(first)), [], []
+    for place, run in enumerate(runs):
+        options.append(tag("option", content.name_of(run), value=place, selected=run is first))
+        figures = (
+            tag("div", _map(content, run), _facts(run), class_="two"), _classes(run),
+            tag("div", _emd(run), _energy(run), class_="two"), _ledger(run),
+        )  # fmt: skip
+        parts.append(tag("div", *figures, class_="run", data_run=place, hidden=run is not first))
+    if len(runs) > 1:
+        count = len(content.runs)
+        some = [tag("span", f"{len(runs)} of {count} runs", class_="note")] if len(runs) < count else []
+        choice = tag("label", "Run ", tag("select", *options, id="run"), *some, class_="choice")
+    return section("inside", "Inside a run", choice, *parts)
 
 
 def _map(content: Content, run: StoredRun) -> Markup:
-    shown, count = cluster_map_of(run, content.users_on_map), len(run.tables["users"]["user"])
+    shown, count = cluster_map_of(content, run), len(run.tables["users"]["user"])
     part = f"The {len(shown.users):,} of {count:,} users nearest the centre. " if len(shown.users) < count else ""
     below = f"{part}Large dots: heads; grey: in no cluster. Point at a user, tap it, or use arrow keys for details."
     heads = {head["head"]: head for head in _rows(run.tables["heads"])}
@@ -132,15 +119,16 @@ def _class_tips(shown: ClassChange) -> list[str]:
 
 
 def _emd(run: StoredRun) -> Markup:
-    shown, facts, roles = emd_change_of(run), run.facts, _roles_of(run)
-    before, after = f"before, {number(facts.emd_before)}", f"after sharing, {number(facts.emd_after)}"
-    key = colour_key([("ringed", f"{before} on average"), ("s1", f"{after} on average")])
+    shown, roles = emd_change_of(run), [_role(user) for user in _rows(run.tables["users"])]
+    before, after = run.facts.emd_before, run.facts.emd_after
+    says = f"before, {number(before)} on average", f"after sharing, {number(after)} on average"
+    key = colour_key(zip(("ringed", "s1"), says, strict=True))
     below = "Dashed: averages. 0: the user's label distribution is the global one; 2: disjoint."
     tips = [
         f"User {user}, {roles[user]}\nEMD {_change_text(*emd)}"
         for user, *emd in zip(shown.users.tolist(), *shown.values.tolist(), strict=True)
     ]
-    drawn = picture(emd_figure(shown, facts.emd_before, facts.emd_after, tips=tips), "emd", data_nearest="x")
+    drawn = picture(emd_figure(shown, before, after, tips=tips), "emd", data_nearest="x")
     title = "Distance of each user from the global label distribution"
     return figure(title, key, drawn, below=_evenly(shown) + below)
 
@@ -152,12 +140,12 @@ def _change_text(before: float, after: float) -> str:
 
 
 def _energy(run: StoredRun) -> Markup:
-    shown, roles = user_energy_of(run), _roles_of(run)
+    (shown, budget_j), roles = user_energy_of(run), [_role(user) for user in _rows(run.tables["users"])]
     tips = [
         f"User {user}, {roles[user]}\n{quantity(joules, 'J')} in a round" if joules else f"User {user} does not train"
         for user, joules in zip(shown.users.tolist(), shown.values[0].tolist(), strict=True)
     ]
-    drawn = picture(energy_figure(shown, energy_budget_of(run), tips=tips), "energy", data_nearest="x")
+    drawn = picture(energy_figure(shown, budget_j, tips=tips), "energy", data_nearest="x")
     return figure("Energy of each user", drawn, below=_evenly(shown) + "Computing and upload, without sharing.")
 
 
@@ -208,10 +196,6 @@ def _heads(run: StoredRun) -> list[Markup]:
 
 def _rows(table: dict[str, list[Any]]) -> list[dict[str, Any]]:
     return [dict(zip(table, values, strict=True)) for values in zip(*table.values(), strict=True)]
-
-
-def _roles_of(run: StoredRun) -> list[str]:
-    return [_role(user) for user in _rows(run.tables["users"])]
 
 
 def _role(user: dict[str, Any]) -> str:

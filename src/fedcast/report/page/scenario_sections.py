@@ -99,39 +99,23 @@ def reproduce_section(content: Content) -> Markup:
 
 def commands(content: Content) -> list[str]:
     """Return one command for a whole grid of runs; otherwise one per run, and one for the page."""
-    return _as_grid(content) or _one_by_one(content)
-
-
-def _as_grid(content: Content) -> list[str]:
-    """Return the comparison that these runs come from, if they are all of its runs."""
-    rules, methods, algorithms = (_values(content, key) for key in COMPARED[1:])
+    keys = [_key(run.scenario) for run in content.runs]
+    values = [list(dict.fromkeys(column)) for column in zip(*keys, strict=True)]
+    _, rules, methods, algorithms = values
     seeds = range(content.seeds[0], content.seeds[0] + len(content.seeds))
     whole = combinations(content.scenario, rules, methods, algorithms, seeds)
-    if {_key(scenario) for scenario in whole} != {_key(run.scenario) for run in content.runs}:
-        return []
-    words = ["fedcast compare scenario.toml", f"--rules {','.join(rules)}", f"--seeds {len(seeds)}"]
-    words += [f"--methods {','.join(methods)}"] if len(methods) > 1 else []
-    words += [f"--algorithms {','.join(algorithms)}"] if len(algorithms) > 1 else []
-    return [" ".join(words)]
-
-
-def _one_by_one(content: Content) -> list[str]:
-    differing = [key for key in COMPARED if len(_values(content, key)) > 1]
+    if {_key(scenario) for scenario in whole} == set(keys):
+        words = ["fedcast compare scenario.toml", f"--rules {','.join(rules)}", f"--seeds {len(seeds)}"]
+        words += [f"--methods {','.join(methods)}"] if len(methods) > 1 else []
+        words += [f"--algorithms {','.join(algorithms)}"] if len(algorithms) > 1 else []
+        return [" ".join(words)]
+    differing = [(place, name) for place, name in enumerate(COMPARED) if len(values[place]) > 1]
     lines = []
-    for run in content.runs:
-        settings = [f"--set {key}={shlex.quote(_value(run.scenario, key))}" for key in differing]
+    for key in keys:
+        settings = [f"--set {name}={shlex.quote(key[place])}" for place, name in differing]
         lines.append(" ".join(["fedcast train scenario.toml --out runs", *settings]))
     return [*lines, "fedcast report runs"]
 
 
 def _key(scenario: Scenario) -> tuple[str, ...]:
-    return tuple(_value(scenario, key) for key in COMPARED)
-
-
-def _values(content: Content, key: str) -> list[str]:
-    """Return the values of a parameter in these runs, each once."""
-    return list(dict.fromkeys(_value(run.scenario, key) for run in content.runs))
-
-
-def _value(scenario: Scenario, key: str) -> str:
-    return str(attrgetter(key)(scenario))
+    return tuple(map(str, attrgetter(*COMPARED)(scenario)))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable
+from operator import itemgetter
+from typing import NamedTuple
 
 from fedcast.formatting import SPACE, mean_and_interval, number, p_value, percent, pluralize, quantity
 from fedcast.report.colours import series_class
 from fedcast.report.content import Content
-from fedcast.report.html import Markup, join, note, scrolled, section, tag
+from fedcast.report.html import Markup, note, scrolled, section, tag
 from fedcast.runs import Row
 
 
@@ -104,31 +105,24 @@ def _card(name: str, best: Row, base: Row | None, measure: str, unit: str) -> Ma
     return tag("div", tag("dt", name), tag("dd", tag("strong", value(best)), *aside))
 
 
-@dataclass(frozen=True)
-class _Column:
-    """One column of the table.
-
-    Attributes:
-        unit: SI unit, % for shares, nothing for plain numbers.
-        better: which way is better; None: neither.
-        to_target: whether it counts up to the target.
-    """
+class _Column(NamedTuple):
+    """One column of the table; `unit` is % for shares, `better` is min or max, `to_target`: it ends at the target."""
 
     measure: str
     title: str
     unit: str
-    better: Literal["low", "high"] | None
+    better: Callable[..., tuple[float, str]] | None
     to_target: bool = False
 
 
 _COLUMNS = (
-    _Column("rounds", "rounds", "", "low", to_target=True),
-    _Column("total_s", "time", "s", "low", to_target=True),
-    _Column("accuracy", "final accuracy", "%", "high"),
-    _Column("worst_accuracy", "worst tenth", "%", "high"),
-    _Column("energy_j", "energy", "J", "low", to_target=True),
-    _Column("sent_bytes", "sent", "B", "low", to_target=True),
-    _Column("emd_after", "EMD after", "", "low"),
+    _Column("rounds", "rounds", "", min, to_target=True),
+    _Column("total_s", "time", "s", min, to_target=True),
+    _Column("accuracy", "final accuracy", "%", max),
+    _Column("worst_accuracy", "worst tenth", "%", max),
+    _Column("energy_j", "energy", "J", min, to_target=True),
+    _Column("sent_bytes", "sent", "B", min, to_target=True),
+    _Column("emd_after", "EMD after", "", min),
     _Column("average_sharing_ratio", "sharing ratio", "%", None),
 )
 
@@ -149,55 +143,40 @@ def comparison_section(content: Content) -> Markup:
 
 
 def _table(content: Content) -> Markup:
+    names, reached, speed_ups = [], [], []
+    for row in content.rows:
+        swatch = tag("span", class_=f"swatch {series_class(content.series[row.strategy])}")
+        names.append(tag("th", swatch, row.strategy.name, scope="row"))
+        one = "yes" if row.reached else "no"
+        reached.append(tag("td", f"{row.reached} of {len(row.seeds)}" if len(content.seeds) > 1 else one))
+        gain = None if row is content.baseline else row.speed_up
+        half = None if gain is None or gain.half_width is None else f"±{SPACE}{number(gain.half_width, 2)}"
+        speed_ups.append(tag("td", "–" if gain is None else f"{number(gain.mean, 2)}{SPACE}×", *_small(half)))
+    cells = [_cells(content, column) for column in _COLUMNS]
     titles = ["strategy", "reached", *(column.title for column in _COLUMNS)]
     titles.insert(4, "speed-up")
     head = tag("tr", *(tag("th", title, scope="col") for title in titles))
-    body = [_row(content, row) for row in content.rows]
+    body = [tag("tr", *row) for row in zip(names, reached, *cells[:2], speed_ups, *cells[2:], strict=True)]
     return tag("table", tag("thead", head), tag("tbody", *body), class_="numbers")
 
 
-def _row(content: Content, row: Row) -> Markup:
-    swatch = tag("span", class_=f"swatch {series_class(content.series[row.strategy])}")
-    name = tag("th", swatch, row.strategy.name, scope="row")
-    one = "yes" if row.reached else "no"
-    reached = tag("td", f"{row.reached} of {len(row.seeds)}" if len(content.seeds) > 1 else one)
-    cells = [_cell(content, row, column) for column in _COLUMNS]
-    return tag("tr", name, reached, *cells[:2], _speed_up(content, row), *cells[2:])
-
-
-def _cell(content: Content, row: Row, column: _Column) -> Markup:
-    bound = f"≥{SPACE}" if column.to_target and row.reached < len(row.seeds) else ""
-    mean, half = _mean(row, column)
-    parts: list[object] = [bound + mean, *_small(half)]
-    test = row.tests.get(column.measure)
-    if test is not None and test.p_value is not None:
-        parts += _small(p_value(test.p_value))
-    return tag("td", join(parts), class_="best" if _is_best(content, row, column) else None)
-
-
-def _speed_up(content: Content, row: Row) -> Markup:
-    if row.speed_up is None or row is content.baseline:
-        return tag("td", "–")
-    half = row.speed_up.half_width
-    aside = None if half is None else f"±{SPACE}{number(half, 2)}"
-    return tag("td", f"{number(row.speed_up.mean, 2)}{SPACE}×", *_small(aside))
+def _cells(content: Content, column: _Column) -> list[Markup]:
+    """Return a column; those are marked than which none is better as shown, unless all are equal."""
+    found = [row.measures[column.measure] for row in content.rows]
+    texts = [mean_and_interval(each.mean, each.half_width, column.unit) for each in found]
+    # A strategy that missed the target in some seeds has only a lower bound, which is never the best.
+    bounded = [column.to_target and row.reached < len(row.seeds) for row in content.rows]
+    known = [(each.mean, text) for each, (text, _), is_bound in zip(found, texts, bounded, strict=True) if not is_bound]
+    all_equal = len({text for _, text in known}) < 2
+    best = None if column.better is None or all_equal else column.better(known, key=itemgetter(0))[1]
+    cells = []
+    for row, (mean, half), is_bound in zip(content.rows, texts, bounded, strict=True):
+        test = row.tests.get(column.measure)
+        p = None if test is None or test.p_value is None else p_value(test.p_value)
+        look = "best" if mean == best and not is_bound else None
+        cells.append(tag("td", f"≥{SPACE}{mean}" if is_bound else mean, *_small(half), *_small(p), class_=look))
+    return cells
 
 
 def _small(text: str | None) -> list[Markup]:
     return [] if text is None else [tag("small", text)]
-
-
-def _is_best(content: Content, row: Row, column: _Column) -> bool:
-    """Return whether no strategy is better as shown; none is best where all are equal or the target was missed."""
-    rows = [one for one in content.rows if not column.to_target or one.reached == len(one.seeds)]
-    if column.better is None or row not in rows:
-        return False
-    choose = min if column.better == "low" else max
-    best = choose(rows, key=lambda one: one.measures[column.measure].mean)
-    texts = [_mean(one, column)[0] for one in (row, best, *rows)]
-    return texts[0] == texts[1] and len(set(texts)) > 1
-
-
-def _mean(row: Row, column: _Column) -> tuple[str, str | None]:
-    found = row.measures[column.measure]
-    return mean_and_interval(found.mean, found.half_width, column.unit)
