@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class FedcastError(Exception):
     """Invalid input; the message names the place, the value and what is expected instead."""
 
 
 class ScenarioError(FedcastError):
-    """An invalid scenario file or override; the message has one line per fault."""
+    """An invalid scenario file or override; the message has one line per fault.
+
+    Attributes:
+        scenario: the `fedcast.scenario.Scenario` if it is valid except for names that are not registered.
+    """
+
+    def __init__(self, message: str, scenario: Any = None) -> None:
+        super().__init__(message)
+        self.scenario = scenario
 
 
 class MovedKeyWarning(FutureWarning):

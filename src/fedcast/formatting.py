@@ -1,8 +1,10 @@
-"""Formatting helpers for user-facing text: names, counts, numbers with units, intervals, p-values."""
+"""Formatting helpers for user-facing text: names, suggestions, counts, numbers with units, intervals, p-values."""
 
 from __future__ import annotations
 
+import difflib
 import math
+from collections.abc import Iterable
 
 from fedcast.typing import Names
 
@@ -22,6 +24,26 @@ def user_label(user: int, names: Names | None) -> str:
         ('user 1', 'user gate')
     """
     return f"user {user if names is None else names[user]}"
+
+
+def similar_name(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """Return the known name that is most similar to a misspelt one, or None if none is similar.
+
+    Example:
+        >>> similar_name("blnd", ["blend", "gain"])
+        'blend'
+    """
+    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)), None)
+
+
+def did_you_mean(name: str | None, otherwise: str) -> str:
+    """Return the end of a message on something unknown: the name that is meant, if there is one, and what to do.
+
+    Example:
+        >>> did_you_mean("blend", "choose one of blend, gain"), did_you_mean(None, "choose one of blend, gain")
+        ('; did you mean blend? Choose one of blend, gain', '; choose one of blend, gain')
+    """
+    return f"; did you mean {name}? {otherwise[0].upper()}{otherwise[1:]}" if name else f"; {otherwise}"
 
 
 def pluralize(count: int, one: str, many: str | None = None) -> str:

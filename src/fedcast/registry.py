@@ -11,7 +11,6 @@ another machine loads them with PyTorch and NumPy alone; `fedcast.scenario` vali
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import hashlib
 import importlib
 import importlib.util
@@ -28,6 +27,7 @@ from types import UnionType
 from typing import Any, Literal, Protocol, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from fedcast.errors import FedcastError
+from fedcast.formatting import did_you_mean, similar_name
 
 _log = logging.getLogger(__name__)
 
@@ -250,12 +250,14 @@ def find(kind: str, name: str) -> Choice:
     load_packages()
     if (kind, name) in _registered:
         return _registered[kind, name]
-    near = difflib.get_close_matches(name, names(kind), n=1)
-    hint = f"did you mean {near[0]}? " if near else ""
-    raise FedcastError(
-        f"invalid value {name!r} for {known.section}.{known.key}: no such {known.noun}; {hint}"
-        f"Choose one of {', '.join(names(kind))}, or name a plug-in file in plugins"
-    )
+    raise FedcastError(f"invalid value {name!r} for {known.section}.{known.key}: {unknown_name(kind, name)}")
+
+
+def unknown_name(kind: str, name: str) -> str:
+    """Return the message on a name that no choice of a kind has: the most similar name, and all names."""
+    known = names(kind)
+    choose = f"choose one of {', '.join(known)}, or name a plug-in file in plugins"
+    return f"no such {KINDS[kind].noun}{did_you_mean(similar_name(name, known), choose)}"
 
 
 def names(kind: str) -> list[str]:

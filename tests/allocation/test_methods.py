@@ -281,7 +281,7 @@ def test_wrong_options_are_refused():
     for change, words in [
         (
             {"settings": Allocation(method="magic")},
-            "value 'magic' for allocation.method: .* Choose one of jfvo",
+            "value 'magic' for allocation.method: no such allocation method; choose one of jfvo",
         ),
         ({"rate_bps": np.zeros(60)}, "0.0 bit/s from its head"),
         ({"rate_bps": np.ones(3)}, "shape .3,., expected one rate for each of 60 users"),

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -89,7 +90,39 @@ def test_a_plug_in_from_init_to_validate(fedcast, tmp_path, monkeypatch):
     code, _, err = fedcast("validate", path, "--set", "allocation.method=foo", "--set", "trust.links_file=no.csv")
     assert code == 2
     assert "cli_own.weight: invalid value 2: expected a number, >= 0, < 1" in err
-    assert "there is no such allocation method" in err
+    assert "allocation.method: invalid value 'foo': no such allocation method; choose one of jfvo" in err
+
+
+def test_a_plug_in_file_that_fails_is_run_once(fedcast, tmp_path):
+    file, path = tmp_path / "mine.py", tmp_path / "s.toml"
+    runs = tmp_path / "runs"
+    file.write_text(f"with open({str(runs)!r}, 'a') as log:\n    log.write('x')\nraise ValueError('broken')\n")
+    path.write_text('plugins = ["mine.py"]\n[clustering]\nrule = "mine"\n')
+    code, _, err = fedcast("validate", path)
+    assert code == 2
+    assert runs.read_text() == "x"
+    assert err.splitlines()[1:] == [f"fedcast: {path}: plugins: {file}: ValueError: broken"]
+
+
+def test_paths_in_a_file_of_init_start_at_its_folder(fedcast, tmp_path, monkeypatch):
+    monkeypatch.setattr("fedcast.registry._registered", {})
+    monkeypatch.setattr("fedcast.registry._loaded_files", {})
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(PLUGIN)
+    Path("positions.csv").write_text("user,x_m,y_m\n0,1,2\n1,3,4\n")
+    changes = ["plugins=['mine.py']", "geometry.positions_file=positions.csv", "data.num_users=2"]
+    words = [word for change in [*changes, f"devices.devices_file={tmp_path}/d.csv"] for word in ("--set", change)]
+    assert fedcast("init", "sub/s.toml", *words)[0] == 0
+    text = Path("sub/s.toml").read_text()
+    for line in (
+        'plugins = ["../mine.py"]',
+        'positions_file = "../positions.csv"',
+        f'devices_file = "{tmp_path}/d.csv"',
+    ):
+        assert line in text
+    Path("d.csv").write_text("user,power_w\n0,1\n1,1\n")
+    assert fedcast("validate", "sub/s.toml")[:2] == (0, "sub/s.toml: ok\n")
+    assert 'plugins = ["mine.py"]' in fedcast("init", "-", *words)[1]
 
 
 def test_a_moved_key_is_noted_once(fedcast, tmp_path):

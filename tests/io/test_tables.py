@@ -127,13 +127,13 @@ def test_bad_line_is_named(tmp_path, line, expected):
         ("user_a;user_b;rate_bps\n0;1;5\n", "links.csv: missing column 'user_a'; fields must be separated by commas"),
         (
             "user_a,user_b,rate\n0,1,5\n",
-            "links.csv: missing column 'rate_bps'; did you mean 'rate'?; the columns are user_a, user",
+            "links.csv: missing column 'rate_bps'; did you mean 'rate'? The columns are user_a, user",
         ),
         ("a,user_b,rate_bps\n0,1,5\n", "links.csv: missing column 'user_a'"),
         ("user_a,user_a,user_b,rate_bps\n0,0,1,5\n", "links.csv: column user_a is listed twice in the header"),
         (
             "user_a,user_b,rate_bps,Closenes\n0,1,5,1\n",
-            "links.csv: unknown column 'Closenes'; did you mean 'closeness'? rename it if so, remove it if not",
+            "links.csv: unknown column 'Closenes'; did you mean 'closeness'? Rename it if so, remove it if not",
         ),
         (HEADER + '0,1,"5,1\n', "links.csv, line 2: not valid CSV"),
         (HEADER.encode() + GOOD_LINE.encode() + b"0,1,5,\xff\n", "links.csv, line 3: not UTF-8 text (byte 0xff)"),

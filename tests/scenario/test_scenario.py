@@ -206,7 +206,7 @@ def test_a_file_names_the_preset_of_what_it_leaves_out(tmp_path):
     path.write_text("[data]\nnum_users = 7\n")
     assert load_scenario(path) == load_scenario(base="default", overrides=["data.num_users=7"])
     path.write_text('preset = "digts"')
-    with pytest.raises(ScenarioError, match="unknown preset 'digts'; did you mean digits?"):
+    with pytest.raises(ScenarioError, match=r"unknown preset 'digts'; did you mean digits\? There are default"):
         load_scenario(path)
     path.write_text("preset = 3")
     with pytest.raises(ScenarioError, match="preset: invalid value 3: expected one of default, paper, digits, mnist"):

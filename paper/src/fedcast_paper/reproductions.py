@@ -5,7 +5,6 @@ To add a figure, add a module to `fedcast_paper.figures` and a line to `REPRODUC
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -13,6 +12,7 @@ from itertools import groupby
 from pathlib import Path
 
 from fedcast.errors import FedcastError
+from fedcast.formatting import did_you_mean, similar_name
 from fedcast.report import save_figure
 from fedcast.scenario import Scenario
 from fedcast_paper.figures import (
@@ -68,11 +68,9 @@ def find_reproduction(name: str) -> Reproduction:
         False
     """
     if name not in REPRODUCTIONS:
-        close = difflib.get_close_matches(name.lower(), [*REPRODUCTIONS, ALL], n=1)
-        hint = f"did you mean {close[0]}? " if close else ""
-        raise FedcastError(
-            f"invalid ID {name!r}: no such figure or table; {hint}Choose from {', '.join(REPRODUCTIONS)}, or {ALL}"
-        )
+        meant = similar_name(name.lower(), [*REPRODUCTIONS, ALL])
+        hint = did_you_mean(meant, f"choose from {', '.join(REPRODUCTIONS)}, or {ALL}")
+        raise FedcastError(f"invalid ID {name!r}: no such figure or table{hint}")
     return REPRODUCTIONS[name]
 
 

@@ -40,18 +40,13 @@ def words(option: str, text: str) -> list[str]:
 
 
 def read_scenario(
-    path: Path | None,
-    preset: str | None,
-    overrides: list[str] | None,
-    usual: str = "default",
-    *,
-    check_names: bool = True,
+    path: Path | None, preset: str | None, overrides: list[str] | None, usual: str = "default"
 ) -> Scenario:
     """Return the scenario of the shared arguments; with neither file nor preset, the command's usual preset."""
     from fedcast.scenario import load_scenario
 
     base = preset or (usual if path is None else None)
-    return load_scenario(path, base=base, overrides=overrides or [], check_names=check_names)
+    return load_scenario(path, base=base, overrides=overrides or [])
 
 
 def read_with_counts(
@@ -60,8 +55,6 @@ def read_with_counts(
     overrides: list[str] | None,
     counts: Path | None,
     tables: Mapping[str, Path | None] = MappingProxyType({}),
-    *,
-    check_names: bool = True,
 ) -> tuple[Scenario, Population | None]:
     """Return the scenario with the given tables, and the population of a table of label counts, if there is one."""
     from fedcast.data import read_counts
@@ -70,4 +63,4 @@ def read_with_counts(
     population = None if counts is None else read_counts(counts)
     if population is not None:
         own += ["data.dataset=synthetic", f"data.num_users={population.num_users}"]
-    return read_scenario(path, preset, own, check_names=check_names), population
+    return read_scenario(path, preset, own), population

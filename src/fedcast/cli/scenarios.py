@@ -28,7 +28,8 @@ def init(
     from fedcast.io import atomic_write
     from fedcast.scenario import load_scenario, to_toml
 
-    text = to_toml(load_scenario(base=preset, overrides=overrides or []), preset=preset, all_tables=True)
+    scenario = load_scenario(base=preset, overrides=overrides or [])
+    text = to_toml(scenario, preset=preset, all_tables=True, folder=path.parent)
     if str(path) == "-":
         typer.echo(text, nl=False)
         return
@@ -43,6 +44,7 @@ def validate(
     path: ScenarioFile = None, preset: Preset = None, overrides: Overrides = None, counts: Counts = None
 ) -> None:
     """Validate a scenario and the tables it names; print all errors, of each table the first."""
+    from fedcast.data import read_counts
     from fedcast.scenario import missing_files
 
     faults: list[str] = []
@@ -50,7 +52,9 @@ def validate(
         scenario, people = read_with_counts(path, preset, overrides, counts)
     except ScenarioError as error:
         # Unknown names alone do not keep the tables from being validated.
-        scenario, people = read_with_counts(path, preset, overrides, counts, check_names=False)
+        if error.scenario is None:
+            raise
+        scenario, people = error.scenario, read_counts(counts) if counts else None
         faults = str(error).splitlines()
     source = path or f"preset {preset or 'default'}"
     readers = _readers(scenario, people.names if people else None, names_known=not faults)

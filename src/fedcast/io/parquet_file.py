@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedcast.errors import DataError, FedcastError
-from fedcast.io.table import EXPECTED, Column, Fault, Table, Values, first_invalid, parse, present_columns
+from fedcast.io.table import EXPECTED, Column, InvalidCell, Table, Values, first_invalid, parse, present_columns
 
 if TYPE_CHECKING:
     import pyarrow
@@ -59,14 +59,14 @@ def _open(path: Path) -> pyarrow.parquet.ParquetFile:
         raise DataError(f"{path}: not a Parquet file: {str(error).splitlines()[0]}") from None
 
 
-def _values(path: Path, column: Column, chunks: pyarrow.ChunkedArray) -> tuple[Values, Fault | None]:
+def _values(path: Path, column: Column, chunks: pyarrow.ChunkedArray) -> tuple[Values, InvalidCell | None]:
     """Return the values of a column and its first fault; values end before a missing value."""
     if not len(chunks):
         return parse(column, [])
     if chunks.null_count:
         row = int(np.argmax(chunks.is_null().to_numpy()))
         values, fault = _values(path, column, chunks.slice(0, row))
-        return values, fault or Fault(row, column.name, f"missing value, expected {EXPECTED[column.kind]}")
+        return values, fault or InvalidCell(row, column.name, f"missing value, expected {EXPECTED[column.kind]}")
     kind = _kind(chunks.type)
     if kind == "text" or (kind == "int" and column.kind == "bool"):
         return parse(column, [str(value) for value in chunks.to_pylist()])
@@ -78,7 +78,7 @@ def _values(path: Path, column: Column, chunks: pyarrow.ChunkedArray) -> tuple[V
         )
     values = chunks.to_numpy() if kind == "int" else chunks.cast("float64").to_numpy()
     if invalid := first_invalid(column, values):
-        return values, Fault(invalid[0], column.name, f"{values[invalid[0]]} {invalid[1]}")
+        return values, InvalidCell(invalid[0], column.name, f"{values[invalid[0]]} {invalid[1]}")
     return values.astype(np.int64 if column.kind == "int" else np.float64), None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcast.errors import DataError
-from fedcast.formatting import user_label
+from fedcast.formatting import did_you_mean, similar_name, user_label
 from fedcast.typing import Ints, Names
 
 Kind = Literal["int", "float", "text", "bool"]
@@ -91,7 +90,7 @@ class Table:
         return user_label(user, self.names)
 
 
-class Fault(NamedTuple):
+class InvalidCell(NamedTuple):
     """The first invalid value of a column in a block of rows."""
 
     row: int
@@ -110,7 +109,7 @@ def present_columns(path: Path, header: Sequence[str], columns: Sequence[Column]
         if column.required:
             raise DataError(f"{path}: missing column {column.name!r}{_missing_hint(column.name, header, unknown)}")
         if similar := _partial_name(column.name, unknown) or _similar_name(column.name, unknown, _TYPO_CUTOFF):
-            hint = "rename it if so, remove it if not"
+            hint = "Rename it if so, remove it if not"
             raise DataError(f"{path}: unknown column {similar!r}; did you mean {column.name!r}? {hint}")
     return [column for column in columns if column.name in header]
 
@@ -120,8 +119,7 @@ def _missing_hint(name: str, header: Sequence[str], unknown: Sequence[str]) -> s
         if len(header) == 1 and separator in header[0]:
             return f"; fields must be separated by commas, not {word}"
     similar = _similar_name(name, unknown, _SUGGESTION_CUTOFF)
-    question = f"; did you mean {similar!r}?" if similar else ""
-    return f"{question}; the columns are {', '.join(header)}"
+    return did_you_mean(repr(similar) if similar else None, f"the columns are {', '.join(header)}")
 
 
 def _partial_name(name: str, others: Sequence[str]) -> str | None:
@@ -132,15 +130,15 @@ def _partial_name(name: str, others: Sequence[str]) -> str | None:
 
 def _similar_name(name: str, others: Sequence[str], cutoff: float) -> str | None:
     plain = {_normalized(other): other for other in others}
-    close = difflib.get_close_matches(name.casefold(), plain, n=1, cutoff=cutoff)
-    return plain[close[0]] if close else None
+    near = similar_name(name.casefold(), plain, cutoff)
+    return plain[near] if near else None
 
 
 def _normalized(name: str) -> str:
     return name.casefold().replace(" ", "_").replace("-", "_")
 
 
-def parse(column: Column, texts: list[str]) -> tuple[Values, Fault | None]:
+def parse(column: Column, texts: list[str]) -> tuple[Values, InvalidCell | None]:
     """Return the values of a column and its first fault; values end before a text that cannot be parsed."""
     fault = None
     try:
@@ -148,9 +146,9 @@ def parse(column: Column, texts: list[str]) -> tuple[Values, Fault | None]:
     except ValueError:
         row = next(row for row, text in enumerate(texts) if not _is_value(column.kind, text))
         values = _values(column.kind, texts[:row])
-        fault = Fault(row, column.name, _not_of_kind(column, texts[row]))
+        fault = InvalidCell(row, column.name, _not_of_kind(column, texts[row]))
     if invalid := first_invalid(column, values):
-        fault = Fault(invalid[0], column.name, f"{texts[invalid[0]]!r} {invalid[1]}")
+        fault = InvalidCell(invalid[0], column.name, f"{texts[invalid[0]]!r} {invalid[1]}")
     return values, fault
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from fedcast.errors import DataError
+from fedcast.formatting import similar_name
 from fedcast.io.table import Column, Table, is_number
 from fedcast.io.table_files import first_value, read_table
 from fedcast.typing import Ints, Names
@@ -117,8 +117,8 @@ def _replace_names(table: Table, columns: Sequence[str], names: Names) -> Table:
 
 
 def _no_such_name(name: str, names: Names) -> str:
-    close = difflib.get_close_matches(name, names[:_COMPARED_NAMES].tolist(), n=1)
-    question = f"; did you mean {close[0]!r}?" if close else ""
+    near = similar_name(name, names[:_COMPARED_NAMES].tolist())
+    question = f"; did you mean {near!r}?" if near else ""
     few = ", ".join(names[:_LISTED_NAMES]) + (", …" if len(names) > _LISTED_NAMES else "")
     return f"unknown user {name!r}; the {len(names):,} users are {few}{question}"
 

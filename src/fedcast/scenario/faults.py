@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from fedcast.formatting import similar_name
 from fedcast.registry import kinds_of, names
 from fedcast.scenario.describe import accepted, field_at, is_section, section_at, unit_of, values_of
 from fedcast.scenario.moved import MOVED
@@ -80,18 +80,19 @@ def unknown_key(location: Sequence[str]) -> str:
     """Return the message on a key that does not exist, with the nearest one that does."""
     *parents, key = location
     section, known = ".".join(parents), _keys_of(parents)
-    near, home = did_you_mean(key, known), _home_of(key)
-    hint = _other_unit(key, known) or (near or home if parents else home or near) or _moved_hint(section, key)
+    if other := _other_unit(key, known):
+        return f"unknown key; did you mean {other}? Its unit is the end of its name"
+    near, home = similar_name(key, known), _home_of(key)
+    if meant := (near or home if parents else home or near) or _moved_to(section, key):
+        return f"unknown key; did you mean {meant}?"
     where = f"[{section}]" if parents else "a scenario"
-    return "unknown key" + (hint or f"; {where} has {', '.join(known) or 'no keys'}")
+    return f"unknown key; {where} has {', '.join(known) or 'no keys'}"
 
 
-def _moved_hint(section: str, key: str) -> str:
-    """Return a hint at the option that a key of the section has become."""
+def _moved_to(section: str, key: str) -> str:
+    """Return the option that a key of the section has become."""
     moved = MOVED.get(section, {})
-    close = difflib.get_close_matches(key, moved, n=1)
-    places = [f"{section}.{table}.{name}" for table, name in moved[close[0]]] if close else []
-    return f"; did you mean {' and '.join(places)}?" if places else ""
+    return " and ".join(f"{section}.{table}.{name}" for table, name in moved.get(similar_name(key, moved) or "", ()))
 
 
 def _keys_of(parents: Sequence[str]) -> list[str]:
@@ -105,28 +106,19 @@ def _keys_of(parents: Sequence[str]) -> list[str]:
     return list(values_of(section))
 
 
-def _home_of(key: str) -> str:
-    """Return a hint at the full path of a key that was written outside its section."""
+def _home_of(key: str) -> str | None:
+    """Return the full path of a key that was written outside its section."""
     homes = [name for name, field in Scenario.model_fields.items() if is_section(field) and key in _keys_of([name])]
-    return f"; did you mean {homes[0]}.{key}?" if len(homes) == 1 else ""
+    return f"{homes[0]}.{key}" if len(homes) == 1 else None
 
 
 _UNITS = r"_(dbm_hz|per_m2|ghz|mhz|khz|hz|mw|kw|w|dbm|db|ms|us|s|km|cm|m|mj|kj|j|kbps|mbps|gbps|bps)$"
 
 
-def _other_unit(key: str, known: Iterable[str]) -> str:
-    """Return a hint where `power_mw` was written for `power_w`: values are in SI units."""
+def _other_unit(key: str, known: Iterable[str]) -> str | None:
+    """Return the key that differs in its unit only, as `power_w` for `power_mw`."""
     stem = re.sub(_UNITS, "", key)
-    for name in known:
-        if re.sub(_UNITS, "", name) == stem and name != key:
-            return f"; did you mean {name}? Its unit is the end of its name"
-    return ""
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return a hint at the nearest name, if one is near."""
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
-    return f"; did you mean {close[0]}?" if close else ""
+    return next((name for name in known if name != key and re.sub(_UNITS, "", name) == stem), None)
 
 
 def lines_of_keys(text: str) -> dict[str, int]:

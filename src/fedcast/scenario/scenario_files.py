@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ from pydantic import ValidationError
 
 from fedcast import registry
 from fedcast.errors import FedcastError, MovedKeyWarning, ScenarioError
+from fedcast.formatting import did_you_mean, similar_name
 from fedcast.scenario.describe import comment, is_section, values_of
-from fedcast.scenario.faults import Fault, did_you_mean, faults_of, float_text, placed, unknown_key
+from fedcast.scenario.faults import Fault, faults_of, float_text, placed, unknown_key
 from fedcast.scenario.moved import move_all, moved_note, set_twice
 from fedcast.scenario.option_tables import table_model
 from fedcast.scenario.section import Section
@@ -55,7 +57,8 @@ def preset(name: str = "default") -> Scenario:
         0.005
     """
     if name not in PRESETS:
-        raise ScenarioError(f"unknown preset {name!r}{did_you_mean(name, PRESETS)}; there are {', '.join(PRESETS)}")
+        hint = did_you_mean(similar_name(name, PRESETS), f"there are {', '.join(PRESETS)}")
+        raise ScenarioError(f"unknown preset {name!r}{hint}")
     return Scenario.model_validate(PRESETS[name])
 
 
@@ -65,7 +68,6 @@ def load_scenario(
     base: str | None = None,
     overrides: Sequence[str] | Mapping[str, Any] = (),
     folder: str | Path | None = None,
-    check_names: bool = True,
 ) -> Scenario:
     """Read a TOML file over a preset, apply `section.key=value` overrides, and validate everything at once.
 
@@ -77,7 +79,6 @@ def load_scenario(
         overrides: strings such as ``"data.num_users=50"``, or values by name; they win over the file. Relative paths
             in them start at the working folder.
         folder: where relative paths in the file start; None: at the file's own folder.
-        check_names: report names of rules, methods and other choices that are not registered.
 
     Example:
         >>> load_scenario(overrides=["data.num_users=50"]).data.num_users
@@ -87,8 +88,9 @@ def load_scenario(
     """
     text = "" if path is None else _read(Path(path))
     given = _parse(text, path)
-    if path is not None:
-        _start_paths(given, Path(path).parent if folder is None else Path(folder))
+    start = Path() if path is None else Path(path).parent if folder is None else Path(folder)
+    if start != Path():
+        _change_paths(given, start, lambda file: str(start / file))
     base = _base(given, base, path)
     over, faults = _overrides(overrides)
     faults += [
@@ -101,11 +103,11 @@ def load_scenario(
     scenario, invalid = _check(tree)
     faults += unloaded + invalid
     # Without its plug-ins, names in a scenario are unknown.
-    if not unloaded and (check_names or invalid):
-        faults += _unknown_names(tree)
+    unknown = [] if unloaded else _unknown_names(tree)
     source = str(path or "scenario")
-    if faults or scenario is None:
-        raise _error(placed(faults, text, _leaves(move_all(over))), source)
+    if faults or unknown or scenario is None:
+        message = _message(placed(faults + unknown, text, _leaves(move_all(over))), source)
+        raise ScenarioError(message, None if faults else scenario)
     for origin, note in ((source, moved_note(given)), ("override", moved_note(over))):
         if note:
             warnings.warn(f"{origin}: {note}", MovedKeyWarning, stacklevel=2)
@@ -122,7 +124,7 @@ def read_stored_scenario(path: Path) -> Scenario:
     given.pop("preset", None)
     scenario, faults = _check(given)
     if scenario is None:
-        raise _error(placed(faults, text), str(path))
+        raise ScenarioError(_message(placed(faults, text), str(path)))
     return scenario
 
 
@@ -135,12 +137,12 @@ def with_overrides(scenario: Scenario, values: Mapping[str, Any]) -> Scenario:
     """
     made, faults = _check(_merge(scenario.model_dump(), move_all(_nested(values))))
     if made is None:
-        raise _error(faults)
+        raise ScenarioError(_message(faults))
     return made
 
 
-def _error(faults: list[Fault], source: str = "") -> ScenarioError:
-    return ScenarioError("\n".join(f"{source}: {fault}" if source else str(fault) for fault in faults))
+def _message(faults: list[Fault], source: str = "") -> str:
+    return "\n".join(f"{source}: {fault}" if source else str(fault) for fault in faults)
 
 
 def named_paths(scenario: Scenario) -> dict[str, Path]:
@@ -188,15 +190,12 @@ def _unknown_names(tree: Tree) -> list[Fault]:
         if not isinstance(section, Mapping):
             continue
         for kind in registry.kinds_of(name):
-            known, there = registry.KINDS[kind], registry.names(kind)
-            chosen = section.get(known.key)
+            key = registry.KINDS[kind].key
+            chosen = section.get(key)
             own_model = kind == "model" and (chosen == "auto" or section.get("model_file") is not None)
-            if isinstance(chosen, str) and chosen not in there and not own_model:
-                message = (
-                    f"invalid value {chosen!r}: there is no such {known.noun}{did_you_mean(chosen, there)}; "
-                    f"choose one of {', '.join(there)}, or name a plug-in file in plugins"
-                )
-                faults.append(Fault(f"{name}.{known.key}", message))
+            if isinstance(chosen, str) and chosen not in registry.names(kind) and not own_model:
+                message = f"invalid value {chosen!r}: {registry.unknown_name(kind, chosen)}"
+                faults.append(Fault(f"{name}.{key}", message))
         faults += [
             Fault(f"{name}.{key}", unknown_key([name, key]))
             for key, value in section.items()
@@ -241,17 +240,15 @@ def _parse(text: str, path: str | Path | None) -> Tree:
         raise ScenarioError(f"{path}: not valid TOML: {error}") from None
 
 
-def _start_paths(given: Tree, folder: Path) -> None:
-    """Make relative paths start at a folder; a fit of rounds is a path only if such a file exists."""
-    if folder == Path():
-        return
-    for key, value in given.items():
+def _change_paths(tree: Tree, start: Path, change: Callable[[str], str]) -> None:
+    """Replace the paths in a scenario's values, which start at a folder; a fit is a path only if it is a file."""
+    for key, value in tree.items():
         if isinstance(value, dict):
-            _start_paths(value, folder)
+            _change_paths(value, start, change)
         elif key == "plugins" and isinstance(value, list):
-            given[key] = [str(folder / file) if isinstance(file, str) else file for file in value]
-        elif isinstance(value, str) and (_names_path(key) or (key == "fit" and (folder / value).is_file())):
-            given[key] = str(folder / value)
+            tree[key] = [change(file) if isinstance(file, str) else file for file in value]
+        elif isinstance(value, str) and (_names_path(key) or (key == "fit" and (start / value).is_file())):
+            tree[key] = change(value)
 
 
 def _leaves(tree: Mapping[str, Any], above: str = "") -> dict[str, Any]:
@@ -323,7 +320,14 @@ def _check(tree: Tree) -> tuple[Scenario | None, list[Fault]]:
         return None, faults_of(error)
 
 
-def to_toml(scenario: Scenario, *, preset: str = "default", comments: bool = True, all_tables: bool = False) -> str:
+def to_toml(
+    scenario: Scenario,
+    *,
+    preset: str = "default",
+    comments: bool = True,
+    all_tables: bool = False,
+    folder: str | Path = "",
+) -> str:
     """Return a scenario as TOML text: every parameter, with a comment that gives meaning, unit and range.
 
     A parameter that is unset (None) stands as a comment, since TOML has no empty value.
@@ -333,12 +337,17 @@ def to_toml(scenario: Scenario, *, preset: str = "default", comments: bool = Tru
         preset: that a reader takes missing values from.
         comments: whether to explain.
         all_tables: write the options of every choice, instead of those of the chosen and changed ones.
+        folder: of the file, where relative paths in it start; by default the working folder.
 
     Example:
         >>> from fedcast.scenario import Scenario
         >>> print(to_toml(Scenario()).splitlines()[3])
         seed = 0  # seed of every random choice; a whole number, >= 0, < 9223372036854775808
     """
+    if Path(folder) != Path():
+        tree = scenario.model_dump(mode="json")
+        _change_paths(tree, Path(), lambda file: file if Path(file).is_absolute() else os.path.relpath(file, folder))
+        scenario = Scenario.model_validate(tree)
     lines = []
     if comments:
         lines = [

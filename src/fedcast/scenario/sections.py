@@ -96,7 +96,7 @@ class ChoiceSection(Section):
 
 
 class Data(ChoiceSection):
-    """Which dataset, and how it is divided among the users."""
+    """The dataset and its division among the users."""
 
     section: ClassVar[str] = "data"
 
@@ -122,7 +122,7 @@ class Data(ChoiceSection):
 
 
 class Geometry(Section):
-    """Where users and base stations stand."""
+    """Positions of users and base stations."""
 
     layout: Literal["auto", "cell", "density"] = Field(
         "auto",
@@ -226,7 +226,7 @@ class Trust(Section):
 
 
 class Devices(Section):
-    """What a user's device can do."""
+    """Computing and energy of the users' devices."""
 
     max_frequency_hz: Positive = Field(1.2e9, description="highest CPU frequency f_max")
     cycles_per_sample: Positive = Field(2.5e5, description="CPU cycles L per sample and epoch")
@@ -237,7 +237,7 @@ class Devices(Section):
 
 
 class ClusteringSettings(ChoiceSection):
-    """Who shares with whom."""
+    """Clustering: the heads and their members."""
 
     section: ClassVar[str] = "clustering"
 
@@ -267,7 +267,7 @@ class Rounds(Section):
 
 
 class Allocation(ChoiceSection):
-    """How much is shared and how fast devices compute."""
+    """Allocation of sharing ratios and CPU frequencies."""
 
     section: ClassVar[str] = "allocation"
 
@@ -282,7 +282,7 @@ class Allocation(ChoiceSection):
 
 
 class SharingSettings(ChoiceSection):
-    """What heads send."""
+    """Kind of data that heads send to their members."""
 
     section: ClassVar[str] = "sharing"
 
