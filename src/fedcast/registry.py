@@ -61,11 +61,11 @@ KINDS = {
 BUILT_IN: dict[str, dict[str, str]] = {
     "clustering": {
         "daca": "fedcast.clustering.daca:RULE",
-        "scc": "fedcast.clustering.scc:RULE",
-        "cec": "fedcast.clustering.cec:RULE",
-        "random": "fedcast.clustering.random_clusters:RULE",
-        "central": "fedcast.clustering.central:RULE",
-        "none": "fedcast.clustering.none:RULE",
+        "scc": "fedcast.clustering.baselines:SCC",
+        "cec": "fedcast.clustering.baselines:CEC",
+        "random": "fedcast.clustering.baselines:RANDOM",
+        "central": "fedcast.clustering.baselines:CENTRAL",
+        "none": "fedcast.clustering.baselines:NONE",
         "gain": "fedcast.clustering.gain:RULE",
         "blend": "fedcast.clustering.blend:RULE",
         "exact": "fedcast.clustering.exact:RULE",

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 
 from fedcast._fast.blend_search import improve, open_head, value_of
 from fedcast.clustering import Clustering, Problem, blend_objective, cluster
-from fedcast.clustering.blend import _state, _world
+from fedcast.clustering.blend import _search_inputs, _search_state
 from fedcast.clustering.costs import cost_drops
-from fedcast.clustering.greedy import greedy_heads
+from fedcast.clustering.gain import greedy_heads
 from fedcast.clustering.rules import with_composition
 from fedcast.clustering.sample_problems import disc_problem, table_problem
 from tests.clustering.naive import averages_of, every_clustering, neighbours_of, problems, sums_of
@@ -67,8 +67,10 @@ def test_it_never_ends_above_greedy_or_daca(problem):
 def test_the_running_sums_are_the_objective_and_no_single_move_improves_it(weighting, shift_weight):
     options = {"rule": "blend", "weighting": weighting, "shift_weight": shift_weight, "data": "mixed"}
     problem = with_composition(disc_problem(40, 500, seed=7, **options))
-    world = _world(problem, cost_drops(problem, "js"), problem.settings.options("clustering", "blend").shift_weight)
-    state = _state(world, Clustering(problem, np.full(40, -1)))
+    world = _search_inputs(
+        problem, cost_drops(problem, "js"), problem.settings.options("clustering", "blend").shift_weight
+    )
+    state = _search_state(world, Clustering(problem, np.full(40, -1)))
     improve(world, state)
     end = blend_objective(Clustering(problem, state.head_of))
     assert value_of(world, state) == pytest.approx(end, abs=1e-12)
@@ -97,8 +99,10 @@ def test_no_single_move_improves_what_it_returns(data):
 
 def test_a_head_and_its_only_member_change_places_where_that_is_better():
     problem = with_composition(table_problem([[90, 10], [50, 50], [10, 90]], [(0, 1)], rule="blend", shift_weight=0.0))
-    world = _world(problem, cost_drops(problem, "js"), problem.settings.options("clustering", "blend").shift_weight)
-    state = _state(world, Clustering(problem, np.array([-1, 0, -1])))
+    world = _search_inputs(
+        problem, cost_drops(problem, "js"), problem.settings.options("clustering", "blend").shift_weight
+    )
+    state = _search_state(world, Clustering(problem, np.array([-1, 0, -1])))
     assert open_head(world, state, 1) == 1
     assert state.head_of.tolist() == [1, -1, -1]
 

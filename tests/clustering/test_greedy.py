@@ -8,7 +8,7 @@ from hypothesis import given, settings
 
 from fedcast.clustering import Problem, cluster
 from fedcast.clustering.costs import cost_drops, costs_alone
-from fedcast.clustering.greedy import average_after, greedy_heads, one_pass
+from fedcast.clustering.gain import average_after, greedy_heads, one_pass
 from fedcast.clustering.rules import with_composition
 from fedcast.clustering.sample_problems import disc_problem, table_problem
 from fedcast.data.skew import average_emd, js_divergence

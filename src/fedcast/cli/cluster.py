@@ -40,7 +40,7 @@ def cluster(
 
     from fedcast.cli.output import check_file, screen, write_json
     from fedcast.cli.remarks import print_doubts
-    from fedcast.clustering import compare
+    from fedcast.clustering import compare, proving_rule
     from fedcast.clustering import explain as explained
     from fedcast.plan import make_world
     from fedcast.report import check_figure_path, cluster_figure, cluster_map, save_figure
@@ -53,7 +53,7 @@ def cluster(
     names = _names(rules, explain, scenario)
     world = make_world(scenario, data_dir, population)
     print_doubts(world)
-    limit_s = scenario.clustering.options("clustering", "exact").time_limit_s if exact else None
+    limit_s = scenario.clustering.options("clustering", proving_rule()).time_limit_s if exact else None
     rows = compare(world.problem(), names, exact_limit_s=limit_s)
     shown_rule = explain or (scenario.clustering.rule if scenario.clustering.rule in names else names[0])
     shown = next(row.clustering for row in rows if row.rule == shown_rule)
@@ -71,12 +71,12 @@ def cluster(
 
 
 def _names(rules: str | None, explain: str | None, scenario: Scenario) -> list[str]:
-    from fedcast.clustering import RULES, find_rule
+    from fedcast.clustering import find_rule, quick_rules
 
-    too_few = scenario.data.num_users < scenario.clustering.options("clustering", "random").num_clusters
-    names = [name for name in RULES if name != "exact" and not (name == "random" and too_few)]
     if rules is not None:
         names = arguments.words("--rules", rules)
+    else:
+        names = quick_rules(scenario.clustering, scenario.data.num_users)
     asked = (explain, scenario.clustering.rule if rules is None else None)
     names = list(dict.fromkeys([*names, *filter(None, asked)]))
     for name in names:

@@ -1,12 +1,20 @@
-"""Clustering: who shares samples with whom. One file per rule; `RULES` lists them."""
+"""Clustering: who shares samples with whom. `RULES` lists the rules."""
 
 from fedcast.clustering.blend import blend_objective
 from fedcast.clustering.clustering_problem import ROUNDING, Problem, Rule, make_problem, water_fill
 from fedcast.clustering.clustering_result import Broadcast, Clustering, Proof
-from fedcast.clustering.conditions import ConditionReport, check_conditions
-from fedcast.clustering.explanation import Explanation, HeadRow, UserRow, explain
-from fedcast.clustering.rule_comparison import Comparison, compare
-from fedcast.clustering.rules import RULES, allocates, cluster, find_rule, with_composition
+from fedcast.clustering.explanation import ConditionReport, Explanation, HeadRow, UserRow, check_conditions, explain
+from fedcast.clustering.rules import (
+    RULES,
+    Comparison,
+    allocates,
+    cluster,
+    compare,
+    find_rule,
+    proving_rule,
+    quick_rules,
+    with_composition,
+)
 from fedcast.clustering.sample_problems import DataKind, disc_problem, path_problem, table_problem, user_counts
 from fedcast.clustering.selection import ascending, cover, join_best
 
@@ -37,6 +45,8 @@ __all__ = [
     "join_best",
     "make_problem",
     "path_problem",
+    "proving_rule",
+    "quick_rules",
     "table_problem",
     "user_counts",
     "water_fill",

@@ -8,12 +8,12 @@ from functools import partial
 import numpy as np
 
 from fedcast._fast import run_kernel
-from fedcast._fast.blend_search import CHANGES_PER_KICK, Kicks, State, World, search
+from fedcast._fast.blend_search import CHANGES_PER_KICK, SearchInputs, SearchState, search
 from fedcast.clustering.clustering_problem import Problem, Rule
 from fedcast.clustering.clustering_result import Clustering
 from fedcast.clustering.costs import cost_drops, costs_alone
 from fedcast.clustering.daca import daca
-from fedcast.clustering.greedy import greedy_heads
+from fedcast.clustering.gain import greedy_heads
 from fedcast.data import average_js, distribution_shift
 from fedcast.random import generator
 from fedcast.registry import option
@@ -50,11 +50,15 @@ def blend(problem: Problem, options: BlendOptions) -> Clustering:
         [1, -1, 1]
     """
     drops = cost_drops(problem, "js")
-    by_daca = daca(problem, problem.settings.options("clustering", "daca"))
-    starts = [Clustering(problem, greedy_heads(problem, "js", drops)), by_daca]
+    starts = [Clustering(problem, greedy_heads(problem, "js", drops)), daca(problem)]
     objective = partial(blend_objective, shift_weight=options.shift_weight)
     start = min(starts, key=objective)
-    found = Clustering(problem, _search(start, drops, options.shift_weight))
+    inputs = _search_inputs(problem, drops, options.shift_weight)
+    state, scratch = _search_state(inputs, start), _search_state(inputs, start)
+    # This kernel takes longest to compile: compiled code is faster from about 7,000 users on.
+    steps = len(drops) * (inputs.sent.shape[1] + STEPS_PER_CANDIDATE) / 2
+    run_kernel(search, [inputs, *_kicks(problem)], [state, scratch], steps=steps)
+    found = Clustering(problem, state.head_of)
     # The search keeps running sums with rounding errors; compare the objective computed afresh.
     return min([found, start], key=objective)
 
@@ -75,18 +79,11 @@ def blend_objective(clustering: Clustering, shift_weight: float | None = None) -
     return divergence + shift_weight * distribution_shift(after)
 
 
-def _search(start: Clustering, drops: Floats, shift_weight: float) -> Ints:
-    problem = start.problem
-    world = _world(problem, drops, shift_weight)
-    state, scratch = _state(world, start), _state(world, start)
-    # This kernel takes longest to compile: compiled code is faster from about 7,000 users on.
-    steps = len(drops) * (world.sent.shape[1] + STEPS_PER_CANDIDATE) / 2
-    run_kernel(search, [world, _kicks(problem)], [state, scratch], steps=steps)
-    return state.head_of
+def _kicks(problem: Problem) -> tuple[Ints, Ints]:
+    """Return random changes, as many as the search has time for: small problems need them most, large ones none.
 
-
-def _kicks(problem: Problem) -> Kicks:
-    """Return random changes, as many as the search has time for: small problems need them most, large ones none."""
+    A change is a user and one of its links to join over, or -1 to toggle the user.
+    """
     graph, links = problem.graph, len(problem.graph.neighbours)
     degree = float(graph.degrees.mean())
     touched = min(links, CHANGES_PER_KICK * degree * (degree + 1))
@@ -96,13 +93,13 @@ def _kicks(problem: Problem) -> Kicks:
     users = draw.integers(problem.num_users, size=number * CHANGES_PER_KICK)
     link_of = graph.offsets[users] + (draw.random(len(users)) * graph.degrees[users]).astype(np.int64)
     joins = (draw.random(len(users)) < 0.5) & (graph.degrees[users] > 0)
-    return Kicks(users, np.where(joins, link_of, -1))
+    return users, np.where(joins, link_of, -1)
 
 
-def _world(problem: Problem, drops: Floats, shift_weight: float) -> World:
+def _search_inputs(problem: Problem, drops: Floats, shift_weight: float) -> SearchInputs:
     skew, graph = problem.skew, problem.graph
     sent = problem.volumes[:, None] * (problem.mixes - skew.global_distribution)
-    return World(
+    return SearchInputs(
         graph.offsets,
         graph.neighbours,
         drops,
@@ -115,17 +112,17 @@ def _world(problem: Problem, drops: Floats, shift_weight: float) -> World:
     )
 
 
-def _state(world: World, clustering: Clustering) -> State:
+def _search_state(inputs: SearchInputs, clustering: Clustering) -> SearchState:
     problem = clustering.problem
     skew, users = problem.skew, problem.num_users
     members = clustering.members
     drop = np.zeros(users)
-    drop[members] = world.joins[clustering.links[members]]
+    drop[members] = inputs.joins[clustering.links[members]]
     cost = costs_alone(problem, "js").sum() - drop.sum()
     shift = skew.sizes @ (skew.distributions - skew.global_distribution)
-    shift += world.sent[clustering.head_of].sum(axis=0)
+    shift += inputs.sent[clustering.head_of].sum(axis=0)
     widest = max(1, int(problem.graph.degrees.max(initial=0)))
-    return State(
+    return SearchState(
         clustering.head_of.copy(),
         clustering.cluster_sizes.copy(),
         drop,

@@ -106,6 +106,9 @@ class Rule:
         composition: what its heads send unless `clustering.composition` says otherwise.
         options: dataclass of its options, the table ``[clustering.NAME]``.
         allocates: whether it has heads, whose volumes an allocation method chooses.
+        proves: whether its clusterings have a `Proof`, found within option `time_limit_s`. As that takes long,
+            comparisons use it only if asked.
+        least_users: options → how many users it needs.
     """
 
     choose: Callable[[Problem, Any], Clustering]
@@ -114,6 +117,8 @@ class Rule:
     composition: Composition = "own"
     options: type[Any] = NoOptions
     allocates: bool = True
+    proves: bool = False
+    least_users: Callable[[Any], int] = lambda _: 1
 
 
 def make_problem(
@@ -129,15 +134,8 @@ def make_problem(
 ) -> Problem:
     r"""Return the problem in which every head sends :math:`n^s_m = \min(\alpha, \alpha_m)\, n_m`; see `Problem`.
 
-    Args:
-        skew: sizes and label distributions of the users.
-        graph: who may share with whom.
-        settings: the rule and its options; :math:`\alpha` is its `sharing_ratio`.
-        max_ratios: float[K], the largest ratio :math:`\alpha_m` each user consents to; None: no limit.
-        whole: round volumes down to integers.
-        seed: of every random choice.
-        one_hot: see `Problem`.
-        server_volume: see `Problem`.
+    :math:`\alpha` is `settings.sharing_ratio`, and `max_ratios` float[K] the largest ratio :math:`\alpha_m` that each
+    user consents to (None: no limit); `whole` rounds volumes down to integers.
 
     Example:
         >>> from fedcast.data import skew_of

@@ -23,20 +23,23 @@ class DacaOptions:
     )
 
 
-def daca(problem: Problem, options: DacaOptions) -> Clustering:
+def daca(problem: Problem, options: DacaOptions | None = None) -> Clustering:
     """Cover the graph by heads in ascending order of EMD; each member joins the lowest EMD it reaches (Condition 3).
 
     Algorithm 1 says "descending order", which contradicts Condition 2; option `order` keeps that reading for
-    comparison. Option `scan` is what "making all nodes connected" requires of the next head.
+    comparison. Option `scan` is what "making all nodes connected" requires of the next head. By default options are
+    those of the problem's settings.
 
     In ascending order the first head that reaches a user is the best one it can reach, so choosing heads and
     assigning members is one pass: O(K log K + E) where the printed steps take O(K²).
 
     Example:
         >>> from fedcast.clustering.sample_problems import path_problem
-        >>> daca(path_problem([[9, 1], [5, 5], [1, 9], [7, 3]]), DacaOptions()).head_of.tolist()
+        >>> daca(path_problem([[9, 1], [5, 5], [1, 9], [7, 3]])).head_of.tolist()
         [1, -1, 1, -1]
     """
+    if options is None:
+        options = problem.settings.options("clustering", "daca")
     rising = options.order == "ascending"
     order = ascending(problem.emd if rising else -problem.emd)
     heads, first_head = cover(problem, order, covers_new=options.scan == "covers_new")

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from fedcast.clustering.clustering_problem import Problem, Rule
 from fedcast.clustering.clustering_result import Clustering, Proof
 from fedcast.clustering.costs import cost_drops
-from fedcast.clustering.greedy import average_after, greedy_heads
+from fedcast.clustering.gain import average_after, greedy_heads
 from fedcast.clustering.selection import assign_best
 from fedcast.data import average_emd
 from fedcast.registry import option
@@ -30,8 +31,7 @@ LARGEST_GAIN = 1e3
 SETTLED = 1e-12
 
 
-@dataclass(frozen=True)
-class Links:
+class GainingLinks(NamedTuple):
     """Candidate pairs of head and member, with the gain of each in samples times EMD."""
 
     heads: Ints
@@ -68,35 +68,29 @@ def exact(problem: Problem, options: ExactOptions) -> Clustering:
     best = greedy_heads(problem, "emd", drops)
     value = average_after(problem, best, "emd")
     total = float(problem.skew.sizes.sum())
-    base, bound, optimal = total * average_emd(problem.skew), 0.0, False
-    while True:
+    base, bound, finished, improved = total * average_emd(problem.skew), 0.0, True, True
+    while finished and improved:
         price = value if problem.weighting == "B" else 0.0
         links = _gaining_links(problem, drops, price)
-        head_of, most, finished = _solve(problem, links, deadline - time.perf_counter())
+        head_of, most, finished = _solve(problem.num_users, links, deadline - time.perf_counter())
         bound = max(bound, (base - most) / total)
         found = average_after(problem, head_of, "emd")
-        improved = found < value - SETTLED
+        improved = problem.weighting == "B" and found < value - SETTLED
         if found < value:
             best, value = head_of, found
-        if problem.weighting != "B" or not finished or not improved:
-            optimal = finished
-            break
-    proof = Proof(value, float(min(bound, value)), optimal, time.perf_counter() - started)
+    proof = Proof(value, float(min(bound, value)), finished, time.perf_counter() - started)
     return Clustering(problem, best, proof=proof)
 
 
-def _gaining_links(problem: Problem, drops: Floats, price: float) -> Links:
-    graph = problem.graph
-    heads = np.repeat(np.arange(problem.num_users), graph.degrees)
-    members = graph.neighbours.astype(np.int64)
+def _gaining_links(problem: Problem, drops: Floats, price: float) -> GainingLinks:
+    heads = np.repeat(np.arange(problem.num_users), problem.graph.degrees)
     gains = drops + price * problem.volumes[heads]
     kept = (gains > SETTLED * float(problem.skew.sizes.mean())) & (problem.volumes[heads] > 0)
-    return Links(heads[kept], members[kept], gains[kept])
+    return GainingLinks(heads[kept], problem.graph.neighbours[kept].astype(np.int64), gains[kept])
 
 
-def _solve(problem: Problem, links: Links, seconds: float) -> tuple[Ints, float, bool]:
+def _solve(users: int, links: GainingLinks, seconds: float) -> tuple[Ints, float, bool]:
     """Return the head of each user, an upper bound of the total gain, and whether the solver proved optimality."""
-    users = problem.num_users
     if len(links.gains) == 0:
         return np.full(users, -1), 0.0, True
     most = np.zeros(users)
@@ -106,10 +100,14 @@ def _solve(problem: Problem, links: Links, seconds: float) -> tuple[Ints, float,
     is_head, bound, finished = _solve_program(users, links, max(seconds, 0.0))
     if is_head is None:
         return np.full(users, -1), easy_bound, False
-    return _join(users, links, is_head), min(bound, easy_bound), finished
+    allowed = is_head[links.heads] & ~is_head[links.members]
+    heads, members, gains = links.heads[allowed], links.members[allowed], links.gains[allowed]
+    by_member = np.lexsort((heads, members))
+    head_of = assign_best(users, members[by_member], heads[by_member], -gains[by_member])
+    return head_of, min(bound, easy_bound), finished
 
 
-def _solve_program(users: int, links: Links, seconds: float) -> tuple[Bools | None, float, bool]:
+def _solve_program(users: int, links: GainingLinks, seconds: float) -> tuple[Bools | None, float, bool]:
     from scipy.optimize import LinearConstraint, milp
     from scipy.sparse import coo_array
 
@@ -135,17 +133,11 @@ def _solve_program(users: int, links: Links, seconds: float) -> tuple[Bools | No
     return is_head, bound, result.status == 0
 
 
-def _join(users: int, links: Links, is_head: Bools) -> Ints:
-    allowed = is_head[links.heads] & ~is_head[links.members]
-    heads, members, gains = links.heads[allowed], links.members[allowed], links.gains[allowed]
-    by_member = np.lexsort((heads, members))
-    return assign_best(users, members[by_member], heads[by_member], -gains[by_member])
-
-
 RULE = Rule(
     exact,
     "least average EMD with proof, by mixed-integer programming; small problems only",
     why="belongs to a set of heads of least average EMD",
     composition="balanced",
     options=ExactOptions,
+    proves=True,
 )

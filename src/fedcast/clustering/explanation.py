@@ -1,4 +1,10 @@
-"""Explain a clustering: why these heads, what each member gained, and why other users were left out."""
+"""Explain a clustering: why these heads, what each member gained, and why other users were left out.
+
+Also check the paper's Conditions 1 to 3. The paper states them for a graph without thresholds and claims (Theorem 1)
+that an optimum meets the last two. On the constrained graph they apply to the heads that a user is linked to. The
+optimum often violates them, since a higher EMD of the opposite sign can help a member more than a low one; they
+describe the aim of DACA.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +20,7 @@ from fedcast.clustering.costs import divergence_if_led
 from fedcast.clustering.rules import find_rule
 from fedcast.clustering.selection import TIE, best_of_each
 from fedcast.data import average_emd
-from fedcast.typing import Floats
+from fedcast.typing import Floats, Ints
 
 Status = Literal["head", "member", "served", "empty", "no link", "no head in reach", "no gain", "not chosen"]
 
@@ -163,11 +169,8 @@ def explain(clustering: Clustering) -> Explanation:
     problem = clustering.problem
     place = {status: STATUSES.index(status) for status in STATUSES}
     statuses = np.full(problem.num_users, place["no head in reach"], dtype=np.int8)
-    users, heads = clustering.reachable_heads()
-    emds = divergence_if_led(problem, users, heads)
-    best = best_of_each(users, emds)
-    lower = emds[best] < problem.emd[users[best]] - TIE
-    statuses[users[best]] = np.where(lower, place["not chosen"], place["no gain"])
+    users, _, emds = _best_heads(clustering)
+    statuses[users] = np.where(emds < problem.emd[users] - TIE, place["not chosen"], place["no gain"])
     if not clustering.ignores_graph:
         statuses[problem.graph.degrees == 0] = place["no link"]
     statuses[problem.skew.sizes == 0] = place["empty"]
@@ -179,3 +182,81 @@ def explain(clustering: Clustering) -> Explanation:
 
 def _none_for_nan(values: Floats) -> list[float | None]:
     return [None if value != value else value for value in values.tolist()]
+
+
+@dataclass(frozen=True, eq=False)
+class ConditionReport:
+    """The users that violate a condition."""
+
+    condition: int  # 1, 2 or 3
+    users: Ints  # [V], the users that violate it, ascending
+    heads: Ints  # [V], for each the head that proves it (see the functions); -1: better without a head
+    amounts: Floats  # [V], difference in EMD
+
+    @property
+    def holds(self) -> bool:
+        """Return whether no user violates the condition."""
+        return len(self.users) == 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        rows = zip(self.users.tolist(), self.heads.tolist(), self.amounts.tolist(), strict=True)
+        broken = [{"user": user, "head": head, "amount": amount} for user, head, amount in rows]
+        return {"condition": self.condition, "holds": self.holds, "broken_by": broken}
+
+
+def check_conditions(clustering: Clustering) -> list[ConditionReport]:
+    """Return the reports of all three conditions.
+
+    Example:
+        >>> from fedcast.clustering.sample_problems import path_problem
+        >>> problem = path_problem([[9, 1], [5, 5], [1, 9]], composition="own")
+        >>> [report.holds for report in check_conditions(Clustering(problem, np.array([1, -1, 1])))]
+        [True, True, True]
+        >>> [report.holds for report in check_conditions(Clustering(problem, np.array([-1, 0, -1])))]
+        [False, False, True]
+    """
+    return [check_condition_1(clustering), check_condition_2(clustering), check_condition_3(clustering)]
+
+
+def check_condition_1(clustering: Clustering) -> ConditionReport:
+    """Check that every user's EMD after sharing is the least possible with these heads.
+
+    `heads` of the report are those that would give less, or -1 where receiving nothing would.
+    """
+    problem = clustering.problem
+    users, heads, emds = _best_heads(clustering)
+    best_emd, best_head = problem.emd.copy(), np.full(problem.num_users, -1)
+    better = emds < problem.emd[users] - TIE
+    best_emd[users[better]], best_head[users[better]] = emds[better], heads[better]
+    return _report(1, np.arange(problem.num_users), best_head, clustering.after.emd - best_emd)
+
+
+def check_condition_2(clustering: Clustering) -> ConditionReport:
+    """Check that no member has a lower EMD than its head; `heads` of the report are these heads."""
+    emd, members = clustering.problem.emd, clustering.members
+    heads = clustering.head_of[members]
+    return _report(2, members, heads, emd[heads] - emd[members])
+
+
+def check_condition_3(clustering: Clustering) -> ConditionReport:
+    """Check that no member reaches a head of lower EMD than its own; `heads` of the report have the lowest."""
+    emd, head_of = clustering.problem.emd, clustering.head_of
+    users, heads = clustering.reachable_heads()
+    best = best_of_each(users, emd[heads])
+    members = best[head_of[users[best]] >= 0]
+    users, heads = users[members], heads[members]
+    return _report(3, users, heads, emd[head_of[users]] - emd[heads])
+
+
+def _report(condition: int, users: Ints, heads: Ints, amounts: Floats) -> ConditionReport:
+    broken = amounts > TIE
+    return ConditionReport(condition, users[broken], heads[broken], amounts[broken])
+
+
+def _best_heads(clustering: Clustering) -> tuple[Ints, Ints, Floats]:
+    """Return the users that reach a head, the reachable head that gives each the lowest EMD, and that EMD."""
+    users, heads = clustering.reachable_heads()
+    emds = divergence_if_led(clustering.problem, users, heads)
+    best = best_of_each(users, emds)
+    return users[best], heads[best], emds[best]

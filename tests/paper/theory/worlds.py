@@ -15,7 +15,7 @@ import numpy as np
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
-from fedcast_paper.theory import Form, Problem, divergences_of, problem
+from fedcast_paper.theory import ConvexProblem, Form, divergences_of, problem
 
 FORMS: tuple[Form, ...] = get_args(Form)
 TRUE_FORMS: tuple[Form, ...] = ("corrected", "sharp")
@@ -56,7 +56,7 @@ class Pull:
         gap = min(2 * self.slope, self.smoothness * abs(self.centres[0] - self.centres[1]))
         return float(self.distributions.prod(axis=1).max() * gap**2)
 
-    def setting(self, start: float, step_size: float, steps: int, noisy: bool = True) -> Problem:
+    def setting(self, start: float, step_size: float, steps: int, noisy: bool = True) -> ConvexProblem:
         return problem(
             smoothness=self.smoothness,
             gradient_bound=self.slope,
@@ -157,7 +157,7 @@ def forms_for(pull: Pull) -> list[Form]:
     return [form for form in FORMS if form != "printed" or pull.equal_users]
 
 
-def plain(**changes: Any) -> Problem:
+def plain(**changes: Any) -> ConvexProblem:
     """A problem of three users, changed as told."""
     values = {
         "smoothness": 2.0,

@@ -31,14 +31,14 @@ from fedcast_paper.theory.bounds import (
     slips,
     user_drift_bound,
 )
-from fedcast_paper.theory.constants import Form, Problem, divergences_of, local_steps, problem, step_size_limit
+from fedcast_paper.theory.constants import ConvexProblem, Form, divergences_of, local_steps, problem, step_size_limit
 from fedcast_paper.theory.rounds_to_target import RoundsCurve, best_step_size, rounds_curve, rounds_needed
 
 __all__ = [
     "Bound",
+    "ConvexProblem",
     "Floats",
     "Form",
-    "Problem",
     "RoundsCurve",
     "Slip",
     "best_step_size",

@@ -10,11 +10,11 @@ from numpy.typing import ArrayLike
 
 from fedcast.errors import FedcastError
 from fedcast.typing import Floats
-from fedcast_paper.theory.constants import Form, Problem, check_form, require, terms_of
+from fedcast_paper.theory.constants import ConvexProblem, Form, check_form, require, terms_of
 
 
 def pair_drift_bound(
-    setting: Problem, user: int, other: int, step: int | None = None, form: Form = "corrected"
+    setting: ConvexProblem, user: int, other: int, step: int | None = None, form: Form = "corrected"
 ) -> float:
     r"""Return Lemma 2 for two users: a bound on :math:`\mathbb E \lVert w_1^{(i)} - w_2^{(i)} \rVert^2`, w².
 
@@ -52,7 +52,7 @@ def pair_drift_bound(
     return eta**2 * steps * (skew + 4 * variance)
 
 
-def user_drift_bound(setting: Problem, step: int | None = None, form: Form = "corrected") -> Floats:
+def user_drift_bound(setting: ConvexProblem, step: int | None = None, form: Form = "corrected") -> Floats:
     r"""Return Lemma 2 by user, a bound on :math:`\mathbb E \lVert w_k^{(i)} - \bar w^{(i)} \rVert^2`: float64[K], w².
 
     ``printed`` sets :math:`D_2 = 0` for the mean model, as if it descended the global loss. It does not, so the printed
@@ -101,7 +101,7 @@ def _over_others(share: Floats, values: Floats) -> Floats:
     return rest
 
 
-def mean_drift_bound(setting: Problem, step: int | None = None, form: Form = "corrected") -> float:
+def mean_drift_bound(setting: ConvexProblem, step: int | None = None, form: Form = "corrected") -> float:
     r"""Return Lemma 2 averaged over users, which the theorem needs: a bound on :math:`V_i`, w².
 
     .. math:: 2 E^2 \eta^2 G^2 \overline{D^2} + 6 E \eta^2 G^2 \overline{D^2} + 4 E \eta^2 \sigma^2
@@ -132,7 +132,7 @@ def mean_drift_bound(setting: Problem, step: int | None = None, form: Form = "co
     return float(eta**2 * steps * (square * (2 * steps * slope**2 + 6 * lost) + 4 * variance))
 
 
-def _step(setting: Problem, step: int | None, form: Form) -> int:
+def _step(setting: ConvexProblem, step: int | None, form: Form) -> int:
     """Return the step i of a round after validating it and the form."""
     check_form(setting, form)
     done = setting.local_steps if step is None else step
@@ -141,7 +141,7 @@ def _step(setting: Problem, step: int | None, form: Form) -> int:
 
 
 def one_round_bound(
-    setting: Problem, drift: ArrayLike, start_distance: float, end_distance: float, form: Form = "corrected"
+    setting: ConvexProblem, drift: ArrayLike, start_distance: float, end_distance: float, form: Form = "corrected"
 ) -> float:
     r"""Return Lemma 1: a bound on the mean excess loss of one round.
 
@@ -211,7 +211,7 @@ class Bound:
         return self.start + self.floor
 
 
-def convergence_bound(setting: Problem, rounds: int, form: Form = "corrected") -> Bound:
+def convergence_bound(setting: ConvexProblem, rounds: int, form: Form = "corrected") -> Bound:
     r"""Return Theorem 2: a bound on the excess loss averaged over the steps of T rounds, at a fixed step size.
 
     .. math::
@@ -266,7 +266,7 @@ class Slip:
     corrected: float
 
 
-def slips(setting: Problem, rounds: int) -> tuple[Slip, ...]:
+def slips(setting: ConvexProblem, rounds: int) -> tuple[Slip, ...]:
     r"""Return the effect of each error of the printed proof, for one problem and T rounds.
 
     Users 1 and 2 of the proof are the two users with the largest :math:`D_k`; the user whose drift is bounded with

@@ -26,7 +26,7 @@ _LARGEST_DIVERGENCE = 2.0
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class ConvexProblem:
     r"""The constants of a convex federated problem, validated on construction (`problem` makes one from lists).
 
     Attributes:
@@ -115,8 +115,8 @@ def problem(
     initial_distance: float,
     divergences: ArrayLike,
     weights: ArrayLike | None = None,
-) -> Problem:
-    """Return a `Problem` from numbers and lists; by default all users have the same weight.
+) -> ConvexProblem:
+    """Return a `ConvexProblem` from numbers and lists; by default all users have the same weight.
 
     Example:
         >>> two = problem(smoothness=1, gradient_bound=1, gradient_variance=0, step_size=0.1, local_steps=5,
@@ -127,7 +127,7 @@ def problem(
     skew = np.array(divergences, dtype=np.float64)
     shares = np.full(skew.shape, 1 / max(skew.size, 1)) if weights is None else np.array(weights, dtype=np.float64)
     skew.flags.writeable = shares.flags.writeable = False
-    return Problem(
+    return ConvexProblem(
         float(smoothness),
         float(gradient_bound),
         float(gradient_variance),
@@ -205,7 +205,7 @@ def step_size_limit(smoothness: float, form: Form = "corrected") -> float:
     return _LIMIT[form] / smoothness
 
 
-def check_form(setting: Problem, form: Form) -> None:
+def check_form(setting: ConvexProblem, form: Form) -> None:
     """Raise an error if a form does not apply to a problem."""
     limit = step_size_limit(setting.smoothness, form)
     if setting.step_size > limit * (1 + ROUNDING):
@@ -247,13 +247,13 @@ class Terms:
         return self.noise(eta) + (self.drift + self.skew * self.skew_square) * eta**2
 
 
-def terms_of(setting: Problem, form: Form) -> Terms:
+def terms_of(setting: ConvexProblem, form: Form) -> Terms:
     """Return the coefficients of a form for a problem."""
     check_form(setting, form)
     return {"printed": _printed, "corrected": _corrected, "sharp": _sharp}[form](setting)
 
 
-def _printed(setting: Problem) -> Terms:
+def _printed(setting: ConvexProblem) -> Terms:
     smooth, steps, variance = setting.smoothness, setting.local_steps, setting.gradient_variance
     mean = float(setting.weights @ setting.divergences)
     return Terms(
@@ -266,7 +266,7 @@ def _printed(setting: Problem) -> Terms:
     )
 
 
-def _corrected(setting: Problem) -> Terms:
+def _corrected(setting: ConvexProblem) -> Terms:
     steps = setting.local_steps
     return replace(
         _printed(setting),
@@ -276,7 +276,7 @@ def _corrected(setting: Problem) -> Terms:
     )
 
 
-def _sharp(setting: Problem) -> Terms:
+def _sharp(setting: ConvexProblem) -> Terms:
     smooth, steps, variance = setting.smoothness, setting.local_steps, setting.gradient_variance
     averaged = setting.concentration * variance
     return replace(

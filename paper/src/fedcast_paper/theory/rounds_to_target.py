@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 from fedcast.errors import FedcastError
 from fedcast_paper.theory.bounds import convergence_bound
-from fedcast_paper.theory.constants import Form, Problem, require, step_size_limit, terms_of
+from fedcast_paper.theory.constants import ConvexProblem, Form, require, step_size_limit, terms_of
 
 
-def rounds_needed(setting: Problem, target: float, form: Form = "corrected") -> int:
+def rounds_needed(setting: ConvexProblem, target: float, form: Form = "corrected") -> int:
     """Return the smallest T at which the bound is at most the target excess loss.
 
     Raises:
@@ -64,7 +64,7 @@ class RoundsCurve:
         return self.scale / (self.beta - skew_square)
 
 
-def rounds_curve(setting: Problem, target: float, form: Form = "corrected") -> RoundsCurve:
+def rounds_curve(setting: ConvexProblem, target: float, form: Form = "corrected") -> RoundsCurve:
     r"""Return the curve :math:`s/(\beta - D^2)` that follows from the bound at a fixed step size.
 
     Solve the bound for T, with :math:`r` for all terms except that of the skew:
@@ -104,7 +104,7 @@ def rounds_curve(setting: Problem, target: float, form: Form = "corrected") -> R
     return RoundsCurve(terms.start / (eta * setting.local_steps) / slope, (target - rest) / slope)
 
 
-def best_step_size(setting: Problem, target: float, form: Form = "corrected") -> float:
+def best_step_size(setting: ConvexProblem, target: float, form: Form = "corrected") -> float:
     r"""Return the step size at which the bound reaches a target excess loss in the fewest rounds, w²/loss.
 
     The bound is :math:`\frac{s}{\eta E T} + a \eta + b \eta^2`, so T is smallest where
