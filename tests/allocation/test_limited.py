@@ -18,13 +18,13 @@ from fedcast.allocation.oracle.limited import least_within_budget, skew_lower_bo
 from fedcast.clustering import Clustering
 from fedcast.clustering.sample_problems import table_problem
 from fedcast.scenario import Allocation
-from fedcast.testing.allocation import BITS_PER_SAMPLE, REGIMES, Case, fleet_at, random_case
+from fedcast.testing.allocation import BITS_PER_SAMPLE, REGIMES, AllocationCase, fleet_at, random_case
 
 FREE = Allocation(max_sharing_ratio=1.0)
 HEAD_OF = np.array([-1, 0, 0, -1, 3, -1, 5, 5])
 
 
-def three_heads(seed: int, weighting: str, composition: str, regime: str) -> Case:
+def three_heads(seed: int, weighting: str, composition: str, regime: str) -> AllocationCase:
     """Heads of unequal size and rate, with two, one and two members."""
     draw = np.random.default_rng(seed)
     mixes = [draw.dirichlet(np.full(5, concentration)) for concentration in (3, 0.3, 0.3, 3, 0.3, 1, 0.3, 0.3)]
@@ -48,7 +48,7 @@ def best_on_a_grid(problem, points: int, last: int) -> float:
     return min(delays)
 
 
-def limited(world: Case, share: float):
+def limited(world: AllocationCase, share: float):
     """The problem with a limit of so much of what the optimum without one leaks; None: nothing is shared."""
     free = world.problem(FREE, beta_samples=10)
     leak = float(free.feasible.leak @ oracle(free).x)

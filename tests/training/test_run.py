@@ -15,8 +15,8 @@ import torch.nn.functional as F
 
 from fedcast.errors import FedcastError
 from fedcast.training import Clock, History, Record, build_model, load_history, train
+from fedcast.training.device_data import user_accuracies
 from fedcast.training.engines.schedule import participants
-from fedcast.training.evaluate import user_accuracies
 from tests.training.conftest import federation, run, settings
 
 

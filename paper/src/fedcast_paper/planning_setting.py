@@ -43,7 +43,7 @@ ASSUMPTIONS = {
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class PlanningTask:
     """A world with its clustering and link rates.
 
     Attributes:
@@ -68,14 +68,14 @@ def paper_scenario(num_users: int, seed: int, *changes: str) -> Scenario:
     return load_scenario(base="paper", overrides=[*_SETTING, f"data.num_users={num_users}", f"seed={seed}", *changes])
 
 
-def make_task(scenario: Scenario) -> Task:
+def make_task(scenario: Scenario) -> PlanningTask:
     """Return the world, clustering and link rates of a scenario."""
     world = make_world(scenario)
     clustering = cluster(world.problem())
-    return Task(world, clustering, link_rates_bps(world, clustering))
+    return PlanningTask(world, clustering, link_rates_bps(world, clustering))
 
 
-def allocation_of(task: Task, method: str) -> AllocationResult:
+def allocation_of(task: PlanningTask, method: str) -> AllocationResult:
     """Return the allocation of a task by one method; all methods use the same parameter vectors."""
     scenario = task.world.scenario
     settings = scenario.allocation.model_copy(update={"method": method})
@@ -87,7 +87,7 @@ def allocation_of(task: Task, method: str) -> AllocationResult:
     )  # fmt: skip
 
 
-def problem_of(task: Task) -> AllocationProblem:
+def problem_of(task: PlanningTask) -> AllocationProblem:
     """Return the problem that the methods solve."""
     scenario = task.world.scenario
     rounds, samples = load_rounds(scenario.rounds), scenario.rounds.beta_samples

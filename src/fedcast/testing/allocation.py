@@ -44,7 +44,7 @@ _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Case:
+class AllocationCase:
     """Inputs of `allocate`; `rate_bps` is that of the link from each member's head, float64[K]."""
 
     clustering: Clustering
@@ -67,7 +67,9 @@ def fleet_at(positions_m: np.ndarray, budget_j: float, coefficient: float, **tra
     return replace(fleet, devices=replace(fleet.devices, power_w=power))
 
 
-def random_case(seed: int, regime: str = "mixed", num_users: int = 60, reach_m: float = 700, **options: Any) -> Case:
+def random_case(
+    seed: int, regime: str = "mixed", num_users: int = 60, reach_m: float = 700, **options: Any
+) -> AllocationCase:
     """Return users at random places in a cell, half with one class; `options` are those of the clustering.
 
     Example:
@@ -81,7 +83,7 @@ def random_case(seed: int, regime: str = "mixed", num_users: int = 60, reach_m: 
     of_head = 1e6 * np.exp(0.5 * draw.standard_normal(num_users))
     rate = np.where(clustering.head_of >= 0, of_head[clustering.head_of], np.nan)
     fleet = fleet_at(np.stack([places.real, places.imag], axis=1), *REGIMES[regime])
-    return Case(clustering, fleet, load_fit("paper-0.95").model("paper", round_scale=100), rate)
+    return AllocationCase(clustering, fleet, load_fit("paper-0.95").model("paper", round_scale=100), rate)
 
 
 def returns_feasible_ratios(method: Method, options: Any) -> None:

@@ -26,7 +26,7 @@ _USERS, _SAMPLES, _CLASSES = 12, 600, 4
 _RULES = ("none", "daca", "gain", "central")
 
 
-class Case(NamedTuple):
+class SharingCase(NamedTuple):
     """Inputs of a check; `consent` is the largest share of its samples that each user may send."""
 
     population: Population
@@ -99,7 +99,7 @@ CHECKS = (
 )  # fmt: skip
 
 
-def cases() -> Iterator[Case]:
+def cases() -> Iterator[SharingCase]:
     """Yield populations with clusterings of several rules; every third user consents to send nothing."""
     rng = np.random.default_rng(0)
     labels = rng.integers(0, _CLASSES, _SAMPLES)
@@ -111,4 +111,4 @@ def cases() -> Iterator[Case]:
     for rule in _RULES:
         settings = ClusteringSettings(rule=rule, sharing_ratio=0.2)
         problem = make_problem(skew_of(population.counts), graph, settings, max_ratios=consent, whole=True)
-        yield Case(population, cluster(problem), consent)
+        yield SharingCase(population, cluster(problem), consent)

@@ -1,22 +1,23 @@
-"""A dataset held once on the device; batches are selected by index, and nothing is copied per user."""
+"""A dataset held once on the device, batches selected by index, and the scores of a model on a test set."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
 
-from fedcast.typing import Ints
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from fedcast.data import TextWindows
+from fedcast.data import TextWindows
+from fedcast.training.algorithms import Tensors
+from fedcast.training.model_checks import without_dropout
+from fedcast.typing import Bools, Floats, Ints
 
 _CONVERTED_BYTES = 2**30
+_SCORED_AT_ONCE = 2000
 
 
 @dataclass(frozen=True)
@@ -67,3 +68,50 @@ def to_device(
         return DeviceData(stored, on_device, scale, dtype)
     codes, starts = (torch.from_numpy(np.array(each)).to(device) for each in (inputs.codes, inputs.starts))
     return DeviceData(codes, on_device, None, dtype, starts, inputs.length)
+
+
+@dataclass(frozen=True)
+class ModelScores:
+    """Mean cross-entropy and accuracy on a test set, overall and by class.
+
+    A class that the test set does not have (`tested` is false) gets the overall accuracy.
+    """
+
+    loss: float
+    accuracy: float
+    class_accuracy: Floats
+    tested: Bools
+
+
+def score(model: nn.Module, weights: Tensors, test: DeviceData, num_classes: int) -> ModelScores:
+    """Return the scores of the model with the given weights on the test set."""
+    names = [name for name, _ in model.named_parameters()]
+    loss = torch.zeros((), dtype=torch.float64, device=test.labels.device)
+    right = torch.zeros(num_classes, dtype=torch.int64, device=test.labels.device)
+    with torch.no_grad(), without_dropout(model):
+        for start in range(0, len(test), _SCORED_AT_ONCE):
+            picked = torch.arange(start, min(start + _SCORED_AT_ONCE, len(test)), device=test.labels.device)
+            inputs, labels = test.pick(picked)
+            logits = torch.func.functional_call(model, dict(zip(names, weights, strict=True)), (inputs,))
+            loss += F.cross_entropy(logits, labels, reduction="sum").double()
+            right.scatter_add_(0, labels, (logits.argmax(1) == labels).long())
+    per_class = torch.bincount(test.labels, minlength=num_classes).cpu().numpy()
+    hits = right.cpu().numpy()
+    accuracy = float(hits.sum() / len(test))
+    by_class = np.divide(hits, per_class, out=np.full(num_classes, accuracy), where=per_class > 0)
+    return ModelScores(float(loss) / len(test), accuracy, by_class, per_class > 0)
+
+
+def user_accuracies(class_accuracy: Floats, distributions: Floats, sizes: Ints) -> tuple[float, float]:
+    """Return the mean of users' accuracies under their own label distributions, and the mean of the worst tenth.
+
+    Users without samples are left out.
+
+    Example:
+        >>> mean, worst = user_accuracies(np.array([1.0, 0.5]), np.eye(2), np.array([3, 3]))
+        >>> mean, worst
+        (0.75, 0.5)
+    """
+    own = np.sort((distributions @ class_accuracy)[sizes > 0])
+    tenth = max(1, len(own) // 10)
+    return float(own.mean()), float(own[:tenth].mean())

@@ -19,28 +19,18 @@ _VERSION = 1
 class Clock:
     """Cost of sharing and of each round on the simulated clock; all zero by default.
 
-    Attributes:
-        sharing_s: delay before the first round.
-        round_s: delay of a round of all users.
-        sharing_j: energy of sharing, all users.
-        round_j: energy of a round of all users.
-        sharing_bytes: bytes sent while sharing.
-        round_bytes: bytes sent in a round of all users, both ways.
-        user_s: delay of each user in a round, K values; a round of some users takes as long as the slowest. Empty:
-            a round costs the same for any users.
-        user_j: energy of each user in a round, K values.
-        upload_bytes: bytes that one user uploads.
+    A round of some users takes as long as the slowest; without `user_s` it costs the same for any users.
     """
 
-    sharing_s: float = 0.0
-    round_s: float = 0.0
-    sharing_j: float = 0.0
-    round_j: float = 0.0
-    sharing_bytes: float = 0.0
-    round_bytes: float = 0.0
-    user_s: tuple[float, ...] = ()
-    user_j: tuple[float, ...] = ()
-    upload_bytes: float = 0.0
+    sharing_s: float = 0.0  #: delay before the first round
+    round_s: float = 0.0  #: delay of a round of all users
+    sharing_j: float = 0.0  #: energy of sharing, all users
+    round_j: float = 0.0  #: energy of a round of all users
+    sharing_bytes: float = 0.0  #: bytes sent while sharing
+    round_bytes: float = 0.0  #: bytes sent in a round of all users, both ways
+    user_s: tuple[float, ...] = ()  #: delay of each user in a round, K values or none
+    user_j: tuple[float, ...] = ()  #: energy of each user in a round, K values or none
+    upload_bytes: float = 0.0  #: bytes that one user uploads
 
     def cost_of(self, users: Ints, everyone: int) -> tuple[float, float, float]:
         """Return delay, energy and bytes of a round of these users, of `everyone` that could take part."""
@@ -53,37 +43,21 @@ class Clock:
 
 @dataclass(frozen=True)
 class Record:
-    """One round; round 0 is the model before training.
+    """One round; round 0 is the model before training. Clock, energy and bytes are totals with sharing."""
 
-    Attributes:
-        round: counted from 1.
-        train_loss: mean batch loss of the users' local steps; None in round 0.
-        test_loss: mean cross-entropy on the test set, after the round.
-        accuracy: share of the test set that is classified correctly.
-        user_accuracy: mean over users of the accuracy under the user's own label distribution.
-        worst_accuracy: mean of the same over the worst tenth of users.
-        drift: root mean square over users of ‖w_k − w̄‖ at the end of local training.
-        participants: users that trained.
-        seconds: simulated clock at the end of the round, sharing included.
-        energy_j: energy spent by all users so far, sharing included.
-        bytes_sent: bytes sent by all users and the server so far, sharing included.
-        class_accuracy: accuracy on each class; None for a class without test samples.
-        noisy_accuracy: accuracy on the test set with the noise of all users; None if users have no noise.
-    """
-
-    round: int
-    train_loss: float | None
-    test_loss: float
-    accuracy: float
-    user_accuracy: float
-    worst_accuracy: float
-    drift: float | None
-    participants: int
-    seconds: float
-    energy_j: float
-    bytes_sent: float
-    class_accuracy: tuple[float | None, ...] = ()
-    noisy_accuracy: float | None = None
+    round: int  #: counted from 1
+    train_loss: float | None  #: mean batch loss of the users' local steps; None in round 0
+    test_loss: float  #: mean cross-entropy on the test set, after the round
+    accuracy: float  #: share of the test set that is classified correctly
+    user_accuracy: float  #: mean over users of the accuracy under the user's own label distribution
+    worst_accuracy: float  #: mean of the same over the worst tenth of users
+    drift: float | None  #: root mean square over users of ‖w_k − w̄‖ at the end of local training
+    participants: int  #: users that trained
+    seconds: float  #: simulated clock at the end of the round
+    energy_j: float  #: energy spent by all users so far
+    bytes_sent: float  #: bytes sent by all users and the server so far
+    class_accuracy: tuple[float | None, ...] = ()  #: accuracy on each class; None for a class without test samples
+    noisy_accuracy: float | None = None  #: accuracy on the test set with the noise of all users; None without noise
 
 
 _ALWAYS = tuple(item.name for item in fields(Record) if item.name not in ("class_accuracy", "noisy_accuracy"))

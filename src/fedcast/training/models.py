@@ -9,6 +9,7 @@ import math
 import runpy
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,18 +30,23 @@ _NORM_GROUPS = 32
 class Model:
     """A model that scenarios can name.
 
-    Attributes:
-        build: (shape of a sample, number of classes) → the module; with options, they are a third argument.
-        summary: its layers in one line.
-        options: frozen dataclass of its options.
-        weights: number of weights on its usual dataset, from which plans compute delay and energy; None: unknown, then
-            scenarios set `training.model_weights`.
+    Plans compute delay and energy from the number of its weights on its usual dataset; where that is None, scenarios
+    set `training.model_weights`.
     """
 
-    build: Callable[..., nn.Module]
-    summary: str
-    options: type[Any] = NoOptions
-    weights: int | None = None
+    build: Callable[..., nn.Module]  #: (shape of a sample, number of classes[, options]) → the module
+    summary: str  #: its layers in one line
+    options: type[Any] = NoOptions  #: frozen dataclass of its options
+    weights: int | None = None  #: number of weights
+
+    def __call__(self, shape: Shape, num_classes: int, options: Any = None) -> nn.Module:
+        """Build the module; options default to those of the dataclass."""
+        if self.options is NoOptions:
+            return self.build(shape, num_classes)
+        return self.build(shape, num_classes, self.options() if options is None else options)
+
+
+MODELS: registry.Values[Model] = registry.Values("model")
 
 
 def mlp(shape: Shape, num_classes: int) -> nn.Module:
@@ -128,17 +134,14 @@ def build_model(
     """
     import torch
 
-    arguments: tuple[Any, ...] = (shape, num_classes)
+    build: Callable[..., nn.Module]
     if file is not None:
         build = _function_of(Path(file), name)
     else:
-        model: Model = registry.find("model", name).value
-        build = model.build
-        if model.options is not NoOptions:
-            arguments = (*arguments, model.options() if options is None else options)
+        build = partial(registry.find("model", name).value, options=options)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return build(*arguments)
+        return build(shape, num_classes)
 
 
 def _function_of(file: Path, name: str) -> Callable[..., nn.Module]:

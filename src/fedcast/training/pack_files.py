@@ -8,7 +8,7 @@ import json
 import zipfile
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from fedcast.errors import FedcastError
 from fedcast.io import atomic_write
 from fedcast.training.history import Clock
 from fedcast.training.settings import TrainingSettings, settings_from_dict, settings_to_dict
+from fedcast.typing import Floats, Ints
 
 _VERSION = 2
 # Datasets are divided into files of at most so many bytes, for transfers with a size limit.
@@ -29,35 +30,22 @@ Arrays = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True, eq=False)
 class PackedRun:
-    """One run as plain values.
+    """One run as plain values."""
 
-    Attributes:
-        name: of the run folder that it belongs to.
-        dataset: name of its dataset in the pack.
-        data: name and options of the partition, if it changes samples user by user (noise, rotation); otherwise empty.
-        dropped: pairs (round, user) that do not answer.
-        users: samples of each user after sharing.
-        own: samples of each user before sharing, where `data` is needed.
-        own_sizes: int64[K], samples before sharing.
-        distributions: float64[K, Y], label distributions before sharing.
-        model_options: options of the model that differ from their defaults.
-        plugins: names of the plug-in files of the pack that the run needs.
-    """
-
-    name: str
-    dataset: str
+    name: str  #: of the run folder that it belongs to
+    dataset: str  #: name of its dataset in the pack
     model: str
     seed: int
     training: TrainingSettings
-    data: dict[str, Any]
+    data: dict[str, Any]  #: name and options of the partition, if it changes samples user by user; otherwise empty
     clock: Clock
-    dropped: list[list[int]]
-    users: Assignment
-    own: Assignment | None
-    own_sizes: NDArray[np.int64]
-    distributions: NDArray[np.float64]
-    model_options: dict[str, Any] = field(default_factory=dict)
-    plugins: list[str] = field(default_factory=list)
+    dropped: list[list[int]]  #: pairs (round, user) that do not answer
+    users: Assignment  #: samples of each user after sharing
+    own: Assignment | None  #: samples of each user before sharing, where `data` is needed
+    own_sizes: Ints  #: [K], samples before sharing
+    distributions: Floats  #: [K, Y], label distributions before sharing
+    model_options: dict[str, Any] = field(default_factory=dict)  #: options of the model that are not the defaults
+    plugins: list[str] = field(default_factory=list)  #: names of the plug-in files of the pack that the run needs
 
 
 def write_runs(pack: Path, runs: list[PackedRun]) -> None:
@@ -69,7 +57,7 @@ def write_runs(pack: Path, runs: list[PackedRun]) -> None:
             arrays |= {"own_samples": run.own.samples, "own_offsets": run.own.offsets}
         small = {name: smallest(array) for name, array in arrays.items()}
         with atomic_write(pack / "runs" / f"{run.name}.npz") as aside, aside.open("wb") as stream:
-            _save(stream, {**small, "distributions": run.distributions})
+            np.savez_compressed(stream, **small, distributions=run.distributions)  # type: ignore[arg-type]
     listed = [
         {name: getattr(run, name) for name in plain}
         | {"clock": asdict(run.clock), "training": settings_to_dict(run.training)}
@@ -137,7 +125,8 @@ def write_dataset(pack: Path, name: str, dataset: Dataset, part_bytes: int = PAR
     arrays = {"labels": smallest(dataset.labels), "test_labels": smallest(dataset.test_labels)}
     arrays |= _packed_inputs("inputs", dataset.inputs) | _packed_inputs("test_inputs", dataset.test_inputs)
     scale = np.nan if dataset.scale is None else dataset.scale
-    _save(stream, {**arrays, "scale": np.array(scale), "num_classes": np.array(dataset.num_classes)})
+    arrays |= {"scale": np.array(scale), "num_classes": np.array(dataset.num_classes)}
+    np.savez_compressed(stream, **arrays)  # type: ignore[arg-type]
     content = stream.getvalue()
     # The first part is written last: while it is missing, there is no dataset.
     for start in reversed(range(0, len(content), part_bytes)):
@@ -167,10 +156,6 @@ def read_dataset(pack: Path, name: str) -> Dataset:
         scale=None if np.isnan(scale) else scale,
         class_names=tuple(str(label) for label in range(classes)),
     )
-
-
-def _save(stream: IO[bytes], arrays: Arrays) -> None:
-    np.savez_compressed(stream, **arrays)  # type: ignore[arg-type]
 
 
 def _parts(pack: Path, name: str) -> list[Path]:

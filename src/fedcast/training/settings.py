@@ -25,38 +25,29 @@ _CHOICES = {
 class TrainingSettings:
     """All that decides how a model is trained.
 
-    Attributes:
-        algorithm: name of a registered algorithm, or an `Algorithm` itself.
-        options: options of the algorithm; None: its defaults.
-        learning_rate_decay: factor of the local learning rate per round.
-        clip_norm: largest norm of a gradient; None: no limit.
-        server_optimizer: ``none`` or a key of `SERVER_OPTIMIZERS`, applied to the change of any algorithm that has no
-            server step of its own.
-        server_options: options of the server optimiser; None: its defaults.
-        server_learning_rate: step size of the server without an optimiser.
-        aggregation: weights of users: ``shared`` (samples after sharing), ``own`` (before) or ``uniform``.
-        participation: share of the users in a round.
+    The server optimiser is applied to the change of any algorithm that has no server step of its own. Users weigh as
+    many samples as they hold after sharing (aggregation ``shared``) or before (``own``), or all the same (``uniform``).
 
     Example:
         >>> TrainingSettings(algorithm="fedprox").options.prox_weight
         0.01
     """
 
-    algorithm: str | Algorithm = "fedavg"
-    options: Any = None
+    algorithm: str | Algorithm = "fedavg"  #: name of a registered algorithm, or an `Algorithm` itself
+    options: Any = None  #: options of the algorithm; None: its defaults
     rounds: int = 100
     local_epochs: int = 1
     batch_size: int = 10
     learning_rate: float = 0.05
-    learning_rate_decay: float = 1.0
+    learning_rate_decay: float = 1.0  #: factor of the local learning rate per round
     momentum: float = 0.0
     weight_decay: float = 0.0
-    clip_norm: float | None = None
-    server_optimizer: str = "none"
-    server_options: Any = None
-    server_learning_rate: float = 1.0
+    clip_norm: float | None = None  #: largest norm of a gradient; None: no limit
+    server_optimizer: str = "none"  #: ``none`` or a key of `SERVER_OPTIMIZERS`
+    server_options: Any = None  #: options of the server optimiser; None: its defaults
+    server_learning_rate: float = 1.0  #: step size of the server without an optimiser
     aggregation: str = "shared"
-    participation: float = 1.0
+    participation: float = 1.0  #: share of the users in a round
     dropout_probability: float = 0.0
     engine: str = "auto"
     device: str = "auto"
@@ -94,7 +85,7 @@ class TrainingSettings:
     @property
     def server_implementation(self) -> Algorithm | None:
         """The algorithm whose server step is the server optimiser; None: there is no optimiser."""
-        return None if self.server_optimizer == "none" else _named(SERVER_OPTIMIZERS[self.server_optimizer])
+        return _optimizer(self.server_optimizer)
 
 
 def _named(algorithm: str) -> Algorithm:
@@ -102,27 +93,22 @@ def _named(algorithm: str) -> Algorithm:
     return found
 
 
+def _optimizer(name: str) -> Algorithm | None:
+    return None if name == "none" else _named(SERVER_OPTIMIZERS[name])
+
+
 def training_settings(section: Any) -> TrainingSettings:
     """Return the settings that a scenario's section ``training`` describes; settings are returned as they are."""
     if isinstance(section, TrainingSettings):
         return section
     own = {field.name for field in dataclasses.fields(TrainingSettings)} - {"options", "server_options"}
-    plain = {name: getattr(section, name) for name in own}
-    return TrainingSettings(**plain, options=section.options("algorithm"), server_options=_server_options(section))
-
-
-def _server_options(section: Any) -> Any:
-    if section.server_optimizer == "none":
-        return None
-    flat = {
-        "learning_rate": section.server_learning_rate,
-        "momentum": section.server_momentum,
-        "beta1": section.server_momentum,
-        "beta2": section.server_beta2,
-        "epsilon": section.server_epsilon,
-    }
-    expected = _named(SERVER_OPTIMIZERS[section.server_optimizer]).options
-    return expected(**{name: flat[name] for name in registry.option_fields(expected)})
+    given: dict[str, Any] = {name: getattr(section, name) for name in own} | {"options": section.options("algorithm")}
+    if (optimizer := _optimizer(section.server_optimizer)) is not None:
+        # One key, server_momentum, sets the momentum and β₁.
+        keys = {name: f"server_{name}" for name in registry.option_fields(optimizer.options)}
+        keys |= {"beta1": "server_momentum"} if "beta1" in keys else {}
+        given["server_options"] = optimizer.options(**{name: getattr(section, key) for name, key in keys.items()})
+    return TrainingSettings(**given)
 
 
 def settings_to_dict(settings: TrainingSettings) -> dict[str, Any]:
@@ -136,7 +122,6 @@ def settings_from_dict(values: Mapping[str, Any]) -> TrainingSettings:
     """Return the settings that `settings_to_dict` wrote."""
     plain = dict(values)
     plain["options"] = _named(plain["algorithm"]).options(**plain["options"])
-    if plain["server_options"] is not None:
-        optimizer = _named(SERVER_OPTIMIZERS[plain["server_optimizer"]])
+    if (optimizer := _optimizer(plain["server_optimizer"])) is not None:
         plain["server_options"] = optimizer.options(**plain["server_options"])
     return TrainingSettings(**plain)

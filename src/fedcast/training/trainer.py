@@ -12,27 +12,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fedcast.data import Assignment
+from fedcast.data import Assignment, Dataset, TextWindows
 from fedcast.errors import FedcastError
 from fedcast.random import stream_key
-from fedcast.training.aggregate import Aggregate, aggregation_weights, effective_steps
 from fedcast.training.algorithms import State, Tensors, Upload
 from fedcast.training.checkpoint import TrainingState, load_checkpoint, save_checkpoint
-from fedcast.training.device_data import to_device
+from fedcast.training.device_data import score, to_device, user_accuracies
 from fedcast.training.engines import BlockResult, Round, Task, choose_device, choose_engine, rows_of, worth_compiling
+from fedcast.training.engines.engine_protocol import Aggregate
 from fedcast.training.engines.schedule import participants
 from fedcast.training.engines.sizing import one_sample
-from fedcast.training.evaluate import score, user_accuracies
 from fedcast.training.history import Clock, History, Record
 from fedcast.training.model_checks import check_model, check_scores, with_weights
 from fedcast.training.settings import TrainingSettings, training_settings
-from fedcast.typing import Ints
+from fedcast.typing import Floats, Ints
 
 if TYPE_CHECKING:
-    from fedcast.data import Dataset, TextWindows
     from fedcast.scenario import Training
 
 
@@ -43,7 +40,7 @@ class Federation:
     dataset: Dataset
     users: Assignment
     own_sizes: Ints
-    distributions: NDArray[np.float64]
+    distributions: Floats
 
 
 @dataclass
@@ -97,7 +94,7 @@ def train(
     # A model may draw, as dropout does: PyTorch's generators are seeded for every round and restored afterwards.
     with torch.random.fork_rng([device] if device.type == "cuda" else []), _matrix_precision(settings, device):
         trainer = Trainer(federation, checked, settings, seed, clock or Clock(), dropped or set())
-        return _train_rounds(trainer, Path(checkpoint) if checkpoint is not None else None, progress, should_stop)
+        return trainer.run(Path(checkpoint) if checkpoint is not None else None, progress, should_stop)
 
 
 @contextmanager
@@ -117,31 +114,6 @@ def _matrix_precision(settings: TrainingSettings, device: torch.device) -> Itera
         matmul.allow_tf32, cudnn.allow_tf32, cudnn.deterministic = before
 
 
-def _train_rounds(
-    trainer: Trainer, checkpoint: Path | None, progress: Progress | None, should_stop: Callable[[], bool] | None
-) -> Outcome:
-    settings = trainer.settings
-    completed, state, history = trainer.start(checkpoint)
-    stopped = None
-    for number in range(completed + 1, settings.rounds + 1):
-        present = participants(
-            trainer.federation.users.sizes, settings.participation, settings.dropout_probability, trainer.dropped,
-            seed=trainer.seed, round_number=number,
-        )  # fmt: skip
-        loss, drift = trainer.round(number, present, state)
-        history.records.append(trainer.record(number, state.weights, loss, drift, present, history.records[-1]))
-        if progress is not None:
-            progress(history.records[-1])
-        last = number == settings.rounds
-        if should_stop is not None and not last and should_stop():
-            stopped = f"stopped after round {number}"
-        if checkpoint is not None and (last or stopped or number % settings.checkpoint_every == 0):
-            save_checkpoint(checkpoint, trainer.fingerprint, number, state, history)
-        if stopped:
-            break
-    return Outcome(history, with_weights(trainer.model, state.weights), stopped, type(trainer.engine).__name__)
-
-
 class Trainer:
     """One training run: what is fixed, and the steps of a round."""
 
@@ -155,12 +127,12 @@ class Trainer:
         dropped: Pairs,
     ) -> None:
         self.federation, self.settings, self.clock, self.seed, self.dropped = federation, settings, clock, seed, dropped
-        if not federation.users.sizes.any():
+        dataset, sizes = federation.dataset, federation.users.sizes
+        if not sizes.any():
             raise FedcastError("training: no user holds a sample; check data.partition and the files it reads")
         self.device = choose_device(settings.device)
         dtype = torch.float64 if settings.precision == "float64" else torch.float32
         self.model = model.to(self.device, dtype)
-        dataset = federation.dataset
         data = to_device(dataset.inputs, dataset.labels, dataset.scale, self.device, dtype)
         check_scores(self.model, one_sample(self.model, data), dataset.num_classes)
         self.test = to_device(dataset.test_inputs, dataset.test_labels, dataset.scale, self.device, dtype)
@@ -171,8 +143,34 @@ class Trainer:
         compiled = worth_compiling(model, data, federation.users, settings)
         self.task = Task(self.model, data, federation.users, settings, seed, compiled)
         self.engine = choose_engine(settings.engine, self.task)
-        self.user_weights = aggregation_weights(federation.own_sizes, federation.users.sizes, settings.aggregation)
+        weighing = {"shared": sizes, "own": federation.own_sizes, "uniform": np.ones(len(sizes))}
+        self.user_weights = weighing[settings.aggregation].astype(np.float64)
         self._first_weights = [weight.detach().cpu().numpy() for weight in self.model.parameters()]
+
+    def run(
+        self, checkpoint: Path | None, progress: Progress | None, should_stop: Callable[[], bool] | None
+    ) -> Outcome:
+        """Train all rounds that a checkpoint does not hold."""
+        settings = self.settings
+        completed, state, history = self.start(checkpoint)
+        stopped = None
+        for number in range(completed + 1, settings.rounds + 1):
+            present = participants(
+                self.federation.users.sizes, settings.participation, settings.dropout_probability, self.dropped,
+                seed=self.seed, round_number=number,
+            )  # fmt: skip
+            loss, drift = self.round(number, present, state)
+            history.records.append(self.record(number, state.weights, loss, drift, present, history.records[-1]))
+            if progress is not None:
+                progress(history.records[-1])
+            last = number == settings.rounds
+            if should_stop is not None and not last and should_stop():
+                stopped = f"stopped after round {number}"
+            if checkpoint is not None and (last or stopped or number % settings.checkpoint_every == 0):
+                save_checkpoint(checkpoint, self.fingerprint, number, state, history)
+            if stopped:
+                break
+        return Outcome(history, with_weights(self.model, state.weights), stopped, type(self.engine).__name__)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -194,20 +192,17 @@ class Trainer:
         """Resume from a checkpoint, or start; round 0 is the untrained model."""
         if checkpoint is not None and (found := load_checkpoint(checkpoint, self.fingerprint, self.device)):
             return found
-        weights = [weight.detach().clone() for weight in self.model.parameters()]
-        state = self._first_state(weights)
-        return 0, state, History([self.record(0, weights, None, None, np.zeros(0, dtype=np.int64), None)])
-
-    def _first_state(self, weights: Tensors) -> TrainingState:
-        settings, count = self.settings, len(self.federation.own_sizes)
+        settings, weights = self.settings, [weight.detach().clone() for weight in self.model.parameters()]
         algorithm, optimizer = settings.implementation, settings.server_implementation
+        count = len(self.federation.own_sizes)
         users = {
             name: [tensor.expand(count, *tensor.shape).clone() for tensor in tensors]
             for name, tensors in _made(algorithm.user_state, settings.options, weights).items()
         }
         server = _made(algorithm.server_state, settings.options, weights)
         of_optimizer = {} if optimizer is None else _made(optimizer.server_state, settings.server_options, weights)
-        return TrainingState(weights, server, users, of_optimizer)
+        state = TrainingState(weights, server, users, of_optimizer)
+        return 0, state, History([self.record(0, weights, None, None, np.zeros(0, dtype=np.int64), None)])
 
     def round(self, number: int, users: Ints, state: TrainingState) -> tuple[float | None, float | None]:
         """Train users locally and take one step of the server; return the mean training loss and the drift."""
@@ -219,21 +214,18 @@ class Trainer:
         torch.default_generator.manual_seed(drawn)
         if self.device.type == "cuda":
             torch.cuda.manual_seed(drawn)
-        total = self._local_training(users, Round(number, state.weights, rate, state.server, state.users))
-        self._server_step(state, total)
-        return float(total.loss) / total.steps, total.drift()
-
-    def _local_training(self, users: Ints, current: Round) -> Aggregate:
-        """Add up what the users send; states of the users change in place."""
-        total, present = Aggregate(current.weights), self.user_weights[users].sum()
+        current = Round(number, state.weights, rate, state.server, state.users)
+        total, present = Aggregate(state.weights), self.user_weights[users].sum()
         for block in self.engine.local_training(users, current):
-            self._check(current.number, block)
+            self._check(number, block)
             shares = torch.from_numpy(self.user_weights[block.users] / present).to(self.device)
             total.add(block, shares)
             self._collect(block, shares, current, total)
-        return total
+        self._server_step(state, total)
+        return float(total.loss) / total.steps, total.drift()
 
     def _collect(self, block: BlockResult, shares: Tensor, current: Round, total: Aggregate) -> None:
+        """Let the algorithm read what a block sends; states of its users change in place."""
         settings = self.settings
         if settings.implementation.collect is None:
             return
@@ -286,15 +278,22 @@ class Trainer:
         result = score(self.model, weights, self.test, classes)
         noisy = None if self.noisy_test is None else score(self.model, weights, self.noisy_test, classes).accuracy
         of_users = user_accuracies(result.class_accuracy, federation.distributions, federation.own_sizes)
-        by_class = zip(result.class_accuracy, result.tested, strict=True)
-        of_classes = tuple(float(value) if tested else None for value, tested in by_class)
+        by_class = zip(result.class_accuracy.tolist(), result.tested, strict=True)
+        of_classes = tuple(value if tested else None for value, tested in by_class)
         return Record(
             number, loss, result.loss, result.accuracy, *of_users, drift, len(users), *spent, of_classes, noisy
         )
 
 
-def _arrays(inputs: NDArray[Any] | TextWindows) -> tuple[NDArray[Any], ...]:
+def _arrays(inputs: np.ndarray | TextWindows) -> tuple[np.ndarray, ...]:
     return (inputs,) if isinstance(inputs, np.ndarray) else (inputs.codes, inputs.starts)
+
+
+def effective_steps(steps: Tensor, momentum: float) -> Tensor:
+    """Return how many steps without momentum carry a constant gradient as far (FedNova's a_k)."""
+    if momentum == 0:
+        return steps
+    return (steps - momentum * (1 - momentum**steps) / (1 - momentum)) / (1 - momentum)
 
 
 def _made(make: Callable[[Any, Tensors], State] | None, options: Any, weights: Tensors) -> State:

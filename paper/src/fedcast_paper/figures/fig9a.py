@@ -18,7 +18,7 @@ from fedcast_paper.planning_setting import (
     INTERFERING,
     METHODS,
     RIVALS,
-    Task,
+    PlanningTask,
     allocation_of,
     make_task,
     paper_scenario,
@@ -72,7 +72,7 @@ def data(job: Job) -> Result:
     )
 
 
-def _clusters(task: Task, method: str) -> list[dict[str, Any]]:
+def _clusters(task: PlanningTask, method: str) -> list[dict[str, Any]]:
     found, heads = allocation_of(task, method), task.clustering.heads
     sizes, rates = task.world.skew.sizes[heads], task.worst_rates_bps
     sinr_db = 10 * np.log10(np.expm1(rates / task.world.scenario.sidelink.bandwidth_hz * np.log(2)))

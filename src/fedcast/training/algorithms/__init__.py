@@ -27,25 +27,15 @@ SERVER_OPTIMIZERS = {"momentum": "fedavgm", "adam": "fedadam", "yogi": "fedyogi"
 
 @dataclass(frozen=True)
 class Upload:
-    """Updates that a block of U users sends to the server after local training.
+    """Updates that a block of U users sends to the server after local training."""
 
-    Attributes:
-        change: w_k − w, [U, ...] for each weight of the model.
-        shares: float64[U], weight of each user in the mean over the users of this round.
-        overall_shares: float64[U], weight of each user in the mean over all users, in this round or not.
-        steps: float64[U], local steps; with local momentum the number that carries a constant gradient as far.
-        learning_rate: local learning rate of this round.
-        server: state of the server at the start of the round.
-        users: state of these users at the start of the round, [U, ...] each.
-    """
-
-    change: Tensors
-    shares: Tensor
-    overall_shares: Tensor
-    steps: Tensor
-    learning_rate: float
-    server: State
-    users: State
+    change: Tensors  #: w_k − w, [U, ...] for each weight of the model
+    shares: Tensor  #: float64[U], weight of each user in the mean over the users of this round
+    overall_shares: Tensor  #: float64[U], weight of each user in the mean over all users, in this round or not
+    steps: Tensor  #: float64[U], local steps; with momentum the number that carries a constant gradient as far
+    learning_rate: float  #: local learning rate of this round
+    server: State  #: state of the server at the start of the round
+    users: State  #: state of these users at the start of the round, [U, ...] each
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Values that the trainer and the engines exchange: the task, the round, and the results of a block of users."""
+"""Values that the trainer and the engines exchange: the task, the round, results of a block of users, their sums."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from fedcast.data import Assignment
-from fedcast.training.algorithms import State, Tensors
+from fedcast.training.algorithms import State, Tensors, weighted_sum, zeros_like
 from fedcast.training.device_data import DeviceData
 from fedcast.training.engines.schedule import Batches, Lanes, asked_users, batches_of
 from fedcast.training.settings import TrainingSettings
@@ -83,6 +83,36 @@ class BlockResult:
     change: Tensors
     losses: Tensor
     steps: Ints
+
+
+class Aggregate:
+    """The running sums of a round."""
+
+    def __init__(self, like: Tensors) -> None:
+        self.mean = zeros_like(like)
+        self.sums: State = {}
+        self.squares, self.loss = (torch.zeros((), dtype=torch.float64, device=like[0].device) for _ in range(2))
+        self.steps = 0
+
+    def add(self, block: BlockResult, shares: Tensor) -> None:
+        """Add a block of users, each with its share in the mean."""
+        for mean, moved, part in zip(self.mean, block.change, weighted_sum(shares, block.change), strict=True):
+            mean += part
+            norms = torch.linalg.vector_norm(moved.reshape(len(moved), -1), dim=1)
+            self.squares += (shares * norms.double().square()).sum()
+        self.loss += block.losses.sum()
+        self.steps += int(block.steps.sum())
+
+    def add_sums(self, sums: State) -> None:
+        """Add the algorithm's sums over a block."""
+        for name, tensors in sums.items():
+            for total, tensor in zip(self.sums.setdefault(name, zeros_like(tensors)), tensors, strict=True):
+                total += tensor
+
+    def drift(self) -> float:
+        """Return √Σ_k p_k ‖w_k − w̄‖², by Σ p_k‖w_k − w‖² − ‖w̄ − w‖²."""
+        mean_square = sum(float(torch.linalg.vector_norm(moved)) ** 2 for moved in self.mean)
+        return float(max(float(self.squares) - mean_square, 0.0) ** 0.5)
 
 
 class Engine(Protocol):

@@ -17,11 +17,10 @@ from torch import Tensor
 
 from fedcast.training.algorithms import Tensors, per_user
 from fedcast.training.engines.engine_protocol import BlockResult, Round, Task
-from fedcast.training.engines.forward import stacked_forward
+from fedcast.training.engines.forward import Forward, stacked_forward
 from fedcast.training.engines.lane_buffers import LaneBuffers
 from fedcast.training.engines.schedule import Lanes, fill_lanes, steps_of, useful_lanes
 from fedcast.training.engines.sizing import activation_bytes, one_sample, weight_bytes
-from fedcast.training.engines.vmapped import Forward
 from fedcast.training.model_checks import first_line
 from fedcast.training.settings import TrainingSettings
 from fedcast.typing import Ints
@@ -157,22 +156,19 @@ def _clipped(gradients: Tensors, most: float) -> Tensors:
 
 def compiled(step: Step) -> Step:
     """Return the step compiled; if compiling fails, a warning is logged and the step is run as it is."""
-    fast, works = torch.compile(step, dynamic=False), None
+    run, worked = torch.compile(step, dynamic=False), False
 
     def either(*arguments: Any) -> None:
-        nonlocal works
-        if works is not False:
-            try:
-                fast(*arguments)
-            except Exception as error:
-                if works:
-                    raise
-                _log.warning("compiling the training step failed, it runs uncompiled: %s", first_line(error))
-                works = False
-            else:
-                works = True
-                return
-        step(*arguments)
+        nonlocal run, worked
+        try:
+            run(*arguments)
+        except Exception as error:
+            if worked:
+                raise
+            _log.warning("compiling the training step failed, it runs uncompiled: %s", first_line(error))
+            run = step
+            run(*arguments)
+        worked = True
 
     return either
 
