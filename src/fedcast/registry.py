@@ -84,9 +84,9 @@ BUILT_IN: dict[str, dict[str, str]] = {
         "scaffold": "fedcast.training.algorithms.scaffold:ALGORITHM",
         "fednova": "fedcast.training.algorithms.fednova:ALGORITHM",
         "feddyn": "fedcast.training.algorithms.feddyn:ALGORITHM",
-        "fedavgm": "fedcast.training.algorithms.fedavgm:ALGORITHM",
-        "fedadam": "fedcast.training.algorithms.fedadam:ALGORITHM",
-        "fedyogi": "fedcast.training.algorithms.fedyogi:ALGORITHM",
+        "fedavgm": "fedcast.training.algorithms.fedopt:FEDAVGM",
+        "fedadam": "fedcast.training.algorithms.fedopt:FEDADAM",
+        "fedyogi": "fedcast.training.algorithms.fedopt:FEDYOGI",
     },
     "model": {
         "mlp": "fedcast.training.models:MLP",

@@ -1,7 +1,6 @@
 """Sharing: turn a clustering with its volumes into extra training data and a privacy ledger."""
 
-from fedcast.sharing.kinds import Sharing, find_sharing
-from fedcast.sharing.ledger import SERVER, Ledger, Shared
+from fedcast.sharing.ledger import SERVER, Ledger, Shared, Sharing, find_sharing
 from fedcast.sharing.raw import share_samples, whole_water_fill
 
 __all__ = ["SERVER", "Ledger", "Shared", "Sharing", "find_sharing", "share_samples", "whole_water_fill"]

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from fedcast.clustering import Clustering, water_fill
-from fedcast.data import Population, assignment_from_owners
+from fedcast.data import Assignment, Population, assignment_from_owners
 from fedcast.errors import FedcastError
 from fedcast.random import generator
 from fedcast.registry import NoOptions
-from fedcast.sharing.kinds import Sharing
-from fedcast.sharing.ledger import SERVER, Ledger, Shared
+from fedcast.sharing.ledger import SERVER, Ledger, Shared, Sharing
 from fedcast.typing import Ints
 
 
@@ -30,8 +29,13 @@ def share_samples(
         raise FedcastError(
             f"the clustering is of {clustering.problem.num_users} users, the population of {population.num_users}"
         )
-    send = _multicast if clustering.broadcast is None else _broadcast
-    ledger, own = send(population, clustering, seed), population.assignment
+    own, labels = population.assignment, population.dataset.labels
+    if clustering.broadcast is None:
+        ledger = _multicast(own, labels, clustering, seed)
+    else:
+        sent = _choose(np.sort(own.samples), labels, int(clustering.broadcast.volume), True, generator(seed, "share"))
+        users, count = population.num_users, len(sent)
+        ledger = Ledger(np.tile(sent, users), np.full(users * count, SERVER), np.repeat(np.arange(users), count))
     owners = np.concatenate([own.owners, ledger.receivers])
     samples = np.concatenate([own.samples, ledger.samples])
     return Shared(assignment_from_owners(owners, samples, own.num_users), ledger)
@@ -40,41 +44,27 @@ def share_samples(
 SHARING = Sharing(share_samples, "heads send raw samples to their members", NoOptions)
 
 
-def _multicast(population: Population, clustering: Clustering, seed: int) -> Ledger:
-    assert population.assignment is not None
+def _multicast(own: Assignment, labels: Ints, clustering: Clustering, seed: int) -> Ledger:
     balanced = clustering.problem.settings.composition == "balanced"
-    none = np.zeros(0, dtype=np.int64)
-    samples, senders, receivers = [none], [none], [none]
+    entries = [np.zeros((3, 0), dtype=np.int64)]
     for head in clustering.heads:
-        volume = int(clustering.shared[head])
-        rng = generator(seed, "share", user=int(head))
-        sent = _choose(population, population.assignment.of(head), volume, balanced, rng)
+        volume, rng = int(clustering.shared[head]), generator(seed, "share", user=int(head))
+        sent = _choose(own.of(head), labels, volume, balanced, rng)
         members = clustering.members_of(int(head))
-        samples.append(np.tile(sent, len(members)))
-        receivers.append(np.repeat(members, len(sent)))
-        senders.append(np.full(len(members) * len(sent), head))
-    return Ledger(*map(np.concatenate, (samples, senders, receivers)))
+        receivers = np.repeat(members, len(sent))
+        entries.append(np.stack([np.tile(sent, len(members)), np.full(len(receivers), head), receivers]))
+    return Ledger(*np.concatenate(entries, axis=1))
 
 
-def _broadcast(population: Population, clustering: Clustering, seed: int) -> Ledger:
-    assert clustering.broadcast is not None
-    assert population.assignment is not None
-    pool = np.sort(population.assignment.samples)
-    sent = _choose(population, pool, int(clustering.broadcast.volume), True, generator(seed, "share"))
-    users = np.arange(population.num_users)
-    return Ledger(np.tile(sent, len(users)), np.full(len(users) * len(sent), SERVER), np.repeat(users, len(sent)))
-
-
-def _choose(population: Population, pool: Ints, volume: int, balanced: bool, rng: np.random.Generator) -> Ints:
+def _choose(pool: Ints, labels: Ints, volume: int, balanced: bool, rng: np.random.Generator) -> Ints:
     """Draw `volume` samples of the pool at random, or as evenly over classes as the pool allows."""
     shuffled = rng.permutation(pool)
     if not balanced:
         return shuffled[:volume]
-    assert population.dataset is not None
-    labels = population.dataset.labels[shuffled]
-    counts = np.bincount(labels, minlength=population.dataset.num_classes)
+    own_labels = labels[shuffled]
+    counts = np.bincount(own_labels, minlength=1)
     wanted = whole_water_fill(counts, volume)
-    order = np.argsort(labels, kind="stable")
+    order = np.argsort(own_labels, kind="stable")
     rank = np.arange(len(pool)) - np.repeat(np.cumsum(counts) - counts, counts)
     return shuffled[np.sort(order[rank < np.repeat(wanted, counts)])]
 

@@ -45,35 +45,29 @@ class Algorithm:
     Functions get the algorithm's options first and change no argument in place. A `State` maps names to lists of
     tensors; only the algorithm itself knows what they mean. Weights and gradients are lists in the order of
     ``model.parameters()``, users stacked in the first dimension (one at a time in the engine ``loop``).
-
-    Attributes:
-        summary: what it does, in one line.
-        options: frozen dataclass of its options.
-        uploads: values that a user uploads for each weight of the model; the server broadcasts as many.
-        engines: engines that can run it. ``("loop",)`` for functions that work for a single user alone.
-        server_state: (options, weights) → state of the server before the first round.
-        user_state: (options, weights) → state of one user before its first round.
-        local_context: (options, server state, states of U users) → tensors [U, ...] that local steps read.
-        local_gradients: (options, gradients, weights, global weights, context) → gradients to use instead.
-        local_terms: (options, weights, global weights, context) → pairs (factor, tensors [U, ...]); factor · tensor
-            is added to every gradient, after clipping, before weight decay and momentum.
-        collect: (options, upload) → (new states of these users, sums); sums are added up over the blocks of a round.
-        change: (options, mean change, sums, server state) → (change that the server applies, new server state).
-        server_step: (options, weights, change, server state) → (new weights, new server state); without one the server
-            adds the change, or follows `training.server_optimizer`.
     """
 
-    summary: str
-    options: type[Any] = NoOptions
-    uploads: int = 1
-    engines: tuple[str, ...] = ("loop", "stacked")
+    summary: str  #: what it does, in one line
+    options: type[Any] = NoOptions  #: frozen dataclass of its options
+    uploads: int = 1  #: values that a user uploads for each weight of the model; the server broadcasts as many
+    engines: tuple[str, ...] = ("loop", "stacked")  #: ``("loop",)`` if functions work for a single user alone
+    #: (options, weights) → state of the server before the first round
     server_state: Callable[[Any, Tensors], State] | None = None
+    #: (options, weights) → state of one user before its first round
     user_state: Callable[[Any, Tensors], State] | None = None
+    #: (options, server state, states of U users) → tensors [U, ...] that local steps read
     local_context: Callable[[Any, State, State], Tensors] | None = None
+    #: (options, gradients, weights, global weights, context) → gradients to use instead
     local_gradients: Callable[[Any, Tensors, Tensors, Tensors, Tensors], Tensors] | None = None
+    #: (options, weights, global weights, context) → pairs (factor, tensors [U, ...]); factor · tensor is added to every
+    #: gradient, after clipping, before weight decay and momentum
     local_terms: Callable[[Any, Tensors, Tensors, Tensors], Terms] | None = None
+    #: (options, upload) → (new states of these users, sums); sums are added up over the blocks of a round
     collect: Callable[[Any, Upload], tuple[State, State]] | None = None
+    #: (options, mean change, sums, server state) → (change that the server applies, new server state)
     change: Callable[[Any, Tensors, State, State], tuple[Tensors, State]] | None = None
+    #: (options, weights, change, server state) → (new weights, new server state); without one the server adds the
+    #: change, or follows `training.server_optimizer`
     server_step: Callable[[Any, Tensors, Tensors, State], tuple[Tensors, State]] | None = None
 
 

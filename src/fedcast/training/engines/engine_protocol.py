@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from fedcast.data import Assignment
 from fedcast.training.algorithms import State, Tensors, weighted_sum, zeros_like
 from fedcast.training.device_data import DeviceData
-from fedcast.training.engines.schedule import Batches, Lanes, asked_users, batches_of
+from fedcast.training.engines.schedule import Lanes, asked_users, batches_of
 from fedcast.training.settings import TrainingSettings
-from fedcast.typing import Ints
+from fedcast.typing import Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class Task:
         """The most users that train in a round."""
         return asked_users(self.users.sizes, self.settings.participation)
 
-    def batches(self, users: Ints, round_number: int, lanes: Lanes | None = None) -> Batches:
-        """Return the batches of some users in a round."""
+    def batches(self, users: Ints, round_number: int, lanes: Lanes | None = None) -> tuple[Ints, Floats]:
+        """Return the batches of some users in a round, as `batches_of` does."""
         size, epochs = self.settings.batch_size, self.settings.local_epochs
         return batches_of(self.users, users, size, epochs, seed=self.seed, round_number=round_number, lanes=lanes)
 

@@ -7,8 +7,7 @@ patches are laid out and multiplied in one batched product, measured 2.5 times f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -281,28 +280,23 @@ def _vmapped(model: nn.Module, sample: Tensor | None) -> Forward:
             )
     one = _of_one(model)
     many = torch.func.vmap(one, randomness="different")
-    if sample is not None:
-        try:
-            with without_dropout(model), _without_attention_kernel():
-                agree = _gradients_agree(many, one, model, sample)
-        except torch.OutOfMemoryError:
-            raise
-        except Exception as error:  # PyTorch's limits are not all known, nor of one kind
-            raise CannotStackError(first_line(error)) from error
-        if not agree:
-            raise CannotStackError("in padded batches, users stepped at once do not get the gradients of single users")
-    return many
-
-
-@contextmanager
-def _without_attention_kernel() -> Iterator[None]:
-    """Switch off PyTorch's fast path of attention in evaluation mode, which has no gradient."""
-    before = torch.backends.mha.get_fastpath_enabled()
+    if sample is None:
+        return many
+    # PyTorch's fast path of attention in evaluation mode has no gradient.
+    fast_path = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
-        yield
+        with without_dropout(model):
+            agree = _gradients_agree(many, one, model, sample)
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:  # PyTorch's limits are not all known, nor of one kind
+        raise CannotStackError(first_line(error)) from error
     finally:
-        torch.backends.mha.set_fastpath_enabled(before)
+        torch.backends.mha.set_fastpath_enabled(fast_path)
+    if not agree:
+        raise CannotStackError("in padded batches, users stepped at once do not get the gradients of single users")
+    return many
 
 
 def _of_one(model: nn.Module) -> Forward:

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from fedcast.training.algorithms import Tensors
 from fedcast.training.engines.engine_protocol import Round, Task
-from fedcast.training.engines.schedule import STEPS_TOLERANCE, Batches, Lanes, steps_of, stretches
-from fedcast.typing import Ints
+from fedcast.training.engines.schedule import STEPS_TOLERANCE, Lanes, steps_of, stretches
+from fedcast.typing import Floats, Ints
 
 _PICKED_AT_ONCE = 16  # steps whose samples are gathered together on a CPU
 
@@ -50,12 +50,12 @@ class LaneBuffers:
         self.views: dict[int, tuple[Any, ...]] = {}
         self.graphs: dict[int, torch.cuda.CUDAGraph] = {}
 
-    def run(self, users: Ints, lanes: Lanes, plan: Batches, current: Round) -> tuple[Tensors, Tensor]:
+    def run(self, users: Ints, lanes: Lanes, current: Round) -> tuple[Tensors, Tensor]:
         """Train a block; return the change of each user's weights and the sum of its losses."""
         if self.task.device.type == "cuda" and lanes.count not in self.graphs:
             with torch.random.fork_rng([self.task.device]):  # warm-up steps may draw and must not change later draws
                 self.graphs[lanes.count] = self._recorded(lanes.count)
-        self._start(plan, current)
+        self._start(*self.task.batches(users, current.number, lanes), current)
         change = [weight.new_empty(len(users), *weight.shape[1:]) for weight in self.weights]
         losses = self.losses.new_empty(len(users))
         for start, stop, beginning, taken, rows, left in self._stretches(users, lanes):
@@ -65,13 +65,13 @@ class LaneBuffers:
             self._end(rows, left, change, losses)
         return change, losses
 
-    def _start(self, plan: Batches, current: Round) -> None:
+    def _start(self, samples: Ints, shares: Floats, current: Round) -> None:
         for start, weight in zip(self.start_weights, current.weights, strict=True):
             start.copy_(weight)
         self.learning_rate.fill_(current.learning_rate)
-        length, lanes, _ = plan.samples.shape
-        self.samples[:length, :lanes] = torch.from_numpy(plan.samples).to(self.samples.device, non_blocking=True)
-        self.shares[:length, :lanes] = torch.from_numpy(plan.weights).to(self.shares)
+        length, lanes, _ = samples.shape
+        self.samples[:length, :lanes] = torch.from_numpy(samples).to(self.samples.device, non_blocking=True)
+        self.shares[:length, :lanes] = torch.from_numpy(shares).to(self.shares)
         self.position.zero_()
 
     def _stretches(self, users: Ints, lanes: Lanes) -> Iterator[tuple[int, int, Tensor, Place, Place, Place]]:

@@ -36,9 +36,9 @@ class LoopEngine:
             weights, current.learning_rate, momentum=settings.momentum, weight_decay=settings.weight_decay
         )
         context = current.context(task, torch.tensor([user], device=task.device))
-        plan = task.batches(np.array([user]), current.number)
+        batches = [part[:, 0] for part in task.batches(np.array([user]), current.number)]
         total_loss = torch.zeros((), dtype=torch.float64, device=task.device)
-        for samples, share in zip(plan.samples[:, 0], plan.weights[:, 0], strict=True):
+        for samples, share in zip(*batches, strict=True):
             inputs, labels = task.data.pick(torch.from_numpy(samples[share > 0]).to(task.device))
             optimizer.zero_grad()
             with task.arithmetic():
@@ -52,7 +52,7 @@ class LoopEngine:
             total_loss += loss.detach()
         with torch.no_grad():
             change = [(weight - start)[None] for weight, start in zip(weights, current.weights, strict=True)]
-        return BlockResult(np.array([user]), change, total_loss[None], plan.steps)
+        return BlockResult(np.array([user]), change, total_loss[None], np.array([len(batches[0])]))
 
     @torch.no_grad()
     def _apply_algorithm(self, start: Tensors, context: Tensors) -> None:

@@ -12,11 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedcast.data import Assignment
 from fedcast.random import generator, hash_words, stream_key, user_uniform
-from fedcast.typing import Ints
+from fedcast.typing import Floats, Ints
 
 _OWNER_BITS = np.uint64(24)
 
@@ -120,15 +119,6 @@ def stretches(lanes: Lanes) -> Iterator[tuple[int, int, Ints, Ints]]:
         yield int(start), int(stop), begin[begins[place] : begins[place + 1]], end[ends[place] : ends[place + 1]]
 
 
-@dataclass(frozen=True)
-class Batches:
-    """The samples of steps and lanes, [S, L, B], with weights 1/(samples in the batch), 0 in unused places."""
-
-    samples: Ints
-    weights: NDArray[np.float64]
-    steps: Ints
-
-
 def steps_of(sizes: Ints, batch_size: int, epochs: int) -> Ints:
     """Return the local steps of users in a round; the last batch of an epoch may be smaller."""
     return epochs * -(-sizes // batch_size)
@@ -143,10 +133,11 @@ def batches_of(
     seed: int,
     round_number: int,
     lanes: Lanes | None = None,
-) -> Batches:
+) -> tuple[Ints, Floats]:
     """Shuffle each user's samples in each epoch and cut them into batches.
 
-    The order is that of a hash of (seed, round, epoch, user, position), so that it does not change with other users.
+    Return the samples of steps and lanes, [S, L, B], and weights 1/(samples in the batch), 0 in unused places. The
+    order is that of a hash of (seed, round, epoch, user, position), so that it does not change with other users.
     Without `lanes` every user has a lane of its own.
     """
     sizes = data.sizes[users]
@@ -155,8 +146,7 @@ def batches_of(
     held = data.samples[np.repeat(data.offsets[users], sizes) + position]
     key_of_sample = hash_words(users[row], position)
     per_epoch = -(-sizes // batch_size)
-    steps = epochs * per_epoch
-    lanes = lanes or Lanes(np.arange(len(steps)), np.zeros(len(steps), dtype=np.int64), steps, len(steps))
+    lanes = lanes or Lanes(np.arange(len(users)), np.zeros_like(sizes), epochs * per_epoch, len(users))
     samples = np.zeros((lanes.length, lanes.count, batch_size), dtype=np.int64)
     weights = np.zeros((lanes.length, lanes.count, batch_size))
     step_in_epoch, slot = position // batch_size, position % batch_size
@@ -168,4 +158,4 @@ def batches_of(
     lane = lanes.lane[row]
     samples[step, lane, slot] = held[order]
     weights[step, lane, slot] = 1.0 / np.minimum(sizes[row] - step_in_epoch * batch_size, batch_size)
-    return Batches(samples, weights, steps)
+    return samples, weights

@@ -62,10 +62,9 @@ class StackedEngine:
 
     def _train(self, users: Ints, steps: Ints, current: Round) -> BlockResult:
         lanes = self._lanes(steps)
-        plan = self.task.batches(users, current.number, lanes)
         if self.buffers is None:
             self.buffers = LaneBuffers(self.task, self.step, self.most, self.block, current)
-        change, losses = self.buffers.run(users, lanes, plan, current)
+        change, losses = self.buffers.run(users, lanes, current)
         return BlockResult(users, change, losses, steps)
 
     def _lanes(self, steps: Ints) -> Lanes:
