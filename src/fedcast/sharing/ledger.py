@@ -24,7 +24,7 @@ class Ledger:
     """The privacy ledger: one entry for every sample that another user received."""
 
     samples: Ints  #: int64[T], index in the dataset
-    senders: Ints  #: int64[T], user; -1: the server
+    senders: Ints  #: int64[T], user, or -1 for the server
     receivers: Ints  #: int64[T], user
 
     def __len__(self) -> int:
@@ -68,12 +68,12 @@ class Sharing:
     """A kind of sharing: the value that `fedcast.registry` holds under its name; `fedcast.testing.sharing` checks one.
 
     `share` returns the data after sharing from (population, clustering, seed, options); the same arguments always give
-    the same result.
+    the same result. `options` is a frozen dataclass, see `fedcast.registry.option`.
     """
 
     share: Callable[[Population, Clustering, int, Any], Shared]
     summary: str  #: one line that says what is sent
-    options: type[Any] = registry.NoOptions  #: frozen dataclass of its options, see `fedcast.registry.option`
+    options: type[Any] = registry.NoOptions
 
 
 def find_sharing(name: str) -> Sharing:

@@ -31,12 +31,12 @@ class Model:
     """A model that scenarios can name.
 
     Plans compute delay and energy from the number of its weights on its usual dataset; where that is None, scenarios
-    set `training.model_weights`.
+    set `training.model_weights`. `options` is a frozen dataclass, see `fedcast.registry.option`.
     """
 
     build: Callable[..., nn.Module]  #: (shape of a sample, number of classes[, options]) → the module
     summary: str  #: its layers in one line
-    options: type[Any] = NoOptions  #: frozen dataclass of its options
+    options: type[Any] = NoOptions
     weights: int | None = None  #: number of weights
 
     def __call__(self, shape: Shape, num_classes: int, options: Any = None) -> nn.Module:

@@ -34,7 +34,7 @@ class TrainingSettings:
     """
 
     algorithm: str | Algorithm = "fedavg"  #: name of a registered algorithm, or an `Algorithm` itself
-    options: Any = None  #: options of the algorithm; None: its defaults
+    options: Any = None  #: options of the algorithm, by default its own defaults
     rounds: int = 100
     local_epochs: int = 1
     batch_size: int = 10
@@ -42,9 +42,9 @@ class TrainingSettings:
     learning_rate_decay: float = 1.0  #: factor of the local learning rate per round
     momentum: float = 0.0
     weight_decay: float = 0.0
-    clip_norm: float | None = None  #: largest norm of a gradient; None: no limit
+    clip_norm: float | None = None  #: largest norm of a gradient, or None for no limit
     server_optimizer: str = "none"  #: ``none`` or a key of `SERVER_OPTIMIZERS`
-    server_options: Any = None  #: options of the server optimiser; None: its defaults
+    server_options: Any = None  #: options of the server optimiser, by default its own defaults
     server_learning_rate: float = 1.0  #: step size of the server without an optimiser
     aggregation: str = "shared"
     participation: float = 1.0  #: share of the users in a round

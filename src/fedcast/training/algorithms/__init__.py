@@ -42,13 +42,13 @@ class Upload:
 class Algorithm:
     """A federated learning algorithm. Every function is optional; without any it is FedAvg.
 
-    Functions get the algorithm's options first and change no argument in place. A `State` maps names to lists of
+    Functions get the algorithm's options, a frozen dataclass, first and change no argument in place. A `State` maps names to lists of
     tensors; only the algorithm itself knows what they mean. Weights and gradients are lists in the order of
     ``model.parameters()``, users stacked in the first dimension (one at a time in the engine ``loop``).
     """
 
     summary: str  #: what it does, in one line
-    options: type[Any] = NoOptions  #: frozen dataclass of its options
+    options: type[Any] = NoOptions
     uploads: int = 1  #: values that a user uploads for each weight of the model; the server broadcasts as many
     engines: tuple[str, ...] = ("loop", "stacked")  #: ``("loop",)`` if functions work for a single user alone
     #: (options, weights) → state of the server before the first round
