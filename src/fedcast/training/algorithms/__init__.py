@@ -42,9 +42,9 @@ class Upload:
 class Algorithm:
     """A federated learning algorithm. Every function is optional; without any it is FedAvg.
 
-    Functions get the algorithm's options, a frozen dataclass, first and change no argument in place. A `State` maps names to lists of
-    tensors; only the algorithm itself knows what they mean. Weights and gradients are lists in the order of
-    ``model.parameters()``, users stacked in the first dimension (one at a time in the engine ``loop``).
+    Functions get the algorithm's options, a frozen dataclass, first and change no argument in place. A `State` maps
+    names to lists of tensors; only the algorithm itself knows what they mean. Weights and gradients are lists in the
+    order of ``model.parameters()``, users stacked in the first dimension (one at a time in the engine ``loop``).
     """
 
     summary: str  #: what it does, in one line
