@@ -18,8 +18,8 @@ from fedcast.plan import LeakagePoint
 from fedcast.report import Line, write_report
 from fedcast.report.content import MEASURES, gather, leakage_curves, learning_figure, time_split
 from fedcast.report.page import page
+from fedcast.report.page.result_sections import evidence, headline
 from fedcast.report.page.scenario_sections import commands, differences
-from fedcast.report.page.summary_sections import evidence, headline
 from fedcast.runs.comparison import compare
 from fedcast.runs.store import load_runs, run_folder
 from fedcast.scenario import to_toml

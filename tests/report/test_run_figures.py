@@ -12,7 +12,6 @@ from fedcast.clustering import cluster
 from fedcast.clustering.sample_problems import path_problem
 from fedcast.network import layout_from_positions
 from fedcast.report.colours import hex_of
-from fedcast.report.figures.classes import class_change, class_change_figure
 from fedcast.report.figures.maps import cluster_figure, cluster_map, map_of_users
 from fedcast.report.figures.training import (
     PARTS,
@@ -22,7 +21,7 @@ from fedcast.report.figures.training import (
     leakage_figure,
     learning_curve,
 )
-from fedcast.report.figures.users import emd_figure, energy_figure, sorted_users
+from fedcast.report.figures.users import class_change, class_change_figure, emd_figure, energy_figure, sorted_users
 from fedcast.report.layout import lay_out
 from fedcast.report.shapes import Shapes, Words
 from fedcast.scenario import Geometry
@@ -162,7 +161,7 @@ def test_classes_shown_before_and_after_are_the_same():
     rng = np.random.default_rng(2)
     before = rng.integers(0, 3, (50, 40))
     after = before + rng.integers(0, 2, (50, 40))
-    shown = class_change(before, after, max_users=20, max_classes=12)
+    shown = class_change(before, after, max_users=20)
     assert (len(shown.users), shown.num_users) == (20, 50)
     np.testing.assert_array_equal(shown.before, before[shown.users][:, shown.classes])
     np.testing.assert_array_equal(shown.after, after[shown.users][:, shown.classes])

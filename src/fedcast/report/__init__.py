@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from fedcast._lazy import lazy_names
 from fedcast.report.colours import GRID, INK, MUTED, PAPER, Colour, Dash
 from fedcast.report.drawing import Axis, Bars, Dots, Figure, HoverColumns, Key, Level, Line, Mark, Panel, Segments, Text
-from fedcast.report.figures.classes import ClassDots, class_dots, class_dots_figure
 from fedcast.report.figures.maps import cluster_figure, cluster_map, network_figure, network_map
+from fedcast.report.figures.users import ClassDots, class_dots, class_dots_figure
 from fedcast.report.save import check_figure_path, save_figure
 
 # Imported when first used: reports of runs need PyTorch; figures of plans do not.

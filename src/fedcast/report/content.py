@@ -10,10 +10,9 @@ from itertools import islice, zip_longest
 import numpy as np
 
 from fedcast.report.drawing import Dots, Figure, Line
-from fedcast.report.figures.classes import MAX_USERS, ClassChange, class_change
 from fedcast.report.figures.maps import ClusterMap, map_of_users
 from fedcast.report.figures.training import PARTS, curves_figure, leakage_curve, learning_curve
-from fedcast.report.figures.users import UserValues, sorted_users
+from fedcast.report.figures.users import MAX_COLUMNS, ClassChange, UserValues, class_change, sorted_users
 from fedcast.runs import Row, Score, StoredRun, Strategy, compare, score
 from fedcast.scenario import Scenario
 from fedcast.typing import Floats
@@ -143,7 +142,7 @@ def class_change_of(run: StoredRun, max_users: int | None = None) -> ClassChange
         np.stack([values for name, values in table.items() if name.startswith(start)], axis=1).astype(np.int64)
         for start in ("before_", "after_")
     )
-    return class_change(before, after, max_users or MAX_USERS)
+    return class_change(before, after, max_users or MAX_COLUMNS)
 
 
 def emd_change_of(run: StoredRun) -> UserValues:

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from fedcast.errors import FedcastError
-from fedcast.io import Column, atomic_write, read_table, save_table
+from fedcast.io import Column, atomic_write, check_writable, read_table, save_table
 from fedcast.report import content as contents
 from fedcast.report.content import Content, gather
 from fedcast.report.drawing import Figure
-from fedcast.report.figures.classes import class_change_figure
 from fedcast.report.figures.maps import cluster_figure
 from fedcast.report.figures.training import PARTS, delay_figure, leakage_figure
-from fedcast.report.figures.users import emd_figure, energy_figure
+from fedcast.report.figures.users import class_change_figure, emd_figure, energy_figure
 from fedcast.report.layout import check_width
 from fedcast.report.page import page
 from fedcast.report.save import FIGURE_FORMATS, save_figure
@@ -23,12 +22,8 @@ from fedcast.runs import StoredRun, comparison_table
 
 TABLE_FORMATS = ("csv", "parquet")
 DEFAULT_FORMATS = ("csv", "png")
-Table = dict[str, list[Any]]
-_LEDGER = (
-    Column("sample", "int", minimum=0),
-    Column("sender", "int", minimum=-1),
-    Column("receiver", "int", minimum=0),
-)
+_LEDGER = [Column(name, "int", minimum=least) for name, least in (("sample", 0), ("sender", -1), ("receiver", 0))]
+_Columns = dict[str, list[Any]]
 
 
 def write_report(runs: Sequence[StoredRun], path: str | Path) -> Path:
@@ -50,8 +45,7 @@ def check_report_path(path: Path) -> None:
     """Check that a report can be written to a file, before any work is done for it."""
     if path.suffix.lower() not in (".html", ".htm"):
         raise FedcastError(f"{path}: a report is an .html file; --export FOLDER writes tables and figures")
-    if path.is_dir():
-        raise FedcastError(f"{path}: is a folder, expected a file")
+    check_writable(path)
 
 
 def export_report(
@@ -74,14 +68,10 @@ def export_report(
     tables, figures = ([name for name in kinds if name in formats] for kinds in (TABLE_FORMATS, FIGURE_FORMATS))
     # All are computed before the first is written: a damaged run leaves no incomplete export.
     computed = _tables(content) if tables else {}
-    return [
-        *(save_table(table, folder / f"{name}.{kind}") for name, table in computed.items() for kind in tables),
-        *(
-            save_figure(figure, folder / f"{name}.{kind}", width)
-            for name, figure in (_figures(content) if figures else ())
-            for kind in figures
-        ),
-    ]
+    files = [save_table(table, folder / f"{name}.{kind}") for name, table in computed.items() for kind in tables]
+    for name, figure in _figures(content) if figures else ():
+        files += [save_figure(figure, folder / f"{name}.{kind}", width) for kind in figures]
+    return files
 
 
 def check_export(folder: Path, formats: Sequence[str], width: str = "screen") -> None:
@@ -114,7 +104,7 @@ def _figures(content: Content) -> Iterator[tuple[str, Figure]]:
         yield f"energy_{name}", energy_figure(*contents.user_energy_of(run), f"Energy of each user, {title}")
 
 
-def _tables(content: Content) -> dict[str, Table]:
+def _tables(content: Content) -> dict[str, _Columns]:
     """Return tables: one row per strategy, round, user, head, sample received, or point of delay against leakage."""
     parts = [_tables_of(content, run) for run in content.runs]
     names, seconds = contents.time_split(content)
@@ -129,16 +119,16 @@ def _tables(content: Content) -> dict[str, Table]:
     }
 
 
-def _tables_of(content: Content, run: StoredRun) -> dict[str, Table]:
+def _tables_of(content: Content, run: StoredRun) -> dict[str, _Columns]:
     """Return the tables of one run, with columns in front that name the run."""
     users = run.tables["users"]
     # A plan without sharing has the same point at every limit.
     points = dict.fromkeys(run.plan.leakage if run.plan is not None else ())
-    ledger: Table = {column.name: [] for column in _LEDGER}
+    ledger: _Columns = {column.name: [] for column in _LEDGER}
     if run.facts.received_samples:
         table = read_table(run.folder / "ledger.csv", _LEDGER)
         ledger = {name: table[name].tolist() for name in ledger}
-    tables: dict[str, Table] = {
+    tables: dict[str, _Columns] = {
         "history": run.history.columns(),
         "users": users | {name: [int(count) for count in users[name]] for name in ("received", "sent")},
         "heads": run.tables["heads"],

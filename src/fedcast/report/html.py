@@ -17,11 +17,6 @@ def escape(text: object) -> Markup:
     return text if isinstance(text, Markup) else Markup(_escaped(str(text)))
 
 
-def join(parts: Iterable[object]) -> Markup:
-    """Return parts one after the other as HTML."""
-    return Markup("".join(escape(part) for part in parts))
-
-
 def tag(name: str, /, *children: object, **attributes: object) -> Markup:
     """Return an element. Underscores in attribute names become hyphens; True: a bare attribute, None and False: none.
 
@@ -30,7 +25,7 @@ def tag(name: str, /, *children: object, **attributes: object) -> Markup:
         '<p class="note" data-run="3" hidden>a &lt; b</p>'
     """
     written = "".join(_attribute(key, value) for key, value in attributes.items())
-    return Markup(f"<{name}{written}>{join(children)}</{name}>")
+    return Markup(f"<{name}{written}>{''.join(map(escape, children))}</{name}>")
 
 
 def empty_tag(name: str, /, **attributes: object) -> Markup:

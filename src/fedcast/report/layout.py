@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
@@ -48,19 +49,20 @@ class Drawing:
 
 
 def lay_out(figure: Figure, width: str = "screen", *, html: bool = False) -> Drawing:
-    """Place everything in a figure.
-
-    Args:
-        figure: what to draw.
-        width: ``screen`` (the figure's own), ``column`` (3.5 in) or ``page`` (7.16 in).
-        html: whether it becomes part of the report page, which shows title and legend itself.
+    """Place everything in a figure as wide as `save_figure` says; `html`: for the page, which shows title and legend.
 
     Example:
         >>> drawing = lay_out(Figure([[Panel([Line([0, 1], [2, 3], label="a")])]]), "column")
         >>> drawing.width, [word.text for word in drawing.items if isinstance(word, Words)][-1]
         (252.0, 'a')
     """
-    style = _style_of(figure, width, html)
+    check_width(width)
+    wide = WIDTHS_PT[width] or figure.width
+    # A narrow figure is not as low as it is narrow, and its marks not as small.
+    ratio = wide / figure.width
+    style = Style(wide, _TEXT_PT[width], marks=min(1.0, ratio**0.5), heights=min(1.0, ratio**0.6))
+    if html:
+        style = Style(figure.width, _TEXT_PT["html"], _HTML_ROOM, legend=False)
     columns = _columns(figure, style)
     top, items = _heading(figure, style)
     scales: list[tuple[Scale, Scale]] = []
@@ -83,16 +85,6 @@ def check_width(width: str) -> None:
     """Check the name of a width of a figure."""
     if width not in WIDTHS_PT:
         raise FedcastError(f"invalid value {width!r} for width: expected {', '.join(WIDTHS_PT)}")
-
-
-def _style_of(figure: Figure, width: str, html: bool) -> Style:
-    check_width(width)
-    if html:
-        return Style(figure.width, _TEXT_PT["html"], _HTML_ROOM, legend=False)
-    wide = WIDTHS_PT[width] or figure.width
-    # A narrow figure is not as low as it is narrow, and its marks not as small.
-    ratio = wide / figure.width
-    return Style(wide, _TEXT_PT[width], marks=min(1.0, ratio**0.5), heights=min(1.0, ratio**0.6))
 
 
 def _heading(figure: Figure, style: Style) -> tuple[float, Items]:
@@ -174,7 +166,11 @@ def _place(panel: Panel, column: tuple[float, float, float], style: Style) -> tu
         for mark in panel.marks:
             items += draw_mark(mark, x, y, style)
         if panel.scale_bar is not None:
-            items += _scale_bar(panel.scale_bar, x, base + 2 * _GAP, style)
+            (unit, length), long, foot = panel.scale_bar, nice_step(0.0, high - low), base + 2 * _GAP
+            start, end = x.start, float(x(low + long))
+            path = np.array([(start, foot - 4), (start, foot), (end, foot), (end, foot - 4)])
+            items.append(Shapes("path", [path], stroke=MUTED, css="scale"))
+            items.append(style.words(end + _GAP, foot + 2, quantity(long / length, unit), "tick"))
         return items, (x, y)
 
     foot = _EDGE
@@ -250,8 +246,7 @@ def _x_ticks(panel: Panel, x: Scale, style: Style) -> tuple[list[float], list[st
     longest = max((style.text_width(text, "tick") for text in texts), default=0.0)
     if panel.x.tick_labels is None or len(texts) < 2 or longest + 4 <= np.min(np.diff(np.sort(places))):
         return places.tolist(), texts, False, style.line("tick") + 3 if texts else 0.0
-    height = 8 + longest * float(np.sin(np.radians(_ROTATED))) + style.text["tick"]
-    return places.tolist(), texts, True, height
+    return places.tolist(), texts, True, 8 + longest * math.sin(math.radians(_ROTATED)) + style.text["tick"]
 
 
 def _axes(panel: Panel, x: Scale, y: Scale, base: float, peak: float, style: Style) -> Iterator[Shapes | Words]:
@@ -280,22 +275,11 @@ def _rules(places: Sequence[Sequence[float]], css: str, colour: Colour, opacity:
     return Shapes("line", places, stroke=colour, opacity=opacity, css=css, stroke_width=0.7)
 
 
-def _scale_bar(bar: tuple[str, float], x: Scale, top: float, style: Style) -> Items:
-    unit, length = bar
-    long = nice_step(0.0, x.high - x.low)
-    left, right = x.start, float(x(x.low + long))
-    path = np.array([(left, top - 4), (left, top), (right, top), (right, top - 4)])
-    words = style.words(right + _GAP, top + 2, quantity(long / length, unit), "tick")
-    return [Shapes("path", [path], stroke=MUTED, css="scale"), words]
-
-
 def _keys(marks: Sequence[Mark]) -> list[Key]:
     """Return one entry for each label, in the order of the marks."""
-    found: dict[str, Key] = {}
-    for mark in marks:
-        if isinstance(mark, Line | Dots | Bars) and mark.label:
-            found.setdefault(mark.label, Key(mark.label, mark))
-    return list(found.values())
+    labelled = [mark for mark in marks if isinstance(mark, Line | Dots | Bars) and mark.label]
+    first = {mark.label: mark for mark in reversed(labelled)}
+    return [Key(label, first[label]) for label in dict.fromkeys(mark.label for mark in labelled)]
 
 
 def _legend(keys: Sequence[Key], left: float, wide: float, top: float, style: Style) -> tuple[Items, float]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedcast.errors import FedcastError
-from fedcast.io import atomic_write
+from fedcast.io import atomic_write, check_writable
 from fedcast.report.colours import Dash, hex_of
 from fedcast.report.drawing import Figure
 from fedcast.report.layout import Drawing, check_width, lay_out
@@ -34,8 +34,7 @@ def check_figure_path(path: Path, width: str = "screen") -> None:
     if path.suffix.lower().removeprefix(".") not in FIGURE_FORMATS:
         expected = ", ".join(f".{kind}" for kind in FIGURE_FORMATS)
         raise FedcastError(f"{path}: unknown kind of picture {path.suffix!r}; expected {expected}")
-    if path.is_dir():
-        raise FedcastError(f"{path}: is a folder, expected a file")
+    check_writable(path)
 
 
 def save_figure(figure: Figure, path: str | Path, width: str = "screen", dpi: int | None = None) -> Path:

@@ -71,19 +71,15 @@ def log_ticks(low: float, high: float) -> list[float]:
     return found[:: math.ceil(len(found) / _MAX_LOG_TICKS)]
 
 
-def upper_end(values: Iterable[float], about: int = 5) -> float:
+def upper_end(values: Iterable[float]) -> float:
     """Return a round value no less than any of these, to end a scale that begins at 0."""
-    highest = max(values, default=0.0)
-    if highest <= 0:
-        return 1.0
-    step = nice_step(0, highest, about)
-    return round(math.ceil(highest / step - 1e-9) * step, 12)
+    return ends_around([0.0, max([0.0, *values])])[1]
 
 
-def ends_around(values: Sequence[float], about: int = 5) -> tuple[float, float]:
+def ends_around(values: Sequence[float]) -> tuple[float, float]:
     """Return round values below and above all of these, for a scale that need not begin at 0."""
     low, high = min(values), max(values)
     if high == low:
         low, high = (0.5 * low, 1.5 * high) if low > 0 else (1.5 * low, 0.5 * low) if low else (0.0, 1.0)
-    step = nice_step(low, high, about)
+    step = nice_step(low, high)
     return round(math.floor(low / step + 1e-9) * step, 12), round(math.ceil(high / step - 1e-9) * step, 12)

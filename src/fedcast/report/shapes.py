@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import compress, pairwise
+from itertools import compress, groupby, pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -25,14 +25,10 @@ class Shapes:
     """N shapes of one look.
 
     Attributes:
-        kind: of the shapes.
         places: circle (x, y, radius), rect (x, y, width, height), line (x1, y1, x2, y2), path float[P, 2].
-        fill: one colour or N of them; None: not filled.
-        stroke: one colour or N of them; None: no outline.
-        css: CSS class of the group, on the page.
-        item_css: CSS classes of all shapes or N of them, on the page.
-        tips: N texts, or none.
-        data: data attributes of the page, N values each.
+        fill: one colour or N of them, as `stroke`; None: nothing is filled or outlined.
+        css: CSS class of the group on the page; `item_css` are those of all shapes or N of them.
+        tips: N texts, or none; `data` has attributes for the page, N values each.
     """
 
     kind: Literal["circle", "rect", "line", "path"]
@@ -82,10 +78,10 @@ class Style:
         """Return the width of a text as a wide sans-serif font has it."""
         return self.room * self.text[role] * sum(_em(letter) for letter in text)
 
-    def words(self, x: float, y: float, text: str, role: Role, **options: Any) -> Words:
-        """Return a text in the size and colour of its role."""
-        colour = MUTED if role in ("tick", "label") else INK
-        return Words(x, y, text, role, self.text[role], **{"colour": colour, **options})
+    def words(self, x: float, y: float, text: str, role: Role, colour: Colour | None = None, **options: Any) -> Words:
+        """Return a text in the size and, unless it has one of its own, the colour of its role."""
+        usual = MUTED if role in ("tick", "label") else INK
+        return Words(x, y, text, role, self.text[role], usual if colour is None else colour, **options)
 
     def line(self, role: Role) -> float:
         """Return the height of a line of text."""
@@ -119,8 +115,8 @@ def draw_mark(mark: Mark, x: Scale, y: Scale, style: Style) -> Items:
             return _draw_level(mark, x, y, style)
         case Text():
             at, base = float(x(mark.x)) + mark.dx * style.marks, float(y(mark.y)) + mark.dy * style.marks
-            options = {} if mark.colour is None else {"colour": mark.colour}
-            return [style.words(at, base, mark.text, mark.role, anchor=mark.anchor, rotate=mark.rotate, **options)]
+            look = {"anchor": mark.anchor, "rotate": mark.rotate}
+            return [style.words(at, base, mark.text, mark.role, mark.colour, **look)]
         case HoverColumns():
             edges = x(np.arange(len(mark.tips) + 1)).tolist()
             top, tall = min(y.start, y.end), abs(y.end - y.start)
@@ -187,21 +183,14 @@ def _inside(x: Floats, y: Floats, low: float, high: float) -> list[Floats]:
         points += [(float(x1 + share * (x2 - x1)), float(y1 + share * (y2 - y1))) for share in sorted(shares)]
         points.append((float(x2), float(y2)))
     room = 1e-9 * (high - low)
-    pieces: list[list[tuple[float, float]]] = [[]]
-    for point in points:
-        if low - room <= point[1] <= high + room:
-            pieces[-1].append(point)
-        elif pieces[-1]:
-            pieces.append([])
-    return [np.array(piece) for piece in pieces if piece]
+    pieces = groupby(points, key=lambda point: low - room <= point[1] <= high + room)
+    return [np.array(list(piece)) for is_inside, piece in pieces if is_inside]
 
 
 def _draw_dots(dots: Dots, x: Scale, y: Scale, style: Style) -> Items:
     across, up = _floats(dots.x), _floats(dots.y)
-    radii = _floats(dots.radius) * style.marks
-    if dots.cell:
-        unit = 0.5 * min(abs(float(x(1) - x(0))), abs(float(y(1) - y(0))))
-        radii = np.maximum(_floats(dots.radius) * unit, 0.6)
+    unit = 0.5 * min(abs(float(x(1) - x(0))), abs(float(y(1) - y(0)))) if dots.cell else style.marks
+    radii = np.maximum(_floats(dots.radius) * unit, 0.6 if dots.cell else 0.0)
     inside = (up >= min(y.low, y.high) - 1e-9) & (up <= max(y.low, y.high) + 1e-9) & np.isfinite(across)
     items: Items = []
     if dots.low is not None and dots.high is not None:
@@ -213,13 +202,9 @@ def _draw_dots(dots: Dots, x: Scale, y: Scale, style: Style) -> Items:
     def chosen(values: Any) -> Any:
         return values if isinstance(values, int | str) else tuple(compress(values, inside))
 
-    return [
-        *items,
-        replace(
-            dot_shapes(places, dots, chosen(dots.colour), style), series=dots.series, tips=chosen(dots.tips),
-            item_css=chosen(dots.css), data={name: chosen(values) for name, values in dots.data.items()},
-        ),
-    ]  # fmt: skip
+    data = {name: chosen(values) for name, values in dots.data.items()}
+    for_page = {"series": dots.series, "tips": chosen(dots.tips), "item_css": chosen(dots.css), "data": data}
+    return [*items, replace(dot_shapes(places, dots, chosen(dots.colour), style), **for_page)]
 
 
 def dot_shapes(places: Floats, dots: Dots, colour: Colours, style: Style) -> Shapes:

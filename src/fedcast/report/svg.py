@@ -20,12 +20,9 @@ _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]
 
 
 def picture(figure: Figure | Drawing, name: str, **attributes: object) -> Markup:
-    """Return an SVG element for the report page, whose style sheet and script it needs.
+    """Return an SVG element for the report page, whose style sheet and script it needs; they find it by its name.
 
-    Args:
-        figure: what to show; a drawing is one that was laid out for the page.
-        name: by which scripts and tests find it.
-        attributes: further attributes, see `fedcast.report.html.tag`.
+    A drawing is one that was laid out for the page; for attributes see `fedcast.report.html.tag`.
     """
     drawing = figure if isinstance(figure, Drawing) else lay_out(figure, html=True)
     # It takes the keyboard's focus: arrow keys then go from mark to mark.

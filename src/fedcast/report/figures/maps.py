@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from fedcast.network import Graph, Layout
 
 _MAX_CLUSTER_USERS = 1_500
-_MAX_USERS = 2_000
-_MAX_LINKS = 15_000
+_MAX_USERS, _MAX_LINKS = 2_000, 15_000
 _M_PER_KM = 1e3
 _RATE_COLOURS = ("#d3e0ee", "#2b6cb0", "#153a66")
 _RATE_STEPS = 64
 _MARGIN = 0.03
-_HEAD, _MEMBER, _ALONE = 7.0, 4.2, 3.2
+# Radii in points, from what is drawn first to what lies on top.
+_RADII = {"alone": 3.2, "member": 4.2, "head": 7.0}
 # Up to so many users dots have their full size; they shrink to no less than this.
 _ROOMY, _SMALLEST = 200, 0.35
 
@@ -159,16 +159,17 @@ def network_figure(shown: NetworkMap, title: str = "Who can share with whom") ->
     linked, alone = shown.positions_km[~shown.isolated], shown.positions_km[shown.isolated]
     stations, count = shown.base_stations_km, len(shown.links_km)
     width = float(np.clip(24 / np.sqrt(max(count, 1)), 0.35, 1.1))
-    without = _label(len(alone), "user without a link", "users without a link")
     marks: list[Mark] = [
         Segments(shown.links_km, _rate_colours(shown.rate_bps), width),
-        _dots(linked, INK, radius=radius, label=_label(len(linked), "linked user")),
-        _dots(alone, PAPER, radius=1.6 * radius, edge=2, label=without),
-        _dots(stations, 2, shape="triangle", radius=5.0, edge=PAPER, label=_label(len(stations), "base station")),
-    ]
+        _dots(linked, INK, pluralize(len(linked), "linked user"), radius=radius),
+        _dots(
+            alone, PAPER, pluralize(len(alone), "user without a link", "users without a link"), radius=1.6 * radius,
+            edge=2,
+        ),
+        _dots(stations, 2, pluralize(len(stations), "base station"), shape="triangle", radius=5.0, edge=PAPER),
+    ]  # fmt: skip
     rows = [[_map_panel(marks, np.concatenate([shown.positions_km, stations]))]]
-    if count:
-        rows.append([_rate_bar(shown)])
+    rows += [[_rate_bar(shown)]] if count else []
     parts = []
     if len(shown.users) < shown.num_users:
         parts.append(f"the {len(shown.users):,} of {shown.num_users:,} users nearest the centre")
@@ -177,12 +178,9 @@ def network_figure(shown: NetworkMap, title: str = "Who can share with whom") ->
     return Figure(rows, title + (f" ({', '.join(parts)})" if parts else ""))
 
 
-def _dots(places_km: Floats, colour: Colours, **look: Any) -> Dots:
-    return Dots(places_km[:, 0], places_km[:, 1], colour, **look)
-
-
-def _label(count: int, one: str, many: str | None = None) -> str:
-    return pluralize(count, one, many) if count else ""
+def _dots(places_km: Floats, colour: Colours, label: str, **look: Any) -> Dots:
+    """Return dots, which the legend names if there are any."""
+    return Dots(places_km[:, 0], places_km[:, 1], colour, label=label if len(places_km) else "", **look)
 
 
 def _rate_range(rates: Floats) -> tuple[float, float]:
@@ -220,39 +218,28 @@ def cluster_figure(shown: ClusterMap, title: str = "Who shares with whom", tips:
     `tips` are texts of the report page, one for each user shown.
     """
     small = max(_SMALLEST, min(1.0, (_ROOMY / max(len(shown.users), 1)) ** 0.5))
-    joins = Segments(
-        shown.joins_km, [1 + cluster for cluster in shown.join_cluster.tolist()], max(1.4 * small, 0.6), 0.5,
-        css="joins", data={"cluster": shown.join_cluster.tolist()},
-    )  # fmt: skip
-    alone, heads = shown.cluster < 0, shown.is_head
-    members = ~heads & ~alone
-    says = f"{alone.sum():,} alone", pluralize(int(members.sum()), "member"), pluralize(int(heads.sum()), "head")
-    kinds = zip(("alone", "member", "head"), (alone, members, heads), (_ALONE, _MEMBER, _HEAD), says, strict=True)
+    join_clusters = shown.join_cluster.tolist()
+    look: dict[str, Any] = {"css": "joins", "data": {"cluster": join_clusters}}
+    joins = Segments(shown.joins_km, [1 + number for number in join_clusters], max(1.4 * small, 0.6), 0.5, **look)
     marks: list[Mark] = [joins]
-    # Heads last, so that they lie on top.
-    for css, chosen, radius, label in kinds:
-        clusters, places = shown.cluster[chosen].tolist(), shown.positions_km[chosen]
-        in_cluster = css != "alone"
-        marks.append(
-            _dots(
-                places, [1 + cluster for cluster in clusters], radius=radius * small, css=css,
-                edge=PAPER if in_cluster else None, opacity=1.0 if in_cluster else 0.6, label=label,
-                tips=tuple(compress(tips, chosen)), data={"cluster": clusters} if in_cluster else {},
-            )
-        )  # fmt: skip
+    labels = []
+    kinds = {"alone": shown.cluster < 0, "member": (shown.cluster >= 0) & ~shown.is_head, "head": shown.is_head}
+    for css, chosen in kinds.items():
+        labels.append(pluralize(int(chosen.sum()), css, "alone" if css == "alone" else None))
+        clusters, (x, y) = shown.cluster[chosen].tolist(), shown.positions_km[chosen].T
+        look = {"opacity": 0.6} if css == "alone" else {"edge": PAPER, "data": {"cluster": clusters}}
+        look |= {"css": css, "label": labels[-1], "tips": tuple(compress(tips, chosen))}
+        marks.append(Dots(x, y, [1 + number for number in clusters], radius=_RADII[css] * small, **look))
     users = len(shown.users)
-    return Figure(
-        [[_map_panel(marks, shown.positions_km)]],
-        title + shown_of(users, shown.num_users),
-        description=f"Map of {pluralize(users, 'user')}: {', '.join(says[::-1])}",
-    )
+    says = f"Map of {pluralize(users, 'user')}: {', '.join(labels[::-1])}"
+    panel = _map_panel(marks, shown.positions_km)
+    return Figure([[panel]], title + shown_of(users, shown.num_users), description=says)
 
 
 def _map_panel(marks: Sequence[Mark], places_km: Floats) -> Panel:
     """Return a square map, north up, with a scale bar."""
     low, high = places_km.min(axis=0), places_km.max(axis=0)
     extent = (1 + 2 * _MARGIN) * float(max((high - low).max(), 1e-3))
-    x, y = (
-        Axis(limits=(middle - extent / 2, middle + extent / 2), show=False) for middle in ((low + high) / 2).tolist()
-    )
+    ends = np.stack([(low + high - extent) / 2, (low + high + extent) / 2]).T.tolist()
+    x, y = (Axis(limits=(first, last), show=False) for first, last in ends)
     return Panel(marks, x, y, equal=True, scale_bar=("m", 1 / _M_PER_KM))

@@ -46,16 +46,10 @@ def learning_curve(name: str, series: int, courses: Sequence[tuple[Sequence[floa
 def leakage_curve(
     name: str, series: int, ratio: ArrayLike, delay_s: ArrayLike, measured: tuple[float, float] | None = None
 ) -> list[Line | Dots]:
-    """Return delay against leakage of one run: a line and dots of the plan, and a ring for what was measured.
+    """Return delay against leakage of one run: a line and dots of the plan, float[P], and a ring for what was measured.
 
-    Only Pareto-optimal points are kept: no other leaks as little and takes less time.
-
-    Args:
-        name: of the strategy.
-        series: its number.
-        ratio: average sharing ratios as planned, float[P].
-        delay_s: delays of the task as planned, float[P].
-        measured: average sharing ratio, and simulated seconds to the target in training; None: it was not met.
+    Only Pareto-optimal points are kept: no other leaks as little and takes less time. `measured` is the average sharing
+    ratio, with the simulated seconds to the target in training; None: it was not met.
 
     Example:
         >>> line, dots = leakage_curve("daca", 1, [0.1, 0.0, 0.05, 0.05], [7.0, 9.0, 9.5, 8.0])

@@ -8,9 +8,8 @@ import numpy as np
 
 from fedcast.formatting import SPACE, number, percent, pluralize, quantity
 from fedcast.report.content import Content, class_change_of, cluster_map_of, emd_change_of, user_energy_of
-from fedcast.report.figures.classes import MAX_CLASSES, ClassChange, class_change_figure
 from fedcast.report.figures.maps import cluster_figure
-from fedcast.report.figures.users import UserValues, emd_figure, energy_figure
+from fedcast.report.figures.users import ClassChange, UserValues, class_change_figure, emd_figure, energy_figure
 from fedcast.report.html import Markup, colour_key, figure, note, scrolled, section, table, tag
 from fedcast.report.svg import picture
 from fedcast.runs import StoredRun
@@ -97,7 +96,7 @@ def _classes(run: StoredRun) -> Markup:
         shown = class_change_of(run, max_users)
         below = _evenly(shown, "their numbers")
         if shown.num_classes > len(shown.classes):
-            below += f"The {MAX_CLASSES} most common of {shown.num_classes} classes. "
+            below += f"The {len(shown.classes)} most common of {shown.num_classes} classes. "
         drawn = picture(class_change_figure(shown, width=width, tips=_class_tips(shown)), "classes", data_nearest="x")
         below += "The area of a dot is the number of samples."
         pictures.append(tag("div", drawn, note(below), class_=look))
@@ -156,7 +155,7 @@ def _evenly(shown: UserValues | ClassChange, order: str = "this order") -> str:
 
 def _ledger(run: StoredRun) -> Markup:
     """Return what left its owner: numbers of the whole run, then one row per head."""
-    facts = run.facts
+    facts, heads = run.facts, _rows(run.tables["heads"])
     if not facts.received_samples:
         return figure("Privacy ledger", below="No sample left its owner.")
     cards = {
@@ -167,13 +166,10 @@ def _ledger(run: StoredRun) -> Markup:
         "average sharing ratio": percent(facts.average_sharing_ratio),
     }
     entries = [tag("div", tag("dt", name), tag("dd", tag("strong", value))) for name, value in cards.items()]
-    return figure("Privacy ledger", tag("dl", *entries, class_="cards"), *_heads(run), class_="ledger")
-
-
-def _heads(run: StoredRun) -> list[Markup]:
-    heads = _rows(run.tables["heads"])
+    parts = [tag("dl", *entries, class_="cards")]
     if not heads:
-        return [note("The server sent the same samples to every user.")]
+        below = "The server sent the same samples to every user."
+        return figure("Privacy ledger", *parts, below=below, class_="ledger")
     titles = ("head", "members", "samples to each", "copies", "of its data", "members' EMD", "slowest link")
     revealed = run.tables["users"]["revealed_share"]
     rows = [
@@ -191,7 +187,8 @@ def _heads(run: StoredRun) -> list[Markup]:
     below = "Heads in order of what they bring: by how much their members' gains lower the average EMD."
     if len(heads) > _MAX_HEADS:
         below = f"The first {_MAX_HEADS} of {pluralize(len(heads), 'head')}. {below}"
-    return [scrolled(table(titles, rows), "Heads", tall=True), note(below)]
+    parts.append(scrolled(table(titles, rows), "Heads", tall=True))
+    return figure("Privacy ledger", *parts, below=below, class_="ledger")
 
 
 def _rows(table: dict[str, list[Any]]) -> list[dict[str, Any]]:

@@ -1,0 +1,247 @@
+"""Sections about results: the headline with its evidence, the comparison, learning curves, time and leakage."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from operator import itemgetter
+from typing import NamedTuple
+
+from fedcast.formatting import SPACE, mean_and_interval, number, p_value, percent, pluralize, quantity
+from fedcast.report.colours import series_class
+from fedcast.report.content import AXES, MEASURES, Content, leakage_curves, learning_figure, time_split
+from fedcast.report.drawing import Dots, Line
+from fedcast.report.figures.training import PART_COLOURS, PARTS, delay_figure, leakage_figure
+from fedcast.report.html import Markup, colour_key, empty_tag, figure, note, scrolled, section, tag
+from fedcast.report.layout import lay_out
+from fedcast.report.svg import picture
+from fedcast.runs import Row
+
+# Significant digits of the values of learning curves.
+_DIGITS = 5
+
+
+def headline_section(content: Content) -> Markup:
+    """Return the top of the page."""
+    scenario, seeds = content.scenario, content.seeds
+    above = (
+        scenario.data.dataset,
+        pluralize(scenario.data.num_users, "user"),
+        pluralize(len(content.rows), "strategy", "strategies"),
+        f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds",
+        f"target accuracy {percent(content.target)}",
+    )
+    return tag(
+        "header",
+        tag("p", " · ".join(above), class_="eyebrow"),
+        tag("h1", headline(content)),
+        note(evidence(content)),
+        tag("dl", *_cards(content), class_="cards"),
+        id="top",
+    )
+
+
+def headline(content: Content) -> str:
+    """Return which strategy reaches the target first, and how much faster than FedAvg."""
+    best, base = content.best, content.baseline
+    target, name = percent(content.target), best.strategy.name
+    rounds = pluralize(content.scenario.training.rounds, "round")
+    if not best.reached:
+        accuracy = percent(best.measures["accuracy"].mean)
+        if len(content.rows) == 1:
+            return f"{name} does not reach {target} within {rounds}; it ends at {accuracy}"
+        return f"No strategy reaches {target} within {rounds}; {name} comes closest with {accuracy}"
+    seconds = quantity(best.measures["total_s"].mean, "s")
+    result = f"{name} reaches {target} {_in_seeds(best) if best.reached < len(best.seeds) else f'in {seconds}'}"
+    if base is best:
+        return result + ("; no other strategy is faster" if len(content.rows) > 1 else "")
+    if base is not None and not base.reached:
+        return f"{result}; FedAvg does not within {rounds}"
+    if base is not None and base.reached < len(base.seeds):
+        return f"{result}; FedAvg does {_in_seeds(base)}"
+    if best.speed_up is not None and best.speed_up.mean > 1:
+        result += f", {best.speed_up.mean:.2f} times faster than FedAvg"
+    return result
+
+
+def _in_seeds(row: Row) -> str:
+    return f"in {row.reached} of {pluralize(len(row.seeds), 'seed')}"
+
+
+def evidence(content: Content) -> str:
+    """Return what the headline is based on: seeds, and the test against FedAvg."""
+    best = content.best
+    if len(best.seeds) == 1:
+        return "One seed: the variation between seeds is unknown."
+    said = f"Mean over {len(best.seeds)} seeds."
+    name, word = ("total_s", "time") if best.reached else ("accuracy", "accuracy")
+    test = best.tests.get(name)
+    if test is not None and test.p_value is not None:
+        over = f" over the {test.difference.count} seeds in which both reach it" if name == "total_s" else ""
+        said += f" Paired t-test of {word} against FedAvg{over}: {p_value(test.p_value)}."
+    return said
+
+
+def _cards(content: Content) -> Iterator[Markup]:
+    best = content.best
+    rows = [best] if content.baseline in (None, best) else [best, content.baseline]
+    suffix = f"to {percent(content.target)}" if best.reached > 0 else "of training"
+    cards = {
+        f"simulated time {suffix}": ("total_s", "s"),
+        f"rounds {suffix}": ("rounds", ""),
+        "final accuracy": ("accuracy", "%"),
+        f"energy {suffix}": ("energy_j", "J"),
+        "average EMD after sharing": ("emd_after", ""),
+    }
+    if best.measures["average_sharing_ratio"].mean > 0:
+        cards["average sharing ratio"] = ("average_sharing_ratio", "%")
+    for name, (measure, unit) in cards.items():
+        means = [row.measures[measure].mean for row in rows]
+        own, *others = (
+            percent(mean) if unit == "%" else quantity(mean, unit) if unit else number(round(mean, 3)) for mean in means
+        )
+        asides = [tag("span", f"FedAvg {value}", class_="aside") for value in others]
+        yield tag("div", tag("dt", name), tag("dd", tag("strong", own), *asides))
+
+
+class _Column(NamedTuple):
+    """One column of the table; `unit` is % for shares, `better` is min or max, `to_target`: it ends at the target."""
+
+    measure: str
+    title: str
+    unit: str
+    better: Callable[..., tuple[float, str]] | None
+    to_target: bool = False
+
+
+_COLUMNS = (
+    _Column("rounds", "rounds", "", min, to_target=True),
+    _Column("total_s", "time", "s", min, to_target=True),
+    _Column("accuracy", "final accuracy", "%", max),
+    _Column("worst_accuracy", "worst tenth", "%", max),
+    _Column("energy_j", "energy", "J", min, to_target=True),
+    _Column("sent_bytes", "sent", "B", min, to_target=True),
+    _Column("emd_after", "EMD after", "", min),
+    _Column("average_sharing_ratio", "sharing ratio", "%", None),
+)
+
+
+def comparison_section(content: Content) -> Markup:
+    """Return the comparison table, and how to read it."""
+    notes = [
+        f"Rounds, time, energy and bytes are those up to the target; ≥{SPACE}where some seeds end without reaching it.",
+        "± is the 95 % confidence interval of the mean over seeds; p is the p-value of a paired t-test against FedAvg.",
+        "Worst tenth: final accuracy of the worst tenth of users, on their own label distribution.",
+        "Sharing ratio: the share of its head's data that a user receives, averaged over users.",
+    ]
+    if len(content.seeds) == 1:
+        del notes[1]
+    box = scrolled(_table(content), "Comparison of strategies")
+    return section("comparison", "Comparison", box, note(" ".join(notes)))
+
+
+def _table(content: Content) -> Markup:
+    names, reached, speed_ups = [], [], []
+    for row in content.rows:
+        swatch = tag("span", class_=f"swatch {series_class(content.series[row.strategy])}")
+        names.append(tag("th", swatch, row.strategy.name, scope="row"))
+        one = "yes" if row.reached else "no"
+        reached.append(tag("td", f"{row.reached} of {len(row.seeds)}" if len(content.seeds) > 1 else one))
+        gain = None if row is content.baseline else row.speed_up
+        half = None if gain is None or gain.half_width is None else f"±{SPACE}{number(gain.half_width, 2)}"
+        speed_ups.append(tag("td", "–" if gain is None else f"{number(gain.mean, 2)}{SPACE}×", *_small(half)))
+    cells = [_cells(content, column) for column in _COLUMNS]
+    titles = ["strategy", "reached", *(column.title for column in _COLUMNS)]
+    titles.insert(4, "speed-up")
+    head = tag("tr", *(tag("th", title, scope="col") for title in titles))
+    body = [tag("tr", *row) for row in zip(names, reached, *cells[:2], speed_ups, *cells[2:], strict=True)]
+    return tag("table", tag("thead", head), tag("tbody", *body), class_="numbers")
+
+
+def _cells(content: Content, column: _Column) -> list[Markup]:
+    """Return a column; those are marked than which none is better as shown, unless all are equal."""
+    found = [row.measures[column.measure] for row in content.rows]
+    texts = [mean_and_interval(each.mean, each.half_width, column.unit) for each in found]
+    # A strategy that missed the target in some seeds has only a lower bound, which is never the best.
+    bounded = [column.to_target and row.reached < len(row.seeds) for row in content.rows]
+    known = [(each.mean, text) for each, (text, _), is_bound in zip(found, texts, bounded, strict=True) if not is_bound]
+    all_equal = len({text for _, text in known}) < 2
+    best = None if column.better is None or all_equal else column.better(known, key=itemgetter(0))[1]
+    cells = []
+    for row, (mean, half), is_bound in zip(content.rows, texts, bounded, strict=True):
+        test = row.tests.get(column.measure)
+        p = None if test is None or test.p_value is None else p_value(test.p_value)
+        look = "best" if mean == best and not is_bound else None
+        cells.append(tag("td", f"≥{SPACE}{mean}" if is_bound else mean, *_small(half), *_small(p), class_=look))
+    return cells
+
+
+def _small(text: str | None) -> list[Markup]:
+    return [] if text is None else [tag("small", text)]
+
+
+def curves_section(content: Content) -> Markup:
+    """Return the section of learning curves, with a legend that hides strategies and a choice of the axis."""
+    choices = []
+    for axis, title in AXES.items():
+        choice = empty_tag("input", type="radio", name="axis", value=axis, checked=axis == "round")
+        choices.append(tag("label", choice, tag("span", title + ("s" if axis == "round" else ""))))
+    switch = tag("fieldset", tag("legend", "against"), *choices, class_="switch")
+    plots = [figure(title, *(_plot(content, measure, axis) for axis in AXES)) for measure, title in MEASURES.items()]
+    several = len(content.seeds) > 1
+    band = "Lines are means over seeds, bands reach from the lowest to the highest seed. " if several else ""
+    return section(
+        "training",
+        "Training",
+        tag("div", _strategy_legend(content), switch, class_="controls"),
+        tag("div", *plots, class_="two"),
+        note(f"{band}Simulated time includes sharing, which comes before the first round."),
+    )
+
+
+def _plot(content: Content, measure: str, axis: str) -> Markup:
+    """Return a plot, and the values that the page's script shows under the pointer."""
+    found = learning_figure(content, measure, axis)
+    drawing, series = lay_out(found, html=True), []
+    for line in (mark for mark in found.rows[0][0].marks if isinstance(mark, Line)):
+        columns = {name: getattr(line, name) for name in ("x", "y", "low", "high")}
+        known = {name: values.tolist() for name, values in columns.items() if values is not None}
+        rounded = {name: [float(f"{value:.{_DIGITS}g}") for value in values] for name, values in known.items()}
+        series.append({"name": line.label, "number": line.series, **rounded})
+    scales = {name: [x.low, x.high, x.start, x.end] for name, x in zip("xy", drawing.scales[0], strict=True)}
+    values = {**scales, "axis": axis, "share": measure == "accuracy", "series": series}
+    # A script element ends at the first "</", even inside a string.
+    text = json.dumps(values, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    parts = (
+        picture(drawing, f"{measure}-{axis}", data_curves=True),
+        tag("script", Markup(text), type="application/json"),
+    )
+    return tag("div", *parts, data_axis=axis, hidden=axis != "round")
+
+
+def _strategy_legend(content: Content) -> Markup:
+    """Return one button per strategy, which hides and shows the strategy in the figures of its section."""
+    keys = []
+    for row in content.rows:
+        series = content.series[row.strategy]
+        swatch = tag("span", class_=f"swatch {series_class(series)}")
+        keys.append(tag("button", swatch, row.strategy.name, type="button", aria_pressed="true", data_toggles=series))
+    return tag("div", *keys, class_="legend", role="group", aria_label="Strategies shown")
+
+
+def delays_section(content: Content) -> Markup:
+    """Return the section of where time goes and what less leakage costs."""
+    missed = any(row.reached < len(row.seeds) for row in content.rows)
+    below = "Up to the target; where it is not met, up to the last round." if missed else "Up to the target."
+    below += " Means over seeds." if len(content.seeds) > 1 else ""
+    key = colour_key((f"s{place}", part) for place, part in zip(PART_COLOURS, PARTS, strict=True))
+    drawn = picture(delay_figure(*time_split(content)), "time-split")
+    split = figure("Where the time goes", key, drawn, below=below)
+    marks = leakage_curves(content)
+    rings = " Rings: measured in training." if any(isinstance(mark, Dots) and mark.hollow for mark in marks) else ""
+    below = f"Dots: what the plan expects if less may be shared, clusters as they are.{rings}"
+    parts = [_strategy_legend(content), picture(leakage_figure(marks), "leakage", data_nearest=True)] if marks else []
+    if not marks:
+        below = "None of these runs was planned with a curve of delay against leakage."
+    leakage = figure("Delay against leakage", *parts, below=below)
+    return section("time", "Time", tag("div", split, leakage, class_="two"))
