@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+from pathlib import Path
+
 import numpy as np
 
 from fedcast.data.catalogue import DatasetEntry
@@ -20,11 +23,12 @@ def load_digits() -> Dataset:
         >>> len(digits), len(digits.test_labels), digits.inputs.shape[1:]
         (1437, 360, (1, 8, 8))
     """
-    from sklearn.datasets import load_digits as load_from_sklearn
-
-    bunch = load_from_sklearn()
-    images = bunch.images.astype(np.uint8)[:, None]
-    labels = bunch.target.astype(np.int64)
+    # The file that `sklearn.datasets.load_digits` reads: importing scikit-learn takes longer than a small run.
+    package = find_spec("sklearn")
+    assert package is not None
+    assert package.origin is not None
+    table = np.loadtxt(Path(package.origin).parent / "datasets" / "data" / "digits.csv.gz", delimiter=",")
+    images, labels = table[:, :-1].astype(np.uint8).reshape(-1, 1, 8, 8), table[:, -1].astype(np.int64)
     train, test = stratified_split(labels, _NUM_TEST)
     return Dataset(
         name="digits",
