@@ -139,7 +139,7 @@ def empty_cache(tmp_path, monkeypatch) -> Path:
     """No data folder, an empty cache, and no network."""
     monkeypatch.delenv("FEDCAST_DATA", raising=False)
     cache = tmp_path / "cache"
-    monkeypatch.setattr("fedcast.data.dataset_files.cache_folder", lambda: cache)
+    monkeypatch.setattr("fedcast.data.catalogue.cache_folder", lambda: cache)
     return cache
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedcast.data import CATALOGUE, PARTITIONS, Assignment, DatasetEntry, Partition, dataset_from_arrays, presence
-from fedcast.data.dataset_files import SourceFile, fetch
+from fedcast.data.catalogue import SourceFile, fetch
 from fedcast.data.partitions.iid import iid
 from fedcast.data.shakespeare import text_dataset
 from fedcast.errors import DataError

@@ -8,8 +8,8 @@ import pytest
 from sklearn.datasets import load_digits as sklearn_digits
 
 from fedcast.data import CATALOGUE, dataset_from_arrays, load_dataset, presence
+from fedcast.data.catalogue import SourceFile, fetch
 from fedcast.data.dataset import stratified_split
-from fedcast.data.dataset_files import SourceFile, fetch
 from fedcast.data.shakespeare import SEQUENCE_LENGTH, VOCABULARY, text_dataset
 from fedcast.errors import DataError, FedcastError
 from fedcast.scenario import Data

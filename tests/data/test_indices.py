@@ -89,7 +89,7 @@ def test_from_flwr_partitioners():
     pytest.importorskip("flwr_datasets", reason='needs pip install "fedcast[flwr-datasets]"')
     from flwr_datasets.partitioner import DirichletPartitioner, IidPartitioner, NaturalIdPartitioner
 
-    from fedcast.data.flwr import assignment_from_flwr
+    from fedcast.data import assignment_from_flwr
 
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 5, 500)

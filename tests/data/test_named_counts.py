@@ -7,8 +7,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from fedcast.data import Population
-from fedcast.data.counts import read_counts
+from fedcast.data import Population, read_counts
 from fedcast.errors import DataError
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.federation import NAMES, USERS, write_tables
 
-from fedcast.data.counts import read_counts
+from fedcast.data import read_counts
 from fedcast.errors import DataError, FedcastError
 from fedcast.io import save_table
 from fedcast.plan import diff_plans, make, make_plan, plan_from_json, plan_to_json

@@ -11,7 +11,7 @@ from scipy.stats import entropy
 from fedcast.allocation import allocate
 from fedcast.clustering import cluster
 from fedcast.cost import round_cost
-from fedcast.data.counts import read_counts
+from fedcast.data import read_counts
 from fedcast.data.skew import average_emd, mix_distributions, skew_of
 from fedcast.errors import DataError, FedcastError, OutsideFitError
 from fedcast.plan import (

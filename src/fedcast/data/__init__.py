@@ -1,14 +1,19 @@
 """Data: datasets, their partition over users, descriptors and skew measures."""
 
-from fedcast.data.assignment import Assignment, assignment_from_owners, class_counts
-from fedcast.data.catalogue import CATALOGUE, DatasetEntry, load_dataset, presence
-from fedcast.data.counts import read_counts
+from fedcast.data.assignment import Assignment, assignment_from_flwr, assignment_from_owners, class_counts
+from fedcast.data.catalogue import CATALOGUE, DatasetEntry, data_folders, find_source, load_dataset, presence
 from fedcast.data.dataset import Dataset, TextWindows, dataset_from_arrays
-from fedcast.data.dataset_files import data_folders, find_source
 from fedcast.data.descriptors import describe
-from fedcast.data.flwr import assignment_from_flwr
 from fedcast.data.partitions import PARTITIONS, Partition
-from fedcast.data.population import Population, divide, find_partition, make_population, populate, population_from
+from fedcast.data.population import (
+    Population,
+    divide,
+    find_partition,
+    make_population,
+    populate,
+    population_from,
+    read_counts,
+)
 from fedcast.data.skew import (
     Skew,
     Weighting,

@@ -1,14 +1,21 @@
-"""Assignment of samples to users: by class counts, or at random."""
+"""Assignment of samples to users: by class counts, at random, or by `flwr-datasets`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcast.data.dataset import Dataset
 from fedcast.errors import DataError
 from fedcast.typing import Ints
+
+if TYPE_CHECKING:
+    from flwr_datasets.partitioner import Partitioner
+
+_FLWR_COLUMN = "fedcast_sample"
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +55,28 @@ def assignment_from_owners(owners: Ints, samples: Ints, num_users: int) -> Assig
     order = np.argsort(owners, kind="stable")
     sizes = np.bincount(owners, minlength=num_users)
     return Assignment(samples[order], np.concatenate([[0], np.cumsum(sizes)]))
+
+
+def assignment_from_flwr(dataset: Dataset, partitioner: Partitioner, label_column: str = "label") -> Assignment:
+    """Return the assignment that a `flwr-datasets` partitioner makes of a dataset (extra ``fedcast[flwr-datasets]``).
+
+    The partitioner must have no dataset yet. It gets the labels as `label_column`, the natural owners as ``group`` and
+    the number of each training sample, but no inputs.
+    """
+    try:
+        import datasets
+    except ImportError:
+        raise DataError('flwr-datasets is not installed: pip install "fedcast[flwr-datasets]"') from None
+    columns = {label_column: dataset.labels, _FLWR_COLUMN: np.arange(len(dataset))}
+    if dataset.groups is not None:
+        columns["group"] = dataset.groups
+    partitioner.dataset = datasets.Dataset.from_dict(columns)
+    parts = [
+        np.asarray(partitioner.load_partition(user)[_FLWR_COLUMN], dtype=np.int64)
+        for user in range(partitioner.num_partitions)
+    ]
+    owners = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    return assignment_from_owners(owners, np.concatenate(parts), len(parts))
 
 
 def class_counts(assignment: Assignment, labels: Ints, num_classes: int) -> Ints:

@@ -1,19 +1,36 @@
-"""Datasets by name: load them, and find out whether their files are on this machine."""
+"""Datasets by name: load them, find their files in a data folder or the cache, or download and verify them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+import os
+import sys
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from fedcast.data.dataset import Dataset
-from fedcast.data.dataset_files import Source, data_folders, downloadable, find_source
 from fedcast.errors import DataError
 from fedcast.registry import NoOptions, Values, find
 
 if TYPE_CHECKING:
     from fedcast.scenario import Data
+
+DATA_VARIABLE = "FEDCAST_DATA"
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A file of a dataset: its path under a data folder, its SHA-256, and its download address."""
+
+    path: str
+    sha256: str
+    url: str | None = None
+
+
+# Files that together contain a dataset. A dataset may have several alternative sources.
+Source = tuple[SourceFile, ...]
 
 
 @dataclass(frozen=True)
@@ -78,3 +95,83 @@ def presence(name: str, data_dir: str | Path | None = None) -> Presence:
         return Presence(name, "to download" if any(map(downloadable, sources)) else "missing", None, None)
     source, folder = found
     return Presence(name, "here", folder, sum((folder / file.path).stat().st_size for file in source) / 1e6)
+
+
+def downloadable(source: Source) -> bool:
+    """Return whether every file has a download address."""
+    return all(file.url for file in source)
+
+
+def cache_folder() -> Path:
+    """Return the cache folder of downloaded datasets."""
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("fedcast")) / "data"
+
+
+def data_folders(data_dir: str | Path | None = None) -> list[Path]:
+    """Return the folders to search, in order: `data_dir` or otherwise $FEDCAST_DATA, then the cache."""
+    given = data_dir or os.environ.get(DATA_VARIABLE)
+    if given and not Path(given).is_dir():
+        origin = "--data-dir" if data_dir else DATA_VARIABLE
+        raise DataError(f"invalid value {given} for {origin}: no such folder")
+    return [*([Path(given)] if given else []), cache_folder()]
+
+
+def find_source(sources: Iterable[Source], folders: Iterable[Path]) -> tuple[Source, Path] | None:
+    """Return the first source whose files all exist in one of the folders (not yet verified), or None."""
+    for folder in folders:
+        for source in sources:
+            if all((folder / file.path).is_file() for file in source):
+                return source, folder
+    return None
+
+
+def fetch(name: str, sources: tuple[Source, ...], data_dir: str | Path | None = None) -> tuple[Source, list[Path]]:
+    """Return the verified files of a dataset; download them into the cache if no folder has them."""
+    folders = data_folders(data_dir)
+    found = find_source(sources, folders)
+    if found is None:
+        return _download(name, sources, folders)
+    source, folder = found
+    for file in source:
+        _verify(file, folder / file.path)
+    return source, [folder / file.path for file in source]
+
+
+def _verify(file: SourceFile, path: Path) -> None:
+    with path.open("rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    if digest != file.sha256:
+        raise DataError(
+            f"{path}: damaged or altered: SHA-256 is {digest[:16]}…, expected {file.sha256[:16]}…; "
+            "delete the file and download it again"
+        )
+
+
+def _download(name: str, sources: tuple[Source, ...], folders: list[Path]) -> tuple[Source, list[Path]]:
+    source = next(filter(downloadable, sources), None)
+    if source is None:
+        raise DataError(_where_to_put(name, sources[0], folders))
+    import pooch
+
+    pooch.get_logger().setLevel("ERROR")
+    paths = [folders[-1] / file.path for file in source]
+    for file, target in zip(source, paths, strict=True):
+        try:
+            # pooch writes to a temporary file, verifies the hash and then renames it.
+            shown = sys.stderr.isatty()
+            pooch.retrieve(file.url, f"sha256:{file.sha256}", target.name, target.parent, progressbar=shown)
+        except Exception as error:
+            reason = _where_to_put(name, source, folders)
+            raise DataError(f"{file.url} could not be downloaded ({type(error).__name__}). {reason}") from error
+    return source, paths
+
+
+def _where_to_put(name: str, source: Source, folders: list[Path]) -> str:
+    files = ", ".join(file.path for file in source)
+    places = " or ".join(str(folder) for folder in folders)
+    return (
+        f"Dataset {name} is not on this machine: put {files} under {places}, "
+        f"or set another folder with --data-dir or ${DATA_VARIABLE}"
+    )

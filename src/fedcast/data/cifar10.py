@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcast.data.catalogue import DatasetEntry
+from fedcast.data.catalogue import DatasetEntry, SourceFile, fetch
 from fedcast.data.dataset import Dataset
-from fedcast.data.dataset_files import SourceFile, fetch
 
 _BITS_PER_SAMPLE = 3 * 32 * 32 * 8
 _RECORD_BYTES = 1 + 3 * 32 * 32

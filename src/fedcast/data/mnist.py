@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcast.data.catalogue import DatasetEntry
+from fedcast.data.catalogue import DatasetEntry, SourceFile, fetch
 from fedcast.data.dataset import Dataset
-from fedcast.data.dataset_files import SourceFile, fetch
 
 _ADDRESS = "https://ossci-datasets.s3.amazonaws.com/mnist/"
 _BITS_PER_SAMPLE = 28 * 28 * 8

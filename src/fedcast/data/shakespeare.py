@@ -17,9 +17,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcast.data.catalogue import DatasetEntry
+from fedcast.data.catalogue import DatasetEntry, SourceFile, fetch
 from fedcast.data.dataset import Dataset, TextWindows
-from fedcast.data.dataset_files import SourceFile, fetch
 from fedcast.registry import option
 from fedcast.typing import Ints
 

@@ -120,8 +120,7 @@ def js_divergence(distributions: ArrayLike, global_distribution: ArrayLike) -> F
 
 def _p_log_ratio(p: Floats, q: Floats) -> Floats:
     ratio = np.divide(p, q, out=np.ones(np.broadcast(p, q).shape), where=p > 0)
-    logs: Floats = p * np.log(ratio)
-    return logs
+    return p * np.log(ratio)
 
 
 def mix_distributions(skew: Skew, head_of: ArrayLike, shared: ArrayLike, sent: ArrayLike | None = None) -> Skew:

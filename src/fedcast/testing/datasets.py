@@ -169,7 +169,7 @@ def _offline(cache: Path) -> Iterator[None]:
     """Do without network, with another cache folder."""
     refused = OSError("no network in this check")
     with (
-        mock.patch("fedcast.data.dataset_files.cache_folder", return_value=cache),
+        mock.patch("fedcast.data.catalogue.cache_folder", return_value=cache),
         mock.patch("socket.getaddrinfo", side_effect=refused),
         mock.patch("socket.socket.connect", side_effect=refused),
     ):

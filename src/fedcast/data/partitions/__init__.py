@@ -1,8 +1,51 @@
 """Partitions of a dataset over users, one file each."""
 
-from fedcast.data.partitions.partition import Partition
-from fedcast.registry import Values
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from fedcast.data.assignment import Assignment
+from fedcast.data.dataset import Dataset
+from fedcast.errors import DataError
+from fedcast.registry import NoOptions, Values
+from fedcast.typing import Ints
+
+__all__ = ["PARTITIONS", "Partition", "check_one_each"]
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A method to divide a dataset among users. Exactly one of `counts` and `assign` is set.
+
+    Attributes:
+        summary: one line that describes it.
+        counts: (class_sizes[Y], num_users, options, seed) → counts[K, Y]. It uses no samples, so that populations of
+            any size can be made without a dataset.
+        assign: (dataset, num_users, options, seed) → assignment, where class counts are not sufficient.
+        complete: whether every sample is assigned to a user; otherwise some may be left over.
+        transform: (dataset, assignment, options, seed) → dataset with samples changed depending on their user.
+        options: dataclass of its options, the table ``[data.NAME]``.
+    """
+
+    summary: str
+    counts: Callable[[Ints, int, Any, int], Ints] | None = None
+    assign: Callable[[Dataset, int, Any, int], Assignment] | None = None
+    complete: bool = True
+    transform: Callable[[Dataset, Assignment, Any, int], Dataset] | None = None
+    options: type[Any] = NoOptions
+
 
 PARTITIONS: Values[Partition] = Values("partition")
 
-__all__ = ["PARTITIONS", "Partition"]
+
+def check_one_each(class_sizes: Ints, num_users: int) -> int:
+    """Return the number of samples, or raise an error if there are fewer samples than users."""
+    total = int(class_sizes.sum())
+    if total < num_users:
+        raise DataError(
+            f"invalid value {num_users} for data.num_users: expected at most {total} (samples), "
+            "since every user needs at least one"
+        )
+    return total

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from fedcast.data.assignment import Assignment
 from fedcast.data.dataset import Dataset
+from fedcast.data.partitions import Partition
 from fedcast.data.partitions.iid import iid
-from fedcast.data.partitions.partition import Partition
 from fedcast.errors import DataError
 from fedcast.random import generator
 from fedcast.registry import option

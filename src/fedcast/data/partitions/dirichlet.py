@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcast.data.assignment import dirichlet_shares, ensure_minimum, split_by_shares
-from fedcast.data.partitions.partition import Partition
+from fedcast.data.partitions import Partition
 from fedcast.random import generator
 from fedcast.registry import option
 from fedcast.typing import Ints

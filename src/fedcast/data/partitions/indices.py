@@ -11,7 +11,7 @@ import numpy as np
 from fedcast.data.assignment import Assignment, assignment_from_owners
 from fedcast.data.dataset import Dataset
 from fedcast.data.own import read_npz
-from fedcast.data.partitions.partition import Partition
+from fedcast.data.partitions import Partition
 from fedcast.errors import DataError
 from fedcast.registry import option
 from fedcast.typing import Ints

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcast.data.assignment import random_deal
-from fedcast.data.partitions.partition import Partition, check_one_each
+from fedcast.data.partitions import Partition, check_one_each
 from fedcast.errors import DataError
 from fedcast.random import generator
 from fedcast.registry import option

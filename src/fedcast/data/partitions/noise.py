@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from fedcast.data.assignment import Assignment
 from fedcast.data.dataset import Dataset, scaled
+from fedcast.data.partitions import Partition
 from fedcast.data.partitions.iid import iid
-from fedcast.data.partitions.partition import Partition
 from fedcast.errors import DataError
 from fedcast.random import generator
 from fedcast.registry import option
@@ -30,8 +30,7 @@ def noise_std(num_users: int, level: float) -> NDArray[np.float64]:
         >>> (noise_std(4, 0.1) ** 2).round(3).tolist()
         [0.025, 0.05, 0.075, 0.1]
     """
-    deviations: NDArray[np.float64] = np.sqrt(level * np.arange(1, num_users + 1) / num_users)
-    return deviations
+    return np.sqrt(level * np.arange(1, num_users + 1) / num_users)
 
 
 def add_noise(dataset: Dataset, assignment: Assignment, options: NoiseOptions, seed: int) -> Dataset:

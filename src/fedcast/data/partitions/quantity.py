@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedcast.data.assignment import dirichlet_shares, ensure_minimum, random_deal, split_by_shares
-from fedcast.data.partitions.partition import Partition
+from fedcast.data.partitions import Partition
 from fedcast.random import generator
 from fedcast.registry import option
 from fedcast.typing import Ints

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcast.data.partitions.partition import Partition
+from fedcast.data.partitions import Partition
 from fedcast.errors import DataError
 from fedcast.random import generator
 from fedcast.registry import option
