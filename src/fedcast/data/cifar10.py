@@ -44,20 +44,9 @@ def load_cifar10(data_dir: str | Path | None = None) -> Dataset:
     else:
         batches = {path.stem: lzma.decompress(path.read_bytes()) for path in paths}
     records = {name: np.frombuffer(raw, np.uint8).reshape(-1, _RECORD_BYTES) for name, raw in batches.items()}
-    train = np.concatenate([records[name] for name in _BATCHES])
-    inputs, labels = _images_and_labels(train)
-    test_inputs, test_labels = _images_and_labels(records[_TEST_BATCH])
-    return Dataset(
-        name="cifar10",
-        inputs=inputs,
-        labels=labels,
-        test_inputs=test_inputs,
-        test_labels=test_labels,
-        num_classes=10,
-        bits_per_sample=_BITS_PER_SAMPLE,
-        scale=1 / 255,
-        class_names=_CLASSES,
-    )
+    train = _images_and_labels(np.concatenate([records[name] for name in _BATCHES]))
+    test = _images_and_labels(records[_TEST_BATCH])
+    return Dataset("cifar10", *train, *test, 10, _BITS_PER_SAMPLE, scale=1 / 255, class_names=_CLASSES)
 
 
 def _read_archive(path: Path) -> dict[str, bytes]:

@@ -30,17 +30,8 @@ def load_digits() -> Dataset:
     table = np.loadtxt(Path(package.origin).parent / "datasets" / "data" / "digits.csv.gz", delimiter=",")
     images, labels = table[:, :-1].astype(np.uint8).reshape(-1, 1, 8, 8), table[:, -1].astype(np.int64)
     train, test = stratified_split(labels, _NUM_TEST)
-    return Dataset(
-        name="digits",
-        inputs=images[train],
-        labels=labels[train],
-        test_inputs=images[test],
-        test_labels=labels[test],
-        num_classes=10,
-        bits_per_sample=_BITS_PER_SAMPLE,
-        scale=1 / _LARGEST_VALUE,
-        class_names=tuple("0123456789"),
-    )
+    samples = images[train], labels[train], images[test], labels[test]
+    return Dataset("digits", *samples, 10, _BITS_PER_SAMPLE, scale=1 / _LARGEST_VALUE, class_names=tuple("0123456789"))
 
 
 DATASET = DatasetEntry(

@@ -26,18 +26,11 @@ SOURCES = (tuple(SourceFile(f"mnist/{name}", sha256, _ADDRESS + name) for name, 
 
 def load_mnist(data_dir: str | Path | None = None) -> Dataset:
     """Load MNIST from a data folder, the cache or a download."""
-    _, (train_images, train_labels, test_images, test_labels) = fetch("mnist", SOURCES, data_dir)
-    return Dataset(
-        name="mnist",
-        inputs=_read_idx(train_images).reshape(-1, 1, 28, 28),
-        labels=_read_idx(train_labels).astype(np.int64),
-        test_inputs=_read_idx(test_images).reshape(-1, 1, 28, 28),
-        test_labels=_read_idx(test_labels).astype(np.int64),
-        num_classes=10,
-        bits_per_sample=_BITS_PER_SAMPLE,
-        scale=1 / 255,
-        class_names=tuple("0123456789"),
-    )
+    _, paths = fetch("mnist", SOURCES, data_dir)
+    images, labels, test_images, test_labels = map(_read_idx, paths)
+    train = images.reshape(-1, 1, 28, 28), labels.astype(np.int64)
+    test = test_images.reshape(-1, 1, 28, 28), test_labels.astype(np.int64)
+    return Dataset("mnist", *train, *test, 10, _BITS_PER_SAMPLE, scale=1 / 255, class_names=tuple("0123456789"))
 
 
 def _read_idx(path: Path) -> NDArray[np.uint8]:

@@ -89,30 +89,26 @@ def text_dataset(name: str, roles: Iterable[tuple[str, str]], stride: int = 1) -
     """
     encoded = [(role, _encode(text)) for role, text in roles]
     kept = [(role, codes) for role, codes in encoded if len(codes) >= _MIN_ROLE_CHARACTERS]
-    train: list[Ints] = []
-    test: list[Ints] = []
-    position = 0
-    for _, codes in kept:
-        middle, end = position + int(_TRAIN_SHARE * len(codes)), position + len(codes)
-        train.append(np.arange(position, middle - SEQUENCE_LENGTH, stride))
-        test.append(np.arange(middle, end - SEQUENCE_LENGTH, stride))
-        position = end
-    text_codes = np.concatenate([codes for _, codes in kept])
-    starts, test_starts = np.concatenate(train), np.concatenate(test)
+    text = np.concatenate([codes for _, codes in kept])
+    ends = np.cumsum([len(codes) for _, codes in kept])
+    begins = np.append(0, ends[:-1])
+    middles = begins + (_TRAIN_SHARE * (ends - begins)).astype(np.int64)
+    train, groups = _sequences(text, begins, middles, stride)
+    test, test_groups = _sequences(text, middles, ends, stride)
     return Dataset(
-        name=name,
-        inputs=TextWindows(text_codes, starts, SEQUENCE_LENGTH),
-        labels=text_codes[starts + SEQUENCE_LENGTH].astype(np.int64),
-        test_inputs=TextWindows(text_codes, test_starts, SEQUENCE_LENGTH),
-        test_labels=text_codes[test_starts + SEQUENCE_LENGTH].astype(np.int64),
-        num_classes=len(VOCABULARY),
-        bits_per_sample=_BITS_PER_SAMPLE,
-        scale=None,
-        class_names=tuple(VOCABULARY),
-        groups=np.repeat(np.arange(len(kept)), [len(part) for part in train]),
-        test_groups=np.repeat(np.arange(len(kept)), [len(part) for part in test]),
+        name, *train, *test, num_classes=len(VOCABULARY), bits_per_sample=_BITS_PER_SAMPLE, scale=None,
+        class_names=tuple(VOCABULARY), groups=groups, test_groups=test_groups,
         group_names=tuple(role for role, _ in kept),
-    )
+    )  # fmt: skip
+
+
+def _sequences(text: NDArray[np.uint8], begins: Ints, ends: Ints, stride: int) -> tuple[tuple[TextWindows, Ints], Ints]:
+    """Return the sequences within parts of a text with the characters that follow them, and the part of each."""
+    parts = [np.arange(*span, stride) for span in zip(begins, ends - SEQUENCE_LENGTH, strict=True)]
+    starts = np.concatenate(parts)
+    labels = text[starts + SEQUENCE_LENGTH].astype(np.int64)
+    groups = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    return (TextWindows(text, starts, SEQUENCE_LENGTH), labels), groups
 
 
 _CODE_OF = np.full(128, 255, dtype=np.uint8)
