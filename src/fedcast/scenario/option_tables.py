@@ -1,17 +1,34 @@
-"""Option tables of choices, such as ``[clustering.blend]``: validated here, handed out as the choice's dataclass."""
+"""Base class of all tables of a scenario, and the option tables of choices, such as ``[clustering.blend]``."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
-from pydantic import BaseModel, Field, ValidationError, create_model, model_validator
+from pydantic import BaseModel, Field, ValidationError, ValidationInfo, create_model, field_validator, model_validator
 
 from fedcast import registry
 from fedcast.errors import FedcastError
-from fedcast.scenario.section import Section
+
+Share = Annotated[float, Field(ge=0, le=1)]
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class Section(BaseModel, frozen=True, extra="forbid", strict=True, allow_inf_nan=False):
+    """A table of the TOML file. Values are immutable; unknown keys are errors."""
+
+    @field_validator("*")
+    @classmethod
+    def _check_magnitude(cls, value: Any, info: ValidationInfo) -> Any:
+        # Beyond these limits a product of a few values overflows.
+        most = 1e3 if "_db" in str(info.field_name) else 1e15
+        if isinstance(value, float) and not (value == 0 or 1e-60 <= abs(value) <= most):
+            raise ValueError(f"expected 0, or a size from 1e-60 to {most:g}; units are SI")
+        return value
 
 
 def table_model(options: type[Any]) -> type[Section]:

@@ -15,11 +15,9 @@ from pydantic import ValidationError
 from fedcast import registry
 from fedcast.errors import FedcastError, MovedKeyWarning, ScenarioError
 from fedcast.formatting import did_you_mean, similar_name
-from fedcast.scenario.describe import comment, is_section, values_of
-from fedcast.scenario.faults import Fault, faults_of, float_text, placed, unknown_key
+from fedcast.scenario.describe import Fault, comment, faults_of, float_text, is_section, placed, unknown_key, values_of
 from fedcast.scenario.moved import move_all, moved_note, set_twice
-from fedcast.scenario.option_tables import table_model
-from fedcast.scenario.section import Section
+from fedcast.scenario.option_tables import Section, table_model
 from fedcast.scenario.sections import ChoiceSection, Scenario
 
 Tree = dict[str, Any]

@@ -7,22 +7,14 @@ in the package where a default number stands.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import (
-    Field,
-    SerializerFunctionWrapHandler,
-    ValidationInfo,
-    field_validator,
-    model_serializer,
-    model_validator,
-)
+from pydantic import Field, ValidationInfo, field_validator, model_serializer, model_validator
 
 from fedcast.registry import KINDS, find_in_section
 from fedcast.scenario.moved import MOVED, SHORTHANDS, move_keys
-from fedcast.scenario.option_tables import make_options, validated_tables
-from fedcast.scenario.section import Count, NotNegative, Positive, Section, Share
+from fedcast.scenario.option_tables import Count, NotNegative, Positive, Section, Share, make_options, validated_tables
 
 # What training.model = "auto" stands for.
 MODEL_OF_DATASET = {"digits": "small_cnn", "cifar10": "vgg16", "shakespeare": "lstm", "tiny_shakespeare": "lstm"}
@@ -71,10 +63,9 @@ class ChoiceSection(Section):
         return validated_tables(cls.section, tables)
 
     @model_serializer(mode="wrap")
-    def _flatten(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        content: dict[str, Any] = serialise(self)
-        tables = content.pop("tables", {})
-        return {**content, **tables}
+    def _flatten(self, serialise: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        content = serialise(self)
+        return {**content, **content.pop("tables", {})}
 
     if not TYPE_CHECKING:
 
@@ -104,8 +95,7 @@ class Data(ChoiceSection):
     num_users: Count = Field(100, description="users K")
     partition: str = Field("label_skew", description="how the dataset is divided among the users")
     descriptor: Literal["classes", "values", "clusters"] = Field(
-        "classes",
-        description="what the planner sees: labels (next characters), input values or feature clusters",
+        "classes", description="what the planner sees: labels (next characters), input values or feature clusters"
     )
     value_bins: Count = Field(16, description="descriptor values: bins of the histogram")
     value_min: float = Field(-1.0, description="descriptor values: lower end of the histogram")
@@ -155,8 +145,7 @@ class Sidelink(Section):
     shadowing: Literal["margin", "drawn"] = Field("margin", description="a fixed margin, or one draw for each pair")
     shadow_margin_db: NotNegative = Field(4.0, description="shadowing margin: loss taken off every link")
     state_mode: Literal["mean_sinr", "mean_rate", "sampled"] = Field(
-        "mean_sinr",
-        description="average the SINR over the states (as printed), average the rate, or draw a state",
+        "mean_sinr", description="average the SINR over the states (as printed), average the rate, or draw a state"
     )
     fading: Literal["none", "ergodic"] = Field("none", description="small-scale fading")
     reference_loss_db: float = Field(32.4, description="loss at 1 m and 1 GHz")
@@ -180,8 +169,7 @@ class Cellular(Section):
     subcarrier_bandwidth_hz: Positive = Field(1e6, description="bandwidth of one uplink subcarrier")
     subcarriers: Count = Field(10, description="uplink subcarriers R of a cell")
     uplink: Literal["parallel", "waves", "fractional"] = Field(
-        "parallel",
-        description="more users than subcarriers: all at once (the paper), R at a time, or split bandwidth",
+        "parallel", description="more users than subcarriers: all at once (the paper), R at a time, or split bandwidth"
     )
     noise_density_dbm_hz: float = Field(-174.0, description="thermal noise density N0")
     noise_figure_db: NotNegative = Field(0.0, description="receiver noise figure")
@@ -220,8 +208,7 @@ class Trust(Section):
     distance_scale_m: Positive = Field(300.0, description="distance: how fast closeness falls")
     distance_share: Share = Field(0.5, description="distance: share of closeness that distance explains")
     links_file: str | None = Field(
-        None,
-        description="own links: .csv or .parquet with user_a,user_b,rate_bps,closeness; replaces radio and trust",
+        None, description="own links: .csv or .parquet with user_a,user_b,rate_bps,closeness; replaces radio and trust"
     )
 
 
@@ -244,8 +231,7 @@ class ClusteringSettings(ChoiceSection):
     rule: str = Field("daca", description="clustering rule")
     sharing_ratio: Share = Field(0.1, description="share of a head's samples assumed while clustering")
     weighting: Literal["A", "B", "C"] = Field(
-        "B",
-        description="weights of the average EMD after sharing: A as printed, B proper average, C sizes before",
+        "B", description="weights of the average EMD after sharing: A as printed, B proper average, C sizes before"
     )
     composition: Literal["auto", "own", "balanced"] = Field(
         "auto",
@@ -276,8 +262,7 @@ class Allocation(ChoiceSection):
     max_asr: Share | None = Field(None, description="limit of the average sharing ratio; unset: none")
     initial_ratio: Share = Field(0.1, description="where the search starts")
     infeasible_users: Literal["refuse", "exclude"] = Field(
-        "refuse",
-        description="users whose upload alone exceeds the energy budget: stop, or train without them",
+        "refuse", description="users whose upload alone exceeds the energy budget: stop, or train without them"
     )
 
 
