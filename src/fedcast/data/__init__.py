@@ -4,16 +4,8 @@ from fedcast.data.assignment import Assignment, assignment_from_flwr, assignment
 from fedcast.data.catalogue import CATALOGUE, DatasetEntry, data_folders, find_source, load_dataset, presence
 from fedcast.data.dataset import Dataset, TextWindows, dataset_from_arrays
 from fedcast.data.descriptors import describe
-from fedcast.data.partitions import PARTITIONS, Partition
-from fedcast.data.population import (
-    Population,
-    divide,
-    find_partition,
-    make_population,
-    populate,
-    population_from,
-    read_counts,
-)
+from fedcast.data.partitions import PARTITIONS, Partition, find_partition
+from fedcast.data.population import Population, divide, make_population, populate, population_from, read_counts
 from fedcast.data.skew import (
     Skew,
     Weighting,

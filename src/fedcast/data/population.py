@@ -12,12 +12,11 @@ from numpy.typing import ArrayLike
 from fedcast.data.assignment import Assignment, class_counts, deal
 from fedcast.data.catalogue import load_dataset
 from fedcast.data.dataset import Dataset
-from fedcast.data.partitions import PARTITIONS, Partition
+from fedcast.data.partitions import PARTITIONS, Partition, find_partition
 from fedcast.data.synthetic import SYNTHETIC, synthetic_class_sizes
 from fedcast.errors import DataError
 from fedcast.io import Column, Table, column_names, read_user_table, read_with_users
 from fedcast.random import generator
-from fedcast.registry import find
 from fedcast.typing import Ints, Names
 
 if TYPE_CHECKING:
@@ -128,12 +127,6 @@ def _synthetic(partition: Partition, data: Data, seed: int) -> Population:
     class_sizes = synthetic_class_sizes(data.num_users, data.options("dataset"))
     counts = partition.counts(class_sizes, data.num_users, data.options("partition"), seed)
     return Population(counts, tuple(str(label) for label in range(len(class_sizes))))
-
-
-def find_partition(name: str) -> Partition:
-    """Return the partition of that name."""
-    partition: Partition = find("partition", name).value
-    return partition
 
 
 def read_counts(path: str | Path) -> Population:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from fedcast.io.atomic import atomic_write, check_writable
 from fedcast.io.table import Column, Table
-from fedcast.io.table_files import column_names, read_table, save_table
-from fedcast.io.user_tables import read_user_table, read_with_users
+from fedcast.io.table_files import column_names, read_table, read_user_table, read_with_users, save_table
 
 __all__ = [
     "Column",

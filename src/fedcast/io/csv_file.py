@@ -110,9 +110,7 @@ def _parse_rows(path: Path, header: list[str], columns: Sequence[Column], rows: 
         position = header.index(column.name)
         values[column.name], fault = parse(column, [fields[position] for fields in rows[:ragged]])
         faults += [fault] if fault else []
-    if faults:
-        row, name, reason = min(faults)
-        raise DataError(f"{path}, line {lines[row]}, column {name}: {reason}")
+    Table(path, values, lines).check(faults)
     if ragged is not None:
         fields = len(rows[ragged])
         raise DataError(f"{path}, line {lines[ragged]}: the header has {len(header)} fields, this line has {fields}")

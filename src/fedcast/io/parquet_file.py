@@ -24,10 +24,9 @@ def read(path: Path, columns: Sequence[Column]) -> Table:
     for column in present:
         values[column.name], fault = _values(path, column, data.column(column.name))
         faults += [fault] if fault else []
-    if faults:
-        row, name, reason = min(faults)
-        raise DataError(f"{path}, row {row + 1}, column {name}: {reason}")
-    return Table(path, values, np.arange(1, data.num_rows + 1), "row")
+    table = Table(path, values, np.arange(1, data.num_rows + 1), "row")
+    table.check(faults)
+    return table
 
 
 def names(path: Path) -> list[str]:
@@ -66,7 +65,7 @@ def _values(path: Path, column: Column, chunks: pyarrow.ChunkedArray) -> tuple[V
     if chunks.null_count:
         row = int(np.argmax(chunks.is_null().to_numpy()))
         values, fault = _values(path, column, chunks.slice(0, row))
-        return values, fault or InvalidCell(row, column.name, f"missing value, expected {EXPECTED[column.kind]}")
+        return values, fault or (row, column.name, f"missing value, expected {EXPECTED[column.kind]}")
     kind = _kind(chunks.type)
     if kind == "text" or (kind == "int" and column.kind == "bool"):
         return parse(column, [str(value) for value in chunks.to_pylist()])
@@ -78,7 +77,7 @@ def _values(path: Path, column: Column, chunks: pyarrow.ChunkedArray) -> tuple[V
         )
     values = chunks.to_numpy() if kind == "int" else chunks.cast("float64").to_numpy()
     if invalid := first_invalid(column, values):
-        return values, InvalidCell(invalid[0], column.name, f"{values[invalid[0]]} {invalid[1]}")
+        return values, (invalid[0], column.name, f"{values[invalid[0]]} {invalid[1]}")
     return values.astype(np.int64 if column.kind == "int" else np.float64), None
 
 

@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,8 @@ from fedcast.typing import Ints, Names
 
 Kind = Literal["int", "float", "text", "bool"]
 Values = NDArray[Any]
+# Row, column and reason of an invalid value.
+InvalidCell = tuple[int, str, str]
 
 EXPECTED = {"int": "a whole number", "float": "a number", "text": "text", "bool": "true or false"}
 
@@ -80,6 +82,12 @@ class Table:
         place = f"{self.path}, {self.word} {self.lines[row]}"
         return DataError(f"{place}{f', column {column}' if column else ''}: {reason}")
 
+    def check(self, invalid: Sequence[InvalidCell]) -> None:
+        """Raise the error about the first of the invalid values."""
+        if invalid:
+            row, column, reason = min(invalid)
+            raise self.fail(row, reason, column)
+
     def take(self, rows: NDArray[np.int64]) -> Table:
         """Return the table with the given rows, in that order."""
         columns = {name: values[rows] for name, values in self.columns.items()}
@@ -88,14 +96,6 @@ class Table:
     def who(self, user: int) -> str:
         """Return the label of a user for messages."""
         return user_label(user, self.names)
-
-
-class InvalidCell(NamedTuple):
-    """The first invalid value of a column in a block of rows."""
-
-    row: int
-    column: str
-    reason: str
 
 
 def present_columns(path: Path, header: Sequence[str], columns: Sequence[Column]) -> list[Column]:
@@ -146,9 +146,9 @@ def parse(column: Column, texts: list[str]) -> tuple[Values, InvalidCell | None]
     except ValueError:
         row = next(row for row, text in enumerate(texts) if not _is_value(column.kind, text))
         values = _values(column.kind, texts[:row])
-        fault = InvalidCell(row, column.name, _not_of_kind(column, texts[row]))
+        fault = row, column.name, _not_of_kind(column, texts[row])
     if invalid := first_invalid(column, values):
-        fault = InvalidCell(invalid[0], column.name, f"{texts[invalid[0]]!r} {invalid[1]}")
+        fault = invalid[0], column.name, f"{texts[invalid[0]]!r} {invalid[1]}"
     return values, fault
 
 

@@ -65,7 +65,8 @@ class ChoiceSection(Section):
     @model_serializer(mode="wrap")
     def _flatten(self, serialise: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
         content = serialise(self)
-        return {**content, **content.pop("tables", {})}
+        tables = content.pop("tables", {})
+        return {**content, **tables}
 
     if not TYPE_CHECKING:
 

@@ -9,10 +9,10 @@ from typing import Any
 from fedcast.data.assignment import Assignment
 from fedcast.data.dataset import Dataset
 from fedcast.errors import DataError
-from fedcast.registry import NoOptions, Values
+from fedcast.registry import NoOptions, Values, find
 from fedcast.typing import Ints
 
-__all__ = ["PARTITIONS", "Partition", "check_one_each"]
+__all__ = ["PARTITIONS", "Partition", "check_one_each", "find_partition"]
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,12 @@ class Partition:
 
 
 PARTITIONS: Values[Partition] = Values("partition")
+
+
+def find_partition(name: str) -> Partition:
+    """Return the partition of that name."""
+    partition: Partition = find("partition", name).value
+    return partition
 
 
 def check_one_each(class_sizes: Ints, num_users: int) -> int:
