@@ -56,6 +56,7 @@ LONG_TESTS = {
     "test_every_dataset_passes_every_check",
     "test_every_figure_in_every_format",
     "test_every_model",
+    "test_every_model_passes_every_check",
     "test_every_rule_passes_every_check",
     "test_fednova_does_not_favour_users_with_many_steps",
     "test_fit_rounds_from_training_to_plan",

@@ -12,8 +12,9 @@ from fedcast._lazy import lazy_names
 if TYPE_CHECKING:
     from fedcast.training.algorithms import Algorithm, State, Tensors, Terms, Upload, weighted_sum, zeros_like
     from fedcast.training.engines import choose_device
+    from fedcast.training.engines.forward import CannotStackError, Forward, stacked_forward
     from fedcast.training.history import Clock, History, Record, load_history
-    from fedcast.training.model_checks import check_model, with_weights
+    from fedcast.training.model_checks import check_model, check_scores, with_weights
     from fedcast.training.models import MODELS, Model, build_model
     from fedcast.training.pack_files import PackedRun, write_dataset, write_plugin, write_runs
     from fedcast.training.settings import TrainingSettings, training_settings
@@ -22,8 +23,10 @@ if TYPE_CHECKING:
 __all__ = [
     "MODELS",
     "Algorithm",
+    "CannotStackError",
     "Clock",
     "Federation",
+    "Forward",
     "History",
     "Model",
     "Outcome",
@@ -36,8 +39,10 @@ __all__ = [
     "Upload",
     "build_model",
     "check_model",
+    "check_scores",
     "choose_device",
     "load_history",
+    "stacked_forward",
     "train",
     "training_settings",
     "weighted_sum",

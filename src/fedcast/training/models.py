@@ -116,12 +116,17 @@ CHAR_LSTM = Model(char_lstm, "next character: embedding of 8, two LSTM layers of
 
 
 def build_model(
-    name: str, shape: Shape, num_classes: int, seed: int = 0, file: str | Path | None = None, options: Any = None
+    name: str | Model,
+    shape: Shape,
+    num_classes: int,
+    seed: int = 0,
+    file: str | Path | None = None,
+    options: Any = None,
 ) -> nn.Module:
     """Build a model for samples of that shape; its first weights are drawn from the seed alone.
 
     Args:
-        name: name of a registered model, or of a function in `file`.
+        name: name of a registered model, or of a function in `file`, or a `Model` itself.
         shape: shape of a sample.
         num_classes: number of scores that the model returns.
         seed: seed of its first weights.
@@ -135,7 +140,9 @@ def build_model(
     import torch
 
     build: Callable[..., nn.Module]
-    if file is not None:
+    if isinstance(name, Model):
+        build = partial(name, options=options)
+    elif file is not None:
         build = _function_of(Path(file), name)
     else:
         build = partial(registry.find("model", name).value, options=options)
