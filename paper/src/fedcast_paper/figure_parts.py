@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from fedcast.report import Axis, Colour, Dash, Figure, Line, Panel
 from fedcast_paper.reproduction_result import Columns, where
 
@@ -47,10 +49,8 @@ def learning_curves(
         if not rows["round"] or None in rows[quantity]:
             continue
         means, widths = rows[quantity], rows[f"{quantity}_half_width"]
-        low = high = None
-        if bands and None not in widths:
-            low = [mean - width for mean, width in zip(means, widths, strict=True)]
-            high = [mean + width for mean, width in zip(means, widths, strict=True)]
+        has_band = bands and None not in widths
+        low, high = (np.subtract(means, widths), np.add(means, widths)) if has_band else (None, None)
         dash = "solid" if dashes is None else dashes[value]
         lines.append(Line(rows["round"], means, colours[value], low, high, dash, label=name))
     return lines

@@ -28,16 +28,10 @@ _MAX_ON_A_MAP = 1_500
 
 @dataclass(frozen=True, eq=False)
 class Content:
-    """Runs and their scores.
+    """Runs and their scores."""
 
-    Attributes:
-        runs: by strategy, then by seed; each once.
-        rows: one per strategy, FedAvg first.
-        scores: of each run.
-    """
-
-    runs: Sequence[StoredRun]
-    rows: Sequence[Row]
+    runs: Sequence[StoredRun]  #: by strategy, then by seed; each once
+    rows: Sequence[Row]  #: one per strategy, FedAvg first
     scores: Mapping[StoredRun, Score]
 
     @property

@@ -34,105 +34,70 @@ Anchor = Literal["start", "middle", "end"]
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """A line through points, with a band around it if `low` and `high` are given.
+    """A line through points, with a band around it if `low` and `high` are given."""
 
-    Attributes:
-        x: float[N]; the line is interrupted where x or y is NaN.
-        dash: None: that of the series number in `colour`.
-        width: in points.
-        shape: drawn at each point; None: nothing.
-        label: in the legend; an empty one has no entry.
-        series: number of the series that a legend of the report page shows and hides.
-    """
-
-    x: ArrayLike
+    x: ArrayLike  #: float[N]; the line is interrupted where x or y is NaN
     y: ArrayLike
     colour: Colour = 1
     low: ArrayLike | None = None
     high: ArrayLike | None = None
-    dash: Dash | None = None
-    width: float = 1.6
+    dash: Dash | None = None  #: None: that of the series number in `colour`
+    width: float = 1.6  #: in points
     opacity: float = 1.0
-    shape: Shape | None = None
-    label: str = ""
-    series: int | None = None
+    shape: Shape | None = None  #: drawn at each point; None: nothing
+    label: str = ""  #: in the legend; an empty one has no entry
+    series: int | None = None  #: number of the series that a legend of the report page shows and hides
 
 
 @dataclass(frozen=True, eq=False)
 class Dots:
-    """N single points, with error bars if `low` and `high` are given.
-
-    Attributes:
-        hollow: whether only the outline is drawn.
-        radius: in points, one for all or N of them; with `cell`, 1 fills a square of one unit of both axes.
-        edge: colour of a thin outline around filled points.
-        label: see `Line`, as `series`.
-        tips: N texts that the report page shows on pointing at a dot.
-        css: CSS classes of all dots, or N of them.
-        data: data attributes of the page, N values each; None: no attribute.
-    """
+    """N single points, with error bars if `low` and `high` are given."""
 
     x: ArrayLike
     y: ArrayLike
     colour: Colours = 1
     shape: Shape = "circle"
-    hollow: bool = False
-    radius: ArrayLike = 3.0
-    cell: bool = False
-    edge: Colour | None = None
+    hollow: bool = False  #: whether only the outline is drawn
+    radius: ArrayLike = 3.0  #: in points, one for all or N of them
+    cell: bool = False  #: True: a radius of 1 fills a square of one unit of both axes
+    edge: Colour | None = None  #: colour of a thin outline around filled points
     opacity: float = 1.0
     low: ArrayLike | None = None
     high: ArrayLike | None = None
-    label: str = ""
+    label: str = ""  #: see `Line`, as `series`
     series: int | None = None
-    tips: Sequence[str] = ()
-    css: str | Sequence[str] = ""
+    tips: Sequence[str] = ()  #: N texts that the report page shows on pointing at a dot
+    css: str | Sequence[str] = ""  #: CSS classes of all dots, or N of them
+    #: data attributes of the page, N values each; None: no attribute
     data: Mapping[str, Sequence[object]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
 class Bars:
-    """N bars, upright or lying.
+    """N bars, upright or lying."""
 
-    Attributes:
-        at: positions of the middles along the axis of categories.
-        length: extent from `base`.
-        base: where bars begin, one value or N of them.
-        width: in units of the axis of categories.
-        error: half widths of error bars.
-        label: see `Line`.
-        tips: see `Dots`, as `data`.
-    """
-
-    at: ArrayLike
-    length: ArrayLike
+    at: ArrayLike  #: positions of the middles along the axis of categories
+    length: ArrayLike  #: extent from `base`
     colour: Colours = 1
-    base: ArrayLike = 0.0
-    width: float = 0.8
+    base: ArrayLike = 0.0  #: where bars begin, one value or N of them
+    width: float = 0.8  #: in units of the axis of categories
     horizontal: bool = False
-    error: ArrayLike | None = None
-    label: str = ""
-    tips: Sequence[str] = ()
+    error: ArrayLike | None = None  #: half widths of error bars
+    label: str = ""  #: see `Line`
+    tips: Sequence[str] = ()  #: see `Dots`, as `data`
     data: Mapping[str, Sequence[object]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
 class Segments:
-    """N straight pieces between two points each, such as links.
+    """N straight pieces between two points each, such as links."""
 
-    Attributes:
-        ends: float[N, 2, 2], both ends (x, y) of each piece.
-        width: in points.
-        css: CSS class of their group on the page.
-        data: see `Dots`.
-    """
-
-    ends: ArrayLike
+    ends: ArrayLike  #: float[N, 2, 2], both ends (x, y) of each piece
     colour: Colours = MUTED
-    width: float = 1.0
+    width: float = 1.0  #: in points
     opacity: float = 1.0
-    css: str = ""
-    data: Mapping[str, Sequence[object]] = field(default_factory=dict)
+    css: str = ""  #: CSS class of their group on the page
+    data: Mapping[str, Sequence[object]] = field(default_factory=dict)  #: see `Dots`
 
 
 @dataclass(frozen=True)
@@ -149,24 +114,16 @@ class Level:
 
 @dataclass(frozen=True)
 class Text:
-    """Words at a point.
-
-    Attributes:
-        anchor: which part of the words stands at the point.
-        dx: shift to the right in points.
-        dy: shift downwards in points.
-        rotate: degrees, counter-clockwise.
-        role: decides size and, unless `colour` is given, colour.
-    """
+    """Words at a point."""
 
     x: float
     y: float
     text: str
-    anchor: Anchor = "start"
-    dx: float = 0.0
-    dy: float = 0.0
-    rotate: float = 0.0
-    role: Role = "label"
+    anchor: Anchor = "start"  #: which part of the words stands at the point
+    dx: float = 0.0  #: shift to the right in points
+    dy: float = 0.0  #: shift downwards in points
+    rotate: float = 0.0  #: degrees, counter-clockwise
+    role: Role = "label"  #: decides size and, unless `colour` is given, colour
     colour: Colour | None = None
 
 
@@ -182,30 +139,19 @@ Mark = Line | Dots | Bars | Segments | Level | Text | HoverColumns
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis of a panel.
+    """One axis of a panel."""
 
-    Attributes:
-        label: what is drawn along it, with its unit.
-        limits: first and last value; None in place of one or both: a round value that leaves room for all marks.
-        kind: see `fedcast.report.scales.Scale`, as `threshold`.
-        ticks: values to be marked; None: round ones.
-        tick_labels: texts of `ticks`; None: the numbers.
-        percent: whether numbers are shares, shown in per cent.
-        whole: whether only whole numbers are marked.
-        grid: whether lines cross the panel at the ticks; None: for the y axis only.
-        flipped: whether values grow downwards or leftwards.
-    """
-
-    label: str = ""
+    label: str = ""  #: what is drawn along it, with its unit
+    #: first and last value; None in place of one or both: a round value that leaves room for all marks
     limits: tuple[float | None, float | None] = (None, None)
-    kind: ScaleKind = "linear"
+    kind: ScaleKind = "linear"  #: see `fedcast.report.scales.Scale`, as `threshold`
     threshold: float = 1.0
-    ticks: Sequence[float] | None = None
-    tick_labels: Sequence[str] | None = None
-    percent: bool = False
-    whole: bool = False
-    grid: bool | None = None
-    flipped: bool = False
+    ticks: Sequence[float] | None = None  #: values to be marked; None: round ones
+    tick_labels: Sequence[str] | None = None  #: texts of `ticks`; None: the numbers
+    percent: bool = False  #: whether numbers are shares, shown in per cent
+    whole: bool = False  #: whether only whole numbers are marked
+    grid: bool | None = None  #: whether lines cross the panel at the ticks; None: for the y axis only
+    flipped: bool = False  #: whether values grow downwards or leftwards
     show: bool = True
 
 
@@ -219,44 +165,28 @@ class Key:
 
 @dataclass(frozen=True)
 class Panel:
-    """A pair of axes with marks, drawn in their order.
-
-    Attributes:
-        height: of the area between the axes, in points at screen width.
-        equal: whether a unit is as long on both axes; `height` is then ignored.
-        scale_bar: unit and its length in the axes' units, such as ("m", 0.001) on axes in km: draws a bar of a round
-            length below the panel.
-        legend: True: labels of this panel's marks are listed below its title, not below the figure.
-        keys: entries of the panel's own legend; None: one for each label.
-    """
+    """A pair of axes with marks, drawn in their order."""
 
     marks: Sequence[Mark]
     x: Axis = Axis()
     y: Axis = Axis()
     title: str = ""
-    height: float = 196.0
-    equal: bool = False
+    height: float = 196.0  #: of the area between the axes, in points at screen width
+    equal: bool = False  #: whether a unit is as long on both axes; `height` is then ignored
+    #: unit and its length in the axes' units, such as ("m", 0.001) on axes in km: draws a bar of a round length below
     scale_bar: tuple[str, float] | None = None
-    legend: bool = False
-    keys: Sequence[Key] | None = None
+    legend: bool = False  #: whether labels of this panel's marks are listed below its title, not below the figure
+    keys: Sequence[Key] | None = None  #: entries of the panel's own legend; None: one for each label
 
 
 @dataclass(frozen=True)
 class Figure:
-    """Rows of panels, with a title above and a legend below.
-
-    Attributes:
-        width: in points at screen width.
-        column_widths: shares of the width; None: equal columns.
-        keys: entries of the legend; None: one for each label of a mark.
-        note: a line above the title, such as a warning about the data.
-        description: of the figure for readers who cannot see it.
-    """
+    """Rows of panels, with a title above and a legend below."""
 
     rows: Sequence[Sequence[Panel]]
     title: str = ""
-    width: float = 440.0
-    column_widths: Sequence[float] | None = None
-    keys: Sequence[Key] | None = None
-    note: str = ""
-    description: str = ""
+    width: float = 440.0  #: in points at screen width
+    column_widths: Sequence[float] | None = None  #: shares of the width; None: equal columns
+    keys: Sequence[Key] | None = None  #: entries of the legend; None: one for each label of a mark
+    note: str = ""  #: a line above the title, such as a warning about the data
+    description: str = ""  #: of the figure for readers who cannot see it

@@ -22,28 +22,22 @@ _NARROW, _WIDE = frozenset("iljtfI.,:;|!'()[] "), frozenset("mwMW%@…→")
 
 @dataclass(frozen=True, eq=False)
 class Shapes:
-    """N shapes of one look.
-
-    Attributes:
-        places: circle (x, y, radius), rect (x, y, width, height), line (x1, y1, x2, y2), path float[P, 2].
-        fill: one colour or N of them, as `stroke`; None: nothing is filled or outlined.
-        css: CSS class of the group on the page; `item_css` are those of all shapes or N of them.
-        tips: N texts, or none; `data` has attributes for the page, N values each.
-    """
+    """N shapes of one look."""
 
     kind: Literal["circle", "rect", "line", "path"]
+    #: circle (x, y, radius), rect (x, y, width, height), line (x1, y1, x2, y2), path float[P, 2]
     places: Sequence[Any]
     closed: bool = False
-    fill: Colours | None = None
-    stroke: Colours | None = None
+    fill: Colours | None = None  #: one colour or N of them; None: not filled
+    stroke: Colours | None = None  #: one colour or N of them; None: no outline
     stroke_width: float = 1.0
     dash: Dash = "solid"
     opacity: float = 1.0
-    css: str = ""
-    item_css: str | Sequence[str] = ""
+    css: str = ""  #: CSS class of the group, on the page
+    item_css: str | Sequence[str] = ""  #: CSS classes of all shapes or N of them, on the page
     series: int | None = None
-    tips: Sequence[str] = ()
-    data: Mapping[str, Sequence[object]] = field(default_factory=dict)
+    tips: Sequence[str] = ()  #: N texts, or none
+    data: Mapping[str, Sequence[object]] = field(default_factory=dict)  #: data attributes of the page, N values each
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,14 @@ from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fedcast.formatting import pluralize, quantity
 from fedcast.report.colours import INK, PAPER
 from fedcast.report.drawing import Axis, Bars, Colours, Dots, Figure, Mark, Panel, Segments
 from fedcast.report.figures.users import shown_of
 from fedcast.report.scales import log_ticks
-from fedcast.typing import Floats, Ints
+from fedcast.typing import Bools, Floats, Ints
 
 if TYPE_CHECKING:
     from fedcast.clustering import Clustering
@@ -35,51 +35,37 @@ _ROOMY, _SMALLEST = 200, 0.35
 
 @dataclass(frozen=True, eq=False)
 class NetworkMap:
-    """Users, links and base stations.
+    """Users, links and base stations."""
 
-    Attributes:
-        users: int64[U], which users are shown, of `num_users`.
-        isolated: bool[U], users without any link, shown or not.
-        base_stations_km: float64[C, 2], those that serve a user shown.
-        links_km: float64[L, 2, 2], both ends of the links drawn, of `num_links`, the slowest first.
-    """
-
-    users: Ints
+    users: Ints  #: int64[U], which users are shown, of `num_users`
     num_users: int
-    positions_km: Floats
-    isolated: NDArray[np.bool_]
-    base_stations_km: Floats
-    links_km: Floats
-    rate_bps: Floats
+    positions_km: Floats  #: float64[U, 2]
+    isolated: Bools  #: bool[U], users without any link, shown or not
+    base_stations_km: Floats  #: float64[C, 2], those that serve a user shown
+    links_km: Floats  #: float64[L, 2, 2], both ends of the links drawn, of `num_links`, the slowest first
+    rate_bps: Floats  #: float64[L]
     num_links: int
 
 
 @dataclass(frozen=True, eq=False)
 class ClusterMap:
-    """Users and their clusters.
+    """Users and their clusters."""
 
-    Attributes:
-        users: int64[U], which users are shown, of `num_users`.
-        cluster: int64[U], number of the user's cluster in order of heads; -1: none.
-        joins_km: float64[J, 2, 2], from members to heads, both shown.
-    """
-
-    users: Ints
+    users: Ints  #: int64[U], which users are shown, of `num_users`
     num_users: int
-    positions_km: Floats
-    cluster: Ints
-    is_head: NDArray[np.bool_]
-    joins_km: Floats
-    join_cluster: Ints
+    positions_km: Floats  #: float64[U, 2]
+    cluster: Ints  #: int64[U], number of the user's cluster in order of heads; -1: none
+    is_head: Bools  #: bool[U]
+    joins_km: Floats  #: float64[J, 2, 2], from members to heads, both shown
+    join_cluster: Ints  #: int64[J]
 
 
 def network_map(layout: Layout, graph: Graph, max_users: int = _MAX_USERS, max_links: int = _MAX_LINKS) -> NetworkMap:
     """Choose the users nearest the centre, and every n-th of their links, as far as there is room.
 
     Example:
-        >>> from fedcast.network import graph_from_edges
+        >>> from fedcast.network import graph_from_edges, layout_from_positions
         >>> from fedcast.scenario import Geometry
-        >>> from fedcast.network import layout_from_positions
         >>> layout = layout_from_positions([[0.0, 0.0], [300.0, 400.0], [0.0, 900.0]], Geometry())
         >>> shown = network_map(layout, graph_from_edges([0], [1], 1e6, 0.9, num_users=3))
         >>> shown.links_km.tolist(), shown.isolated.tolist()
