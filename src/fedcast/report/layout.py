@@ -49,7 +49,9 @@ class Drawing:
 
 
 def lay_out(figure: Figure, width: str = "screen", *, html: bool = False) -> Drawing:
-    """Place everything in a figure as wide as `save_figure` says; `html`: for the page, which shows title and legend.
+    """Place everything in a figure; widths are those of `fedcast.report.save_figure`.
+
+    With `html` it is laid out for the report page, which shows title and legend itself.
 
     Example:
         >>> drawing = lay_out(Figure([[Panel([Line([0, 1], [2, 3], label="a")])]]), "column")
@@ -88,26 +90,23 @@ def check_width(width: str) -> None:
 
 
 def _heading(figure: Figure, style: Style) -> tuple[float, Items]:
+    """Return the height and the lines of note and title, wrapped to the width of the figure."""
     top, items = _EDGE, Items()
     if not style.legend:
         return top, items
     heads: tuple[tuple[str, Role, Colour], ...] = ((figure.note, "label", 2), (figure.title, "title", INK))
     for text, role, colour in heads:
-        for line in _wrapped(text, style.width - 2 * _EDGE, role, style) if text else []:
+        lines = [""]
+        for word in text.split(" "):
+            longer = f"{lines[-1]} {word}".strip()
+            if lines[-1] and style.text_width(longer, role) > style.width - 2 * _EDGE:
+                lines.append(word)
+            else:
+                lines[-1] = longer
+        for line in lines if text else ():
             top += style.line(role)
             items.append(style.words(_EDGE, top - 2, line, role, colour=colour))
     return top + (_GAP if items else 0.0), items
-
-
-def _wrapped(text: str, width: float, role: Role, style: Style) -> list[str]:
-    lines = [""]
-    for word in text.split(" "):
-        longer = f"{lines[-1]} {word}".strip()
-        if lines[-1] and style.text_width(longer, role) > width:
-            lines.append(word)
-        else:
-            lines[-1] = longer
-    return lines
 
 
 def _columns(figure: Figure, style: Style) -> list[tuple[float, float, float]]:

@@ -16,7 +16,7 @@ from fedcast.typing import Floats, Ints, Names
 
 MAX_USERS = 120
 _LARGEST_EMD = 2.0
-# Of figures of classes; lengths in points: the row and the column of a dot, and the narrowest and widest figure.
+# Figures of classes; in points: the largest radius, row and column of a dot, the narrowest and the widest figure.
 MAX_COLUMNS, _MAX_CLASSES, _MAX_TICKS = 100, 30, 10
 _LARGEST_RADIUS, _ROW, _COLUMN, _NARROWEST, _WIDEST = 4.6, 14.0, 6.2, 440.0, 920.0
 _GAP_ROWS = 2.4
