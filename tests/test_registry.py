@@ -195,9 +195,9 @@ def test_built_in_choices_import_only_their_own_module(monkeypatch):
     monkeypatch.setattr(registry.importlib, "import_module", import_module)
     registry._built_in.cache_clear()
     try:
-        assert find("clustering", "scc").value is own
-        assert find("clustering", "scc").origin == "built in"
-        assert imported == ["fedcast.clustering.scc"]
+        assert find("clustering", "gain").value is own
+        assert find("clustering", "gain").origin == "built in"
+        assert imported == ["fedcast.clustering.gain"]
     finally:
         registry._built_in.cache_clear()
 

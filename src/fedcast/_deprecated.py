@@ -67,6 +67,7 @@ MOVED = {
     "fedcast.data.flwr": "fedcast.data.assignment",
     "fedcast.data.partitions.partition": "fedcast.data.partitions",
     "fedcast.data.partitions.sizes": "fedcast.data.partitions",
+    "fedcast.data.synthetic": "fedcast.data.population",
     "fedcast.figures": "fedcast.report.figures",
     "fedcast.figures.class_change": "fedcast.report.figures.users",
     "fedcast.figures.class_dots": "fedcast.report.figures.users",

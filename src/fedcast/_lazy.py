@@ -13,11 +13,7 @@ def lazy_names(package: str, init_file: str) -> Callable[[str], Any]:
     """Return a module's `__getattr__` that imports what its file imports under ``if TYPE_CHECKING:``.
 
     The imports for type checkers are thus the only table of names and modules (as in SPEC 1 of Scientific Python,
-    which keeps it in a stub file).
-
-    Args:
-        package: ``__name__`` of the package.
-        init_file: ``__file__`` of the package.
+    which keeps it in a stub file). `package` and `init_file` are the module's ``__name__`` and ``__file__``.
     """
 
     @cache

@@ -106,7 +106,7 @@ BUILT_IN: dict[str, dict[str, str]] = {
         "shakespeare": "fedcast.data.shakespeare:DATASET",
         "tiny_shakespeare": "fedcast.data.shakespeare:TINY_DATASET",
         "file": "fedcast.data.own:DATASET",
-        "synthetic": "fedcast.data.synthetic:DATASET",
+        "synthetic": "fedcast.data.population:SYNTHETIC_DATASET",
     },
     "sharing": {"raw": "fedcast.sharing.raw:SHARING"},
 }
@@ -220,20 +220,18 @@ def register(kind: str, name: str, value: Plugin) -> None:
     known = _kind(kind)
     if not isinstance(name, str) or not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         raise FedcastError(f"plug-in {name!r}: expected a name of lower-case letters, digits and underscores")
-    if name == "auto" or name in [other.key for other in KINDS.values() if other.section == known.section]:
+    if name == "auto" or name in [KINDS[other].key for other in kinds_of(known.section)]:
         raise FedcastError(f"plug-in {name!r}: a reserved name in [{known.section}]; choose another")
     for needed in ("summary", "options"):
         if not hasattr(value, needed):
             raise FedcastError(f"plug-in {name!r}: a {known.noun} has no {needed}: {value!r}")
     if problem := _problem_of(value.options):
         raise FedcastError(f"plug-in {name!r}: {problem}")
-    for other, each in KINDS.items():
-        if each.section != known.section:
-            continue
+    for other in kinds_of(known.section):
         taken = _registered.get((other, name))
         if name in BUILT_IN[other] or (taken is not None and (other != kind or taken.origin != _origin)):
-            origin = taken.origin if taken is not None else "built in"
-            raise FedcastError(f"plug-in {name!r}: {each.noun} {name!r} exists already ({origin}); choose another name")
+            found = f"{KINDS[other].noun} {name!r} exists already ({taken.origin if taken else 'built in'})"
+            raise FedcastError(f"plug-in {name!r}: {found}; choose another name")
     _registered[kind, name] = Choice(kind, name, value, _origin)
 
 

@@ -134,19 +134,14 @@ def fetch(name: str, sources: tuple[Source, ...], data_dir: str | Path | None = 
     if found is None:
         return _download(name, sources, folders)
     source, folder = found
-    for file in source:
-        _verify(file, folder / file.path)
-    return source, [folder / file.path for file in source]
-
-
-def _verify(file: SourceFile, path: Path) -> None:
-    with path.open("rb") as stream:
-        digest = hashlib.file_digest(stream, "sha256").hexdigest()
-    if digest != file.sha256:
-        raise DataError(
-            f"{path}: damaged or altered: SHA-256 is {digest[:16]}…, expected {file.sha256[:16]}…; "
-            "delete the file and download it again"
-        )
+    paths = [folder / file.path for file in source]
+    for file, path in zip(source, paths, strict=True):
+        with path.open("rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        if digest != file.sha256:
+            differs = f"SHA-256 is {digest[:16]}…, expected {file.sha256[:16]}…"
+            raise DataError(f"{path}: damaged or altered: {differs}; delete the file and download it again")
+    return source, paths
 
 
 def _download(name: str, sources: tuple[Source, ...], folders: list[Path]) -> tuple[Source, list[Path]]:

@@ -132,7 +132,7 @@ def dataset_from_arrays(
         >>> len(mine), len(mine.test_labels), mine.num_classes, mine.inputs.shape[1:]
         (40, 10, 5, (1, 8, 8))
     """
-    inputs, labels = _check_inputs("inputs", "labels", inputs, labels)
+    inputs, labels = _checked("", inputs, labels)
     owners = None if groups is None else _check_labels("groups", groups, len(inputs))
     test_owners = None
     if test_inputs is None or test_labels is None:
@@ -146,8 +146,12 @@ def dataset_from_arrays(
         inputs, labels = inputs[train], labels[train]
         if owners is not None:
             owners, test_owners = owners[train], owners[test]
-    test_inputs, test_labels = _check_inputs("test_inputs", "test_labels", test_inputs, test_labels)
-    _check_same_shape(name, inputs, test_inputs)
+    test_inputs, test_labels = _checked("test_", test_inputs, test_labels)
+    if test_inputs.shape[1:] != inputs.shape[1:]:
+        raise DataError(f"{name}: test_inputs have shape {test_inputs.shape[1:]}, inputs {inputs.shape[1:]}")
+    if test_inputs.dtype.kind != inputs.dtype.kind:
+        found = f"test_inputs are of type {test_inputs.dtype}, inputs {inputs.dtype}"
+        raise DataError(f"{name}: {found}; expected the same type and range, since both are scaled by the same factor")
     num_classes = int(max(labels.max(), test_labels.max())) + 1
     if class_names and len(class_names) != num_classes:
         raise DataError(f"{name}: {len(class_names)} class names for {num_classes} classes")
@@ -155,9 +159,9 @@ def dataset_from_arrays(
     inputs, test_inputs, scale = _to_unit_range(inputs, test_inputs)
     return Dataset(
         name=name,
-        inputs=_with_channel(inputs),
+        inputs=inputs,
         labels=labels,
-        test_inputs=_with_channel(test_inputs),
+        test_inputs=test_inputs,
         test_labels=test_labels,
         num_classes=num_classes,
         bits_per_sample=bits,
@@ -182,10 +186,9 @@ def stratified_split(labels: Ints, num_test: int) -> tuple[Ints, Ints]:
     return np.sort(order[~is_test]), np.sort(order[is_test])
 
 
-def _check_inputs(
-    inputs_name: str, labels_name: str, inputs: NDArray[Any], labels: NDArray[Any]
-) -> tuple[NDArray[Any], Ints]:
-    inputs = np.asarray(inputs)
+def _checked(prefix: str, inputs: NDArray[Any], labels: NDArray[Any]) -> tuple[NDArray[Any], Ints]:
+    """Return validated inputs, images with channels, and labels; messages give their names the prefix."""
+    inputs, inputs_name = np.asarray(inputs), f"{prefix}inputs"
     if inputs.ndim not in (2, 3, 4) or inputs.size == 0:
         raise DataError(f"{inputs_name}: shape {inputs.shape}; expected [n, features], [n, h, w] or [n, c, h, w]")
     if inputs.ndim == 4 and inputs.shape[1] == inputs.shape[2] > inputs.shape[3] in _USUAL_CHANNELS:
@@ -196,7 +199,8 @@ def _check_inputs(
     if inputs.dtype.kind == "f" and not np.isfinite(inputs).all():
         sample = int(np.argwhere(~np.isfinite(inputs))[0][0])
         raise DataError(f"{inputs_name}: sample {sample} contains NaN or infinity")
-    return inputs, _check_labels(labels_name, labels, len(inputs))
+    labels = _check_labels(f"{prefix}labels", labels, len(inputs))
+    return inputs[:, None] if inputs.ndim == 3 else inputs, labels
 
 
 def _check_labels(name: str, labels: NDArray[Any], expected: int) -> Ints:
@@ -214,14 +218,6 @@ def _check_labels(name: str, labels: NDArray[Any], expected: int) -> Ints:
     return whole
 
 
-def _check_same_shape(name: str, inputs: NDArray[Any], test_inputs: NDArray[Any]) -> None:
-    if test_inputs.shape[1:] != inputs.shape[1:]:
-        raise DataError(f"{name}: test_inputs have shape {test_inputs.shape[1:]}, inputs {inputs.shape[1:]}")
-    if test_inputs.dtype.kind != inputs.dtype.kind:
-        found = f"test_inputs are of type {test_inputs.dtype}, inputs {inputs.dtype}"
-        raise DataError(f"{name}: {found}; expected the same type and range, since both are scaled by the same factor")
-
-
 def _to_unit_range(train: NDArray[Any], test: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], float]:
     if train.dtype == np.uint8:
         return train, test, 1 / 255
@@ -230,7 +226,3 @@ def _to_unit_range(train: NDArray[Any], test: NDArray[Any]) -> tuple[NDArray[Any
         return train.astype(np.float32), test.astype(np.float32), 1.0
     width = (high - low) or 1.0
     return ((train - low) / width).astype(np.float32), ((test - low) / width).astype(np.float32), 1.0
-
-
-def _with_channel(inputs: NDArray[Any]) -> NDArray[Any]:
-    return inputs[:, None] if inputs.ndim == 3 else inputs

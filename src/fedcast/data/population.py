@@ -1,26 +1,28 @@
-"""The population: users, their samples and class counts, from a dataset or a table of label counts."""
+"""The population: users, their samples and class counts, from a dataset, drawn (synthetic) or from a table."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from fedcast.data.assignment import Assignment, class_counts, deal
-from fedcast.data.catalogue import load_dataset
+from fedcast.data.catalogue import DatasetEntry, load_dataset
 from fedcast.data.dataset import Dataset
 from fedcast.data.partitions import PARTITIONS, Partition, find_partition
-from fedcast.data.synthetic import SYNTHETIC, synthetic_class_sizes
 from fedcast.errors import DataError
 from fedcast.io import Column, Table, column_names, read_user_table, read_with_users
 from fedcast.random import generator
+from fedcast.registry import option
 from fedcast.typing import Ints, Names
 
 if TYPE_CHECKING:
     from fedcast.scenario import Data
+
+SYNTHETIC = "synthetic"
 
 # More than any device stores, and small enough that sums over users and classes are exact.
 _MAX_SAMPLES = 1e12
@@ -49,8 +51,15 @@ class Population:
     names: Names | None = None
 
     def __post_init__(self) -> None:
-        if self.names is not None:
-            object.__setattr__(self, "names", _checked_names(self.names, len(self.counts)))
+        if self.names is None:
+            return
+        names = np.asarray(self.names, dtype=np.str_)
+        if names.shape != (len(self.counts),):
+            expected = f"expected one name for each of {len(self.counts)} users"
+            raise DataError(f"invalid names of shape {names.shape}: {expected}")
+        if repeated := [name for name, times in Counter(names.tolist()).items() if times > 1]:
+            raise DataError(f"invalid names: two users have the name {repeated[0]!r}")
+        object.__setattr__(self, "names", names)
 
     @property
     def num_users(self) -> int:
@@ -62,17 +71,6 @@ class Population:
         """Number of samples of each user, int64[K]."""
         sizes: Ints = self.counts.sum(axis=1)
         return sizes
-
-
-def _checked_names(names: ArrayLike, num_users: int) -> Names:
-    checked = np.asarray(names, dtype=np.str_)
-    if checked.shape != (num_users,):
-        raise DataError(f"invalid names of shape {checked.shape}: expected one name for each of {num_users} users")
-    different, first, times = np.unique(checked, return_index=True, return_counts=True)
-    if (times > 1).any():
-        twice = different[times > 1][np.argmin(first[times > 1])]
-        raise DataError(f"invalid names: two users have the name {str(twice)!r}")
-    return checked
 
 
 def make_population(data: Data, seed: int = 0, data_dir: str | Path | None = None) -> Population:
@@ -110,8 +108,7 @@ def divide(dataset: Dataset, partition: Partition, num_users: int, options: Any,
 
 def population_from(dataset: Dataset, assignment: Assignment, data: Data | None = None, seed: int = 0) -> Population:
     """Return the population of a given assignment; the transform of `data.partition`, if any, is applied."""
-    transform = find_partition(data.partition).transform if data else None
-    if transform is not None and data is not None:
+    if data is not None and (transform := find_partition(data.partition).transform):
         dataset = transform(dataset, assignment, data.options("partition"), seed)
     counts = class_counts(assignment, dataset.labels, dataset.num_classes)
     return Population(counts, dataset.class_names, dataset, assignment)
@@ -119,14 +116,31 @@ def population_from(dataset: Dataset, assignment: Assignment, data: Data | None 
 
 def _synthetic(partition: Partition, data: Data, seed: int) -> Population:
     if partition.counts is None or partition.transform is not None:
-        able = [name for name, other in PARTITIONS.items() if other.counts and not other.transform]
-        raise DataError(
-            f"invalid value {data.partition!r} for data.partition: synthetic data have class counts only; "
-            f"use {', '.join(able)}"
-        )
-    class_sizes = synthetic_class_sizes(data.num_users, data.options("dataset"))
+        able = ", ".join(name for name, other in PARTITIONS.items() if other.counts and not other.transform)
+        invalid = f"invalid value {data.partition!r} for data.partition"
+        raise DataError(f"{invalid}: synthetic data have class counts only; use {able}")
+    options: SyntheticOptions = data.options("dataset")
+    size, rest = divmod(data.num_users * options.samples_per_user, options.num_classes)
+    class_sizes = size + (np.arange(options.num_classes) < rest)
     counts = partition.counts(class_sizes, data.num_users, data.options("partition"), seed)
     return Population(counts, tuple(str(label) for label in range(len(class_sizes))))
+
+
+@dataclass(frozen=True)
+class SyntheticOptions:
+    """Options of dataset ``synthetic``, whose classes have equal sizes to within one sample."""
+
+    samples_per_user: int = option(600, "mean samples of a user", ge=1)
+    num_classes: int = option(10, "number of classes", ge=1)
+
+
+def _no_samples(_options: Any, _data_dir: str | Path | None) -> Dataset:
+    raise DataError("invalid value 'synthetic' for data.dataset: it has class counts, but no samples to load")
+
+
+SYNTHETIC_DATASET = DatasetEntry(
+    _no_samples, "class counts without samples, any number of users", "", (), SyntheticOptions
+)
 
 
 def read_counts(path: str | Path) -> Population:

@@ -152,9 +152,8 @@ def read_user_table(
     """
     own_users = num_users is None and names is None
     table = read_with_users(path, [Column("user", "int")], columns, names, own_users=own_users)
-    if table.names is not None:
-        return table.take(_rows_by_user(table, len(table.names)))
-    return table.take(_rows_by_user(table, table.num_rows if num_users is None else num_users))
+    expected = table.num_rows if num_users is None else num_users
+    return table.take(_rows_by_user(table, expected if table.names is None else len(table.names)))
 
 
 def _has_names(path: str | Path, column: str) -> bool:

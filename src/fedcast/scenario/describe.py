@@ -21,6 +21,7 @@ from fedcast.scenario.sections import TABLES, ChoiceSection, Scenario
 _KINDS: dict[Any, str] = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
 _PLURALS: dict[Any, str] = {int: "whole numbers", float: "numbers", str: "texts", bool: "true or false values"}
 
+_SIGNS = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
 _UNIT_WORDS = {
     "_dbm_hz": "dBm/Hz",
     "_per_m2": "1/m²",
@@ -80,7 +81,10 @@ def accepted(name: str, field: FieldInfo) -> str:
     if kind.startswith("one of"):
         return kind
     unit = unit_of(name)
-    limits = [word for constraint in field.metadata for word in _limits(constraint)] + _inner_limits(field.annotation)
+    # Limits stand beside the type, or inside an Optional[Annotated[...]] or a tuple.
+    inside = [metadata for part in get_args(field.annotation) for metadata in getattr(part, "__metadata__", ())]
+    given = [*field.metadata, *(one for metadata in inside for one in getattr(metadata, "metadata", [metadata]))]
+    limits = [f"{sign} {getattr(one, key)}" for one in given for key, sign in _SIGNS.items() if hasattr(one, key)]
     return ", ".join([kind + (f" in {unit}" if unit else ""), *dict.fromkeys(limits)])
 
 
@@ -106,19 +110,6 @@ def _bare(annotation: Any) -> Any:
     if get_origin(annotation) in (Union, types.UnionType):
         annotation = next(part for part in get_args(annotation) if part is not type(None))
     return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
-
-
-def _inner_limits(annotation: Any) -> list[str]:
-    """Limits that stand inside an Optional[Annotated[...]] or a tuple."""
-    inner = [metadata for part in get_args(annotation) for metadata in getattr(part, "__metadata__", ())]
-    return [
-        word for metadata in inner for limit in getattr(metadata, "metadata", [metadata]) for word in _limits(limit)
-    ]
-
-
-def _limits(constraint: Any) -> list[str]:
-    signs = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
-    return [f"{sign} {getattr(constraint, name)}" for name, sign in signs.items() if hasattr(constraint, name)]
 
 
 @dataclass(frozen=True)

@@ -40,10 +40,7 @@ PRESETS: dict[str, Tree] = {
         "rounds": {"fit": "digits-0.85", "target_accuracy": 0.85},
         "training": {"model": "small_cnn", "local_epochs": 5, "learning_rate": 0.1, "rounds": 60},
     },
-    "mnist": {
-        "data": {"dataset": "mnist"},
-        "rounds": {"fit": "mnist-0.95"},
-    },
+    "mnist": {"data": {"dataset": "mnist"}, "rounds": {"fit": "mnist-0.95"}},
 }
 
 
@@ -84,8 +81,7 @@ def load_scenario(
         >>> load_scenario(base="digits", overrides={"training.rounds": 3}).training.rounds
         3
     """
-    text = "" if path is None else _read(Path(path))
-    given = _parse(text, path)
+    text, given = ("", {}) if path is None else _read(Path(path))
     start = Path() if path is None else Path(path).parent if folder is None else Path(folder)
     if start != Path():
         _change_paths(given, start, lambda file: str(start / file))
@@ -117,8 +113,7 @@ def read_stored_scenario(path: Path) -> Scenario:
 
     Paths in it start at the working folder, as they did when it was written.
     """
-    text = _read(path)
-    given = _parse(text, path)
+    text, given = _read(path)
     given.pop("preset", None)
     scenario, faults = _check(given)
     if scenario is None:
@@ -220,20 +215,17 @@ def _load_plugins(tree: Tree) -> list[Fault]:
     return faults
 
 
-def _read(path: Path) -> str:
+def _read(path: Path) -> tuple[str, Tree]:
+    """Return the text of a TOML file, and its values."""
     try:
-        return path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8")
+        return text, tomllib.loads(text)
     except FileNotFoundError:
         raise ScenarioError(f"{path}: no such file; `fedcast init {path}` writes one") from None
     except IsADirectoryError:
         raise ScenarioError(f"{path}: is a folder, expected a TOML file") from None
     except UnicodeDecodeError as error:
         raise ScenarioError(f"{path}: not UTF-8 text (byte {error.start})") from None
-
-
-def _parse(text: str, path: str | Path | None) -> Tree:
-    try:
-        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ScenarioError(f"{path}: not valid TOML: {error}") from None
 
