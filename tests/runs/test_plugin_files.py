@@ -171,7 +171,7 @@ def test_they_travel_in_a_pack(folder, tmp_path):
 @pytest.mark.filterwarnings("ignore::Warning")
 def test_ray_workers_get_the_content_of_the_files(folder, tmp_path):
     pytest.importorskip("ray")
-    from fedcast.runs.ray_cluster import _run_on_worker, _sent
+    from fedcast.runs.executors import _run_on_worker, _sent
 
     mine = scenario(folder)
     sent, home = _sent(mine), run_scenario(mine, tmp_path / "home")

@@ -14,7 +14,7 @@ from fedcast.clustering import allocates, find_rule
 from fedcast.data import make_population
 from fedcast.errors import FedcastError, ScenarioError
 from fedcast.rounds import load_fit
-from fedcast.runs.jobs import SweepProgress, run_job
+from fedcast.runs.executors import SweepProgress, run_job, sweep_in_processes, sweep_on_ray
 from fedcast.runs.store import check_store, is_done, run_folder
 from fedcast.scenario import Scenario, missing_files, with_overrides
 
@@ -101,16 +101,12 @@ def sweep(
     _check_scenarios([scenario for _, scenario in todo], data_dir, data_here=ray_address is None)
     report = progress or (lambda *_: None)
     if ray_address is not None:
-        from fedcast.runs.ray_cluster import sweep_on_ray
-
         sweep_on_ray(todo, store, ray_address, data_dir, report)
     elif workers == 1 or len(todo) <= 1:
         with _one_thread():
             for job in todo:
                 run_job(job, store, data_dir=data_dir, progress=report)
     else:
-        from fedcast.runs.processes import sweep_in_processes
-
         sweep_in_processes(todo, store, data_dir, min(workers, len(todo)), report)
     return [run_folder(store, scenario) for scenario in scenarios]
 
