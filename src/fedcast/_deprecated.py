@@ -33,6 +33,7 @@ MOVED = {
     "fedcast.cli.init": "fedcast.cli.scenarios",
     "fedcast.cli.inspect": "fedcast.cli.inspection",
     "fedcast.cli.network": "fedcast.cli.inspection",
+    "fedcast.cli.plan_shown": "fedcast.cli.plan",
     "fedcast.cli.plugins": "fedcast.cli.scenarios",
     "fedcast.cli.reproduce": "fedcast_paper.command",
     "fedcast.cli.run": "fedcast.cli.compare",

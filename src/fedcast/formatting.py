@@ -5,8 +5,10 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from fedcast.typing import Names
+if TYPE_CHECKING:
+    from fedcast.typing import Names
 
 # A no-break space.
 SPACE = "\u00a0"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,6 +10,9 @@ import typer
 
 from fedcast.cli import arguments
 from fedcast.cli.arguments import Counts, DataDir, Links, Overrides, PictureWidth, Preset, ScenarioFile
+from fedcast.cli.output import check_file, plain_table, screen, write_text
+from fedcast.cli.remarks import print_doubts
+from fedcast.formatting import pluralize, user_label
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,10 +40,6 @@ def cluster(
     width: PictureWidth = "screen",
 ) -> None:
     """Compare clustering rules: heads, members, skew after sharing, and the gap to the optimum."""
-    from json import dumps
-
-    from fedcast.cli.output import check_file, screen, write_json
-    from fedcast.cli.remarks import print_doubts
     from fedcast.clustering import compare, proving_rule
     from fedcast.clustering import explain as explained
     from fedcast.plan import make_world
@@ -60,7 +60,7 @@ def cluster(
     if json is not None:
         users = {} if world.population.names is None else {"names": world.population.names.tolist()}
         content = {"comparison": [row.as_dict() for row in rows], "explanation": explained(shown).as_dict()}
-        write_json(json, dumps(users | content, indent=1, allow_nan=False) + "\n")
+        write_text(json, dumps(users | content, indent=1, allow_nan=False) + "\n")
     console = screen(json)
     console.print(_table(rows))
     if explain is not None:
@@ -85,8 +85,6 @@ def _names(rules: str | None, explain: str | None, scenario: Scenario) -> list[s
 
 
 def _table(rows: list[Comparison]) -> Table:
-    from fedcast.cli.output import plain_table
-
     table = plain_table(
         "rule", "heads", "members", "A", "B", "C", "JS", "shift", "gap", "Mbit/s", "ASR", "ms",
         padding=(0, 1, 0, 0), pad_edge=True,
@@ -110,7 +108,6 @@ def _table(rows: list[Comparison]) -> Table:
 
 def _print_explanation(console: Console, clustering: Clustering, names: Names | None) -> None:
     from fedcast.clustering import explain
-    from fedcast.formatting import pluralize, user_label
 
     explanation = explain(clustering)
     heads = explanation.heads

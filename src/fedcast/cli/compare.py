@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedcast.cli.arguments import DataDir, Overrides, Preset, ScenarioFile, read_scenario, words
+from fedcast.cli.output import plain_table, progress_bars, screen
+from fedcast.formatting import mean_and_interval
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -107,7 +109,6 @@ def _compare_and_report(
     """Run all scenarios without a finished run, print a comparison, and write table, report and logs."""
     import os
 
-    from fedcast.cli.output import screen
     from fedcast.io import save_table
     from fedcast.report import write_report
     from fedcast.runs import compare, comparison_table, load_run, log_runs, log_targets, sweep
@@ -131,7 +132,6 @@ def _progress(scenarios: Sequence[Scenario], store: Path) -> Iterator[Callable[[
     """Show a progress bar for each run, and yield the function that updates them from position, round and accuracy."""
     from rich.console import Console
 
-    from fedcast.cli.output import progress_bars
     from fedcast.runs import is_done, run_folder
 
     console, done = Console(stderr=True), sum(is_done(run_folder(store, scenario)) for scenario in scenarios)
@@ -157,8 +157,6 @@ def _progress(scenarios: Sequence[Scenario], store: Path) -> Iterator[Callable[[
 
 def _print_comparison(console: Console, rows: Sequence[Row], target: float) -> None:
     """Print measures as rows and strategies as columns; many strategies take several tables."""
-    from fedcast.cli.output import plain_table
-
     for start in range(0, len(rows), _COLUMNS):
         part = rows[start : start + _COLUMNS]
         table = plain_table("", *(row.strategy.name for row in part), header_style="bold")
@@ -188,8 +186,6 @@ def _cell(row: Row, name: str, unit: str) -> str:
 
 def _interval(interval: Interval, unit: str = "") -> str:
     """Format an interval as in the report."""
-    from fedcast.formatting import mean_and_interval
-
     return " ".join(part for part in mean_and_interval(interval.mean, interval.half_width, unit) if part)
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from fedcast.cli.arguments import DataDir, Overrides, Preset, ScenarioFile, read_scenario, words
+from fedcast.cli.output import check_file, screen
 from fedcast.errors import FedcastError
 
 
@@ -27,7 +28,6 @@ def fit_rounds(
     runs: Annotated[Path | None, typer.Option(help="CSV file of runs: read if it exists, otherwise written.")] = None,
 ) -> None:
     """Train at several degrees of skew and fit the rounds to the target accuracy as a function of skew."""
-    from fedcast.cli.output import check_file, screen
     from fedcast.clustering import find_rule
     from fedcast.rounds import save_fit
     from fedcast.runs import RoundsRun, fit_runs, load_rounds_runs, run_rounds_grid, save_rounds_runs

@@ -9,6 +9,9 @@ import typer
 
 from fedcast.cli import arguments
 from fedcast.cli.arguments import Counts, DataDir, Links, Overrides, PictureWidth, Preset, ScenarioFile
+from fedcast.cli.output import plain_table, screen
+from fedcast.cli.remarks import print_doubts
+from fedcast.formatting import pluralize
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -31,7 +34,6 @@ def inspect(
     width: PictureWidth = "screen",
 ) -> None:
     """Show how data are spread over users, and how skewed they are."""
-    from fedcast.cli.output import screen
     from fedcast.data import describe, make_population, skew_of
     from fedcast.report import check_figure_path, class_dots, class_dots_figure, save_figure
 
@@ -51,7 +53,6 @@ def inspect(
 
 
 def _skew_table(title: str, population: Population, skew: Skew) -> Table:
-    from fedcast.cli.output import plain_table
     from fedcast.data import average_emd, average_js, average_kl, js_divergence, kl_divergence
 
     held = (population.counts > 0).sum(axis=1)
@@ -86,8 +87,6 @@ def network(
     width: PictureWidth = "screen",
 ) -> None:
     """Show who can share with whom, what a round costs, and who cannot take part."""
-    from fedcast.cli.output import screen
-    from fedcast.cli.remarks import print_doubts
     from fedcast.cost import feasibility
     from fedcast.plan import make_world
     from fedcast.report import check_figure_path, network_figure, network_map, save_figure
@@ -109,9 +108,6 @@ def network(
 
 
 def _graph_table(world: World) -> Table:
-    from fedcast.cli.output import plain_table
-    from fedcast.formatting import pluralize
-
     graph, stations = world.graph, len(world.layout.base_stations_m)
     isolated = int((graph.degrees == 0).sum())
     table = plain_table(

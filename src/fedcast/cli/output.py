@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from fedcast.errors import FedcastError
-from fedcast.io import atomic_write, check_writable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -50,6 +49,8 @@ def progress_bars(console: Console) -> Progress:
 
 def check_file(option: str, path: Path | None, inputs: Iterable[Path | None], *, table: bool = False) -> None:
     """Raise an error if no table, or JSON, can be written there, or if the command reads that file."""
+    from fedcast.io import check_writable
+
     if path is None or (path == _STANDARD_OUTPUT and not table):
         return
     if table and path.suffix not in _TABLES:
@@ -63,8 +64,10 @@ def check_file(option: str, path: Path | None, inputs: Iterable[Path | None], *,
         raise FedcastError(f"{option} {path}: this command reads that file, and would overwrite it; choose another")
 
 
-def write_json(path: Path, text: str) -> None:
+def write_text(path: Path, text: str) -> None:
     """Write to a file, or to standard output for -."""
+    from fedcast.io import atomic_write
+
     if path == _STANDARD_OUTPUT:
         typer.echo(text, nl=False)
         return

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from fedcast.formatting import pluralize
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -19,7 +21,6 @@ _DOUBTFUL = {"max_frequency_hz": (1e6, "Hz"), "up_rate_bps": (1e3, "bit/s"), "do
 def print_assumptions(console: Console, world: World) -> None:
     """Print what the tables contain about users, classes and devices, and what is assumed."""
     from fedcast.cost import device_columns
-    from fedcast.formatting import pluralize
 
     population, devices_file = world.population, world.scenario.devices.devices_file
     names = [*population.class_names[:_LISTED], *(["…"] if len(population.class_names) > _LISTED else [])]

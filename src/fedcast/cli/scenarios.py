@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedcast.cli.arguments import Counts, DataDir, Overrides, Preset, ScenarioFile, read_scenario, read_with_counts
+from fedcast.cli.output import plain_table, screen, write_text
 from fedcast.errors import DataError, FedcastError, ScenarioError
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ def init(
     force: Annotated[bool, typer.Option(help="Replace an existing file.")] = False,
 ) -> None:
     """Write a scenario file: every parameter with meaning, unit and range."""
-    from fedcast.io import atomic_write
     from fedcast.scenario import load_scenario, to_toml
 
     scenario = load_scenario(base=preset, overrides=overrides or [])
@@ -35,8 +35,7 @@ def init(
         return
     if path.exists() and not force:
         raise FedcastError(f"{path}: exists already; --force replaces it")
-    with atomic_write(path) as aside:
-        aside.write_text(text, encoding="utf-8")
+    write_text(path, text)
     typer.echo(f"wrote {path}; edit it, then: fedcast inspect {path}")
 
 
@@ -103,7 +102,6 @@ def plugins(path: ScenarioFile = None, preset: Preset = None, overrides: Overrid
 
     Plug-in files that the scenario names are run: use only files that you trust.
     """
-    from fedcast.cli.output import plain_table, screen
     from fedcast.registry import KINDS, choices, option_fields
 
     scenario = read_scenario(path, preset, overrides)
@@ -122,7 +120,6 @@ def plugins(path: ScenarioFile = None, preset: Preset = None, overrides: Overrid
 
 def datasets(data_dir: DataDir = None) -> None:
     """List the datasets with their state, size, contents and terms of use."""
-    from fedcast.cli.output import plain_table, screen
     from fedcast.data import CATALOGUE, data_folders, presence
 
     table = plain_table("name", "state", "size", "contents", "terms", numbers=False, header_style="bold")

@@ -13,6 +13,7 @@ import typer
 
 from fedcast.cli import INTERRUPTED
 from fedcast.cli.arguments import DataDir, Overrides, Preset, ScenarioFile, read_scenario
+from fedcast.cli.output import progress_bars
 
 if TYPE_CHECKING:
     from fedcast.training import Record
@@ -29,7 +30,6 @@ def train(
     """Plan, share and train one run. Ctrl-C writes a checkpoint and stops."""
     from rich.console import Console
 
-    from fedcast.cli.output import progress_bars
     from fedcast.runs import is_done, load_run, reset_run, run_folder, run_scenario
 
     scenario = read_scenario(path, preset, overrides, usual="digits")

@@ -137,14 +137,16 @@ class Row:
 def score(run: StoredRun) -> Score:
     """Return the result of a run up to its target or its last round."""
     scenario, facts, history = run.scenario, run.facts, run.history
-    target = scenario.rounds.target_accuracy
+    rule, target = scenario.clustering.rule, scenario.rounds.target_accuracy
+    # Where there is nothing to allocate, all methods are the same one.
+    method = scenario.allocation.method if allocates(rule) else "jfvo"
     met = history.rounds_to(target)
     last = history.records[-1]
     end = history.records[met] if met is not None else last
     # Time as a number of rounds of all users: rounds with fewer users are shorter, and assumed to be split likewise.
     rounds = (end.seconds - facts.sharing_s) / facts.round_s
     return Score(
-        strategy=_strategy(scenario),
+        strategy=Strategy(rule, method, scenario.training.algorithm),
         seed=scenario.seed,
         target=target,
         reached=met is not None,
@@ -157,12 +159,6 @@ def score(run: StoredRun) -> Score:
         delay=facts.delay_of(rounds),
         facts=facts,
     )
-
-
-def _strategy(scenario: Scenario) -> Strategy:
-    """Return the strategy of a scenario; where there is nothing to allocate, all methods are the same one."""
-    rule = scenario.clustering.rule
-    return Strategy(rule, scenario.allocation.method if allocates(rule) else "jfvo", scenario.training.algorithm)
 
 
 def _place_in(table: Iterable[str], name: str) -> tuple[int, str]:
@@ -279,30 +275,26 @@ _MAY_DIFFER = {
 
 
 def _check_comparable(runs: Sequence[StoredRun]) -> None:
-    if not runs:
-        raise FedcastError("no runs to compare")
-    first = _settings(runs[0])
-    for run in runs[1:]:
-        settings = _settings(run)
-        for key in first | settings:
-            if settings.get(key) != first.get(key):
-                raise FedcastError(
-                    f"{run.folder}: {key} = {settings.get(key)}, but {runs[0].folder} has {first.get(key)}; "
-                    f"runs that are compared may differ only in rule, method, algorithm and seed. "
-                    f"Give the folders of one group:\n" + "\n".join(_comparable_folders(runs))
-                )
-
-
-def _comparable_folders(runs: Sequence[StoredRun]) -> list[str]:
-    """Return the folders of each group of comparable runs, one line each; long lines are cut."""
-    groups: dict[str, list[str]] = {}
+    """Raise an error that lists the groups of comparable runs, if there are several."""
+    groups: dict[str, list[StoredRun]] = {}
     for run in runs:
-        groups.setdefault(json.dumps(_settings(run)), []).append(str(run.folder))
-    return [
-        "  " + " ".join(folders[:_FOLDERS_NAMED])
-        + (f" and {len(folders) - _FOLDERS_NAMED} more" if len(folders) > _FOLDERS_NAMED else "")
-        for folders in groups.values()
-    ]  # fmt: skip
+        groups.setdefault(json.dumps(_settings(run), sort_keys=True), []).append(run)
+    if not groups:
+        raise FedcastError("no runs to compare")
+    if len(groups) > 1:
+        (one, *_), (other, *_), *_ = groups.values()
+        first, settings = _settings(one), _settings(other)
+        key = next(key for key in first | settings if settings.get(key) != first.get(key))
+        raise FedcastError(
+            f"{other.folder}: {key} = {settings.get(key)}, but {one.folder} has {first.get(key)}; runs that are "
+            f"compared may differ only in rule, method, algorithm and seed. Give the folders of one group:\n"
+            + "\n".join(map(_folders, groups.values()))
+        )
+
+
+def _folders(runs: Sequence[StoredRun]) -> str:
+    names, more = [str(run.folder) for run in runs[:_FOLDERS_NAMED]], len(runs) - _FOLDERS_NAMED
+    return f"  {' '.join(names)}" + (f" and {more} more" if more > 0 else "")
 
 
 def flat_values(scenario: Scenario) -> dict[str, Any]:
@@ -319,4 +311,5 @@ def flat_values(scenario: Scenario) -> dict[str, Any]:
 
 
 def _settings(run: StoredRun) -> dict[str, Any]:
-    return {key: value for key, value in flat_values(run.scenario).items() if key not in _MAY_DIFFER}
+    values = flat_values(run.scenario)
+    return {key: value for key, value in values.items() if key not in _MAY_DIFFER and value is not None}

@@ -28,6 +28,7 @@ from fedcast.errors import FedcastError
 from fedcast.io import atomic_write
 from fedcast.runs.store import load_run, run_folder, run_scenario, save_finished_run
 from fedcast.scenario import Scenario, load_plugins, to_toml
+from fedcast.training import Record
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -46,16 +47,14 @@ _CONNECT_TIMEOUT_S = 5.0
 
 
 def run_job(
-    job: Job,
-    store: Path,
-    *,
-    data_dir: Path | None = None,
-    progress: SweepProgress | None = None,
-    should_stop: Callable[[], bool] | None = None,
+    job: Job, store: Path, data_dir: Path | None, progress: SweepProgress, should_stop: Callable[[], bool] | None = None
 ) -> Path | None:
     """Call `run_scenario`; errors start with the name of the run's folder."""
     position, scenario = job
-    report = None if progress is None else lambda record: progress(position, record.round, record.accuracy)
+
+    def report(record: Record) -> None:
+        progress(position, record.round, record.accuracy)
+
     try:
         return run_scenario(scenario, store, data_dir=data_dir, progress=report, should_stop=should_stop)
     except FedcastError as error:
@@ -150,8 +149,7 @@ def _work(position: int, content: str, store: Path, data_dir: Path | None) -> No
                 f"{key}: {name!r} is not known to the worker processes that your script starts; add it to its table at "
                 f"the top level of the script or of a module that it imports, not in main(); or use workers=1"
             )
-    job = position, scenario
-    run_job(job, store, data_dir=data_dir, progress=lambda *now: _send_to_parent(now), should_stop=_stop_requested)
+    run_job((position, scenario), store, data_dir, lambda *message: _send_to_parent(message), _stop_requested)
 
 
 @contextmanager
@@ -253,7 +251,7 @@ def _run_on_worker(content: str, plugins: Sequence[bytes], data_dir: Path | None
         # The run keeps the places that its sender gave.
         with atomic_write(run_folder(store, scenario) / "scenario.toml") as aside:
             aside.write_text(to_toml(given), encoding="utf-8")
-        folder = run_job((0, scenario), store, data_dir=data_dir)
+        folder = run_job((0, scenario), store, data_dir, lambda *_: None)
         assert folder is not None
         return folder.name, {path.name: path.read_bytes() for path in folder.iterdir() if path.name[0] != "."}
     finally:

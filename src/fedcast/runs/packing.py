@@ -90,7 +90,12 @@ def unpack(folder: Path, store: Path) -> list[str]:
         with locked(run):
             if is_done(run):
                 continue
-            _finish(run, path, machine.read_text(encoding="utf-8"))
+            history, rounds = load_history(path), read_stored_scenario(run / "scenario.toml").training.rounds
+            if (last := history.records[-1].round) != rounds:
+                raise FedcastError(f"{path}: ends after round {last} of {rounds}; finish it first")
+            with atomic_write(run / "machine.json") as aside:
+                aside.write_bytes(machine.read_bytes())
+            finish_run(run, history)
         finished.append(run.name)
     return finished
 
@@ -113,14 +118,3 @@ def dataset_name(dataset: Dataset) -> str:
 def _changes_samples(scenario: Scenario) -> bool:
     """Return whether the partition changes samples: the pack then holds the dataset before the change."""
     return find_partition(scenario.data.partition).transform is not None
-
-
-def _finish(run: Path, path: Path, machine: str) -> None:
-    history, scenario = load_history(path), read_stored_scenario(run / "scenario.toml")
-    if history.records[-1].round != scenario.training.rounds:
-        raise FedcastError(
-            f"{path}: ends after round {history.records[-1].round} of {scenario.training.rounds}; finish it first"
-        )
-    with atomic_write(run / "machine.json") as aside:
-        aside.write_text(machine, encoding="utf-8")
-    finish_run(run, history)

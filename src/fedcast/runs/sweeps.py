@@ -105,7 +105,7 @@ def sweep(
     elif workers == 1 or len(todo) <= 1:
         with _one_thread():
             for job in todo:
-                run_job(job, store, data_dir=data_dir, progress=report)
+                run_job(job, store, data_dir, report)
     else:
         sweep_in_processes(todo, store, data_dir, min(workers, len(todo)), report)
     return [run_folder(store, scenario) for scenario in scenarios]

@@ -61,8 +61,7 @@ def log_runs(runs: Iterable[StoredRun], kind: Kind, place: str | Path) -> None:
         place: a folder. TensorBoard: `tensorboard --logdir FOLDER` shows it. MLflow: a database mlflow.db is written
             to it; the address of a tracking server or database (with ``://``) is allowed too.
     """
-    check_tracker(kind)
-    if kind == "tensorboard":
+    if check_tracker(kind) == "tensorboard":
         _log_to_tensorboard(runs, Path(place))
     else:
         _log_to_mlflow(runs, str(place))
@@ -81,11 +80,8 @@ def log_targets(words: Sequence[str], out: Path) -> list[tuple[Kind, str]]:
         >>> log_targets(["tensorboard", "mlflow=sqlite:///runs.db"], Path("out"))
         [('tensorboard', 'out/tensorboard'), ('mlflow', 'sqlite:///runs.db')]
     """
-    targets: list[tuple[Kind, str]] = []
-    for word in words:
-        name, _, place = word.partition("=")
-        targets.append((check_tracker(name), place or str(out / name)))
-    return targets
+    parts = [word.partition("=") for word in words]
+    return [(check_tracker(name), place or str(out / name)) for name, _, place in parts]
 
 
 def check_tracker(name: str) -> Kind:
@@ -159,28 +155,21 @@ def _events(run: StoredRun) -> Iterator[Event]:
 def _log_to_mlflow(runs: Iterable[StoredRun], place: str) -> None:
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read when MLflow is imported
     from mlflow.exceptions import MlflowException
-    from sqlalchemy.exc import SQLAlchemyError
-
-    try:
-        with _mlflow_client(place) as (client, experiment):
-            for run in runs:
-                _log_one_to_mlflow(client, experiment, run)
-    except (MlflowException, SQLAlchemyError) as error:
-        raise FedcastError(f"{place}: MLflow says: {str(error).splitlines()[0]}") from None
-
-
-@contextmanager
-def _mlflow_client(place: str) -> Iterator[tuple[MlflowClient, str]]:
-    """Yield a client and the id of the experiment; a database in a folder is locked."""
     from mlflow.tracking import MlflowClient
+    from sqlalchemy.exc import SQLAlchemyError
 
     folder = None if "://" in place else Path(place).absolute()
     uri = place if folder is None else f"sqlite:///{folder / 'mlflow.db'}"
     artifacts = None if folder is None else (folder / "artifacts").as_uri()
-    with _quiet("mlflow", "alembic"), nullcontext() if folder is None else locked(folder):
-        client = MlflowClient(tracking_uri=uri)
-        found = client.get_experiment_by_name(_EXPERIMENT)
-        yield client, found.experiment_id if found else client.create_experiment(_EXPERIMENT, artifacts)
+    try:
+        with _quiet("mlflow", "alembic"), nullcontext() if folder is None else locked(folder):
+            client = MlflowClient(tracking_uri=uri)
+            found = client.get_experiment_by_name(_EXPERIMENT)
+            experiment = found.experiment_id if found else client.create_experiment(_EXPERIMENT, artifacts)
+            for run in runs:
+                _log_one_to_mlflow(client, experiment, run)
+    except (MlflowException, SQLAlchemyError) as error:
+        raise FedcastError(f"{place}: MLflow says: {str(error).splitlines()[0]}") from None
 
 
 def _log_one_to_mlflow(client: MlflowClient, experiment: str, run: StoredRun) -> None:
@@ -215,13 +204,12 @@ def _tags(run: StoredRun) -> dict[str, str]:
 @contextmanager
 def _quiet(*loggers: str) -> Iterator[None]:
     """Suppress log messages and warnings of packages that you can do nothing about."""
-    levels = {name: logging.getLogger(name).level for name in loggers}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for name in loggers:
-            logging.getLogger(name).setLevel(logging.WARNING)
-        try:
+    levels = {logging.getLogger(name): logging.getLogger(name).level for name in loggers}
+    for logger in levels:
+        logger.setLevel(logging.WARNING)
+    try:
+        with warnings.catch_warnings(action="ignore"):
             yield
-        finally:
-            for name, level in levels.items():
-                logging.getLogger(name).setLevel(level)
+    finally:
+        for logger, level in levels.items():
+            logger.setLevel(level)
