@@ -35,6 +35,7 @@ MOVED = {
     "fedcast.cli.network": "fedcast.cli.inspection",
     "fedcast.cli.plan_shown": "fedcast.cli.plan",
     "fedcast.cli.plugins": "fedcast.cli.scenarios",
+    "fedcast.cli.report": "fedcast.cli.compare",
     "fedcast.cli.reproduce": "fedcast_paper.command",
     "fedcast.cli.run": "fedcast.cli.compare",
     "fedcast.cli.validate": "fedcast.cli.scenarios",

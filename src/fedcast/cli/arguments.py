@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 ScenarioFile = Annotated[
     Path | None, typer.Argument(metavar="[SCENARIO.toml]", help="Scenario file; without one, the preset.")
 ]
-Preset = Annotated[str | None, typer.Option(help="Defaults: default, paper, digits or mnist; unset: as the file says.")]
+Preset = Annotated[
+    str | None, typer.Option(help="Preset to start from: default, paper, digits or mnist; unset: the file's.")
+]
 Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change a value, e.g. data.num_users=50. Repeatable."),

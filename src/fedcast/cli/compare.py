@@ -1,4 +1,4 @@
-"""The commands `fedcast run` and `fedcast compare`."""
+"""The commands `fedcast run`, `fedcast compare` and `fedcast report`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import typer
 
 from fedcast.cli.arguments import DataDir, Overrides, Preset, ScenarioFile, read_scenario, words
 from fedcast.cli.output import plain_table, progress_bars, screen
+from fedcast.errors import FedcastError
 from fedcast.formatting import mean_and_interval
 
 if TYPE_CHECKING:
@@ -98,6 +99,37 @@ def compare(
     _compare_and_report(scenarios, out, data_dir, workers, log, ray)
 
 
+def report(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="Run folders, or folders of run folders.")],
+    out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("report.html"),
+    export: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Also write all tables and figures.")] = None,
+    formats: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--format", help="Format of the export: csv, parquet, png, svg or pdf. Default: csv and png. Repeatable."
+        ),
+    ] = None,
+    width: Annotated[
+        str, typer.Option(help="Width of exported figures: screen, column (3.5 in) or page (7.16 in).")
+    ] = "screen",
+) -> None:
+    """Write finished runs as one HTML page that works offline, and as tables and figures if asked."""
+    from fedcast.report import DEFAULT_FORMATS, check_export, check_report_path, export_report, write_report
+    from fedcast.runs import load_runs
+
+    check_report_path(out)
+    for option, given in (("--format", formats), ("--width", width != "screen")):
+        if given and export is None:
+            raise FedcastError(f"{option}: applies to exports only; add --export FOLDER")
+    if export is not None:
+        check_export(export, formats or DEFAULT_FORMATS, width)
+    found = load_runs(runs)
+    typer.echo(f"wrote {write_report(found, out)}")
+    if export is not None:
+        files = export_report(found, export, formats or DEFAULT_FORMATS, width)
+        typer.echo(f"wrote {len(files)} files to {export}")
+
+
 def _compare_and_report(
     scenarios: Sequence[Scenario],
     out: Path,
@@ -122,9 +154,9 @@ def _compare_and_report(
     for kind, place in trackers:
         log_runs(runs, kind, place)
     save_table(comparison_table(rows), out / "comparison.csv")
-    report = write_report(runs, out / "report.html")
+    page = write_report(runs, out / "report.html")
     _print_comparison(console, rows, scenarios[0].rounds.target_accuracy)
-    console.print(f"report: {report}", soft_wrap=True)
+    console.print(f"report: {page}", soft_wrap=True)
 
 
 @contextmanager

@@ -33,7 +33,7 @@ def inspect(
     picture: Annotated[Path | None, typer.Option(help="Draw samples per class and user: .png, .svg or .pdf.")] = None,
     width: PictureWidth = "screen",
 ) -> None:
-    """Show how data are spread over users, and how skewed they are."""
+    """Show how the data are distributed over users, and how skewed they are."""
     from fedcast.data import describe, make_population, skew_of
     from fedcast.report import check_figure_path, class_dots, class_dots_figure, save_figure
 

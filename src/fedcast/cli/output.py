@@ -27,7 +27,7 @@ def screen(json: Path | None = None) -> Console:
 
 
 def plain_table(*columns: str, numbers: bool = True, **settings: Any) -> Table:
-    """Return a table without lines; columns after the first are numbers, or texts."""
+    """Return a table without lines; columns after the first are aligned right, unless they hold text."""
     from rich.table import Table
 
     style = {"box": None, "header_style": "dim", "pad_edge": False, "title_style": "bold"}
@@ -38,7 +38,7 @@ def plain_table(*columns: str, numbers: bool = True, **settings: Any) -> Table:
 
 
 def progress_bars(console: Console) -> Progress:
-    """Return bars with a description, a count, a state and the remaining time; only a terminal shows them."""
+    """Return progress bars with description, count, state and remaining time; only a terminal shows them."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     return Progress(

@@ -26,7 +26,7 @@ Words = Annotated[
 ]
 Positions = Annotated[Path | None, typer.Option(help="Table of positions: user,x_m,y_m.")]
 Devices = Annotated[Path | None, typer.Option(help="Table of devices, one row per user.")]
-Previous = Annotated[Path | None, typer.Option(help="Previous plan to start from; also prints what changed.")]
+Previous = Annotated[Path | None, typer.Option(help="Start from this plan, and print what changed.")]
 Json = Annotated[Path | None, typer.Option(help="Write the plan, or the difference, as JSON; - for standard output.")]
 PerUser = Annotated[Path | None, typer.Option(help="Write one row per user: .csv or .parquet.")]
 

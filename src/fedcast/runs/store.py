@@ -48,8 +48,6 @@ KEY_FORMAT = 2
 _FILES_WITHOUT_DIGEST = ("checkpoint.pt", "log.txt", "done.json")
 _KEY_LENGTH = 12
 
-Progress = Callable[[Record], None]
-
 
 @dataclass(frozen=True, eq=False)
 class StoredRun:
@@ -131,7 +129,7 @@ def run_scenario(
     store: str | Path,
     *,
     data_dir: Path | None = None,
-    progress: Progress | None = None,
+    progress: Callable[[Record], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> Path | None:
     """Run a scenario and return its run folder.
