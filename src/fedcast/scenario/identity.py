@@ -18,40 +18,29 @@ def deciding_values(scenario: Scenario) -> Tree:
 
     Plug-in files are left out: their content is hashed with that of the other files that a scenario names.
     """
-    content = scenario.model_dump(mode="json")
-    del content["plugins"]
-    _drop_not_deciding(content)
+    content = _without_settings_of_runs(scenario)
     for kind, known in registry.KINDS.items():
         section: ChoiceSection = getattr(scenario, known.section)
         for name in section.tables:
             content[known.section].pop(name, None)
-        content[known.section][f"{kind} options"] = _chosen_options(scenario, kind)
+        chosen = getattr(section, known.key)
+        # A model of one's own, or the dataset's usual one, has no options; nor has a choice that is not registered.
+        options = asdict(section.options(kind)) if chosen in registry.names(kind) else section.tables.get(chosen, {})
+        content[known.section][f"{kind} options"] = dict(options)
     return content
-
-
-def _chosen_options(scenario: Scenario, kind: str) -> Tree:
-    known = registry.KINDS[kind]
-    section: ChoiceSection = getattr(scenario, known.section)
-    name = getattr(section, known.key)
-    # A model of one's own, or the dataset's usual one, has no options; nor has a choice that is not registered here.
-    if name not in registry.names(kind):
-        return dict(section.tables.get(name, {}))
-    return asdict(section.options(kind))
 
 
 def values_before_tables(scenario: Scenario) -> Tree | None:
     """Return the values as they were hashed before options had tables; None if there was no such scenario then."""
     if scenario.plugins or scenario.sharing.kind != "raw":
         return None
-    content = scenario.model_dump(mode="json")
-    del content["plugins"], content["sharing"]
-    _drop_not_deciding(content)
+    content = _without_settings_of_runs(scenario)
+    del content["sharing"]
     if content["training"]["model_file"] is None:
         del content["training"]["model_file"]
     for name, keys in MOVED.items():
         section: ChoiceSection = getattr(scenario, name)
-        unknown = set(section.tables) - {table for places in keys.values() for table, _ in places}
-        if unknown:
+        if set(section.tables) - {table for places in keys.values() for table, _ in places}:
             return None
         for table in section.tables:
             content[name].pop(table)
@@ -61,14 +50,16 @@ def values_before_tables(scenario: Scenario) -> Tree | None:
 
 def _value_before(section: ChoiceSection, places: tuple[tuple[str, str], ...]) -> Any:
     """Return the value of an old key: of the choice that the scenario makes, else of one that sets it."""
-    chosen = {getattr(section, known.key) for known in registry.KINDS.values() if known.section == section.section}
-    by_weight = sorted(places, key=lambda place: (place[0] not in chosen, place[0] not in section.tables))
-    table, name = by_weight[0]
+    chosen = {getattr(section, registry.KINDS[kind].key) for kind in registry.kinds_of(section.section)}
+    table, name = min(places, key=lambda place: (place[0] not in chosen, place[0] not in section.tables))
     choice = registry.find_in_section(section.section, table)
     assert choice is not None, "moved keys lead to built-in choices"
     return getattr(section.options(choice.kind, table), name)
 
 
-def _drop_not_deciding(content: Tree) -> None:
+def _without_settings_of_runs(scenario: Scenario) -> Tree:
+    """Return the values of a scenario without its plug-in files and without those that decide no result."""
+    content = scenario.model_dump(mode="json", exclude={"plugins": True})
     for section, name in NOT_DECIDING:
         del content[section][name]
+    return content
