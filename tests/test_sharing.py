@@ -54,7 +54,7 @@ def test_members_receive_what_the_plan_says(rule, composition):
         assert np.isin(received, own.of(head)).all(), "a head sends its own samples"
         if composition == "balanced":
             counts = np.bincount(labels[received], minlength=4)
-            due = clustering.problem.mixes[head] * len(received)
+            due = clustering.problem.sent_distributions[head] * len(received)
             assert np.abs(counts - due).max() < 1, "the mix that the planner counted on, in whole samples"
     assert after.sizes == pytest.approx(clustering.after.sizes)
 

@@ -36,8 +36,8 @@ def test_average_skew_and_shift_are_those_after_sharing(weighting, composition, 
         x = np.random.default_rng(seed).uniform(0, 1, problem.num_clusters) * problem.feasible.upper
         volumes = problem.volumes_of_users(x)
         before = world.clustering.problem.skew
-        mixes = world.clustering.with_volumes(volumes).problem.mixes
-        after = mix_distributions(before, world.clustering.head_of, volumes, mixes)
+        sent = world.clustering.with_volumes(volumes).problem.sent_distributions
+        after = mix_distributions(before, world.clustering.head_of, volumes, sent)
         average = {"emd": average_emd, "js": average_js, "kl": average_kl}[measure](before, after, weighting)
         skewness = problem.at(x).skew_at
         assert skewness.skew == pytest.approx(average, rel=1e-12)

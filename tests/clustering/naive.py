@@ -28,7 +28,7 @@ def after_sharing(problem: Problem, head_of: Any) -> tuple[list[float], list[lis
     for user, head in enumerate(head_of):
         held = [problem.skew.sizes[user] * p for p in problem.skew.distributions[user]]
         if head >= 0:
-            held = [h + problem.volumes[head] * q for h, q in zip(held, problem.mixes[head], strict=True)]
+            held = [h + problem.volumes[head] * q for h, q in zip(held, problem.sent_distributions[head], strict=True)]
         total = sum(held)
         sizes.append(total)
         distributions.append([h / total for h in held] if total > 0 else list(problem.skew.distributions[user]))
@@ -68,7 +68,7 @@ def sums_of(problem: Problem, clusterings: np.ndarray, divergence: Any) -> tuple
     for user in range(problem.num_users):
         head = clusterings[:, user]
         volume = np.where(head >= 0, problem.volumes[head], 0.0)
-        held = skew.sizes[user] * skew.distributions[user] + volume[:, None] * problem.mixes[head]
+        held = skew.sizes[user] * skew.distributions[user] + volume[:, None] * problem.sent_distributions[head]
         sizes[:, user] = held.sum(axis=1)
         empty = sizes[:, user] == 0
         mixed = np.where(empty[:, None], skew.global_distribution, held / np.where(empty, 1, sizes[:, user])[:, None])

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedcast.clustering import Problem, cluster, make_problem
-from fedcast.clustering.clustering_problem import balanced_mixes, water_fill
+from fedcast.clustering.clustering_problem import balanced_distributions, water_fill
 from fedcast.clustering.sample_problems import path_problem
 from fedcast.data.skew import skew_of
 from fedcast.errors import FedcastError
@@ -43,14 +43,14 @@ def test_water_filling_is_what_pouring_drop_by_drop_gives(counts, share):
 
 def test_a_balanced_mix_is_as_equal_as_the_data_allow():
     skew = skew_of([[90, 10, 0], [30, 30, 40], [100, 0, 0], [0, 0, 0]])
-    mixes = balanced_mixes(skew, np.array([30.0, 30.0, 30.0, 0.0]))
-    np.testing.assert_allclose(mixes[:3], [[2 / 3, 1 / 3, 0], [1 / 3, 1 / 3, 1 / 3], [1, 0, 0]])
-    np.testing.assert_array_equal(mixes[3], skew.global_distribution)
+    sent = balanced_distributions(skew, np.array([30.0, 30.0, 30.0, 0.0]))
+    np.testing.assert_allclose(sent[:3], [[2 / 3, 1 / 3, 0], [1 / 3, 1 / 3, 1 / 3], [1, 0, 0]])
+    np.testing.assert_array_equal(sent[3], skew.global_distribution)
 
 
 def test_sharing_everything_balanced_is_sharing_everything():
     skew = skew_of([[7, 2, 1], [1, 1, 8]])
-    np.testing.assert_allclose(balanced_mixes(skew, skew.sizes), skew.distributions)
+    np.testing.assert_allclose(balanced_distributions(skew, skew.sizes), skew.distributions)
 
 
 def test_volumes_follow_ratio_consent_and_whole_samples():
@@ -109,7 +109,7 @@ def test_auto_composition_is_the_rules_own():
         clustering = cluster(path_problem([[9, 1], [5, 5], [1, 9]], rule=rule))
         assert clustering.problem.settings.composition == composition
         forced = cluster(path_problem([[9, 1], [5, 5], [1, 9]], rule=rule, composition="own"))
-        assert forced.problem.mixes is forced.problem.skew.distributions
+        assert forced.problem.sent_distributions is forced.problem.skew.distributions
 
 
 def test_a_descriptor_that_spreads_each_sample_leaves_a_head_no_choice():
@@ -120,6 +120,12 @@ def test_a_descriptor_that_spreads_each_sample_leaves_a_head_no_choice():
         cluster(replace(problem, settings=wish))
 
 
-def test_an_undecided_composition_has_no_mix():
+def test_the_old_name_of_what_is_sent_warns():
+    problem = cluster(path_problem([[9, 1], [5, 5]], composition="own")).problem
+    with pytest.warns(DeprecationWarning, match="use sent_distributions"):
+        assert problem.mixes is problem.sent_distributions
+
+
+def test_an_undecided_composition_has_no_distribution():
     with pytest.raises(FedcastError, match=r"clustering\.composition is 'auto'"):
-        _ = path_problem([[9, 1], [5, 5]]).mixes
+        _ = path_problem([[9, 1], [5, 5]]).sent_distributions

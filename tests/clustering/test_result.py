@@ -53,8 +53,8 @@ def test_other_volumes_keep_the_clusters_and_change_what_balanced_heads_send():
     before = Clustering(problem, np.array([-1, 0]))
     after = before.with_volumes(np.array([40.0, 10.0]))
     assert after.head_of.tolist() == [-1, 0]
-    assert before.problem.mixes[0].tolist() == [0.5, 0.5]
-    assert after.problem.mixes[0].tolist() == [0.75, 0.25]
+    assert before.problem.sent_distributions[0].tolist() == [0.5, 0.5]
+    assert after.problem.sent_distributions[0].tolist() == [0.75, 0.25]
     assert after.average_sharing_ratio == pytest.approx(0.5 * 40 / 100)
 
 

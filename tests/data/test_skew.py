@@ -58,12 +58,12 @@ def test_an_infinite_divergence_is_refused():
         kl_divergence([0.5, 0.5], [1.0, 0.0])
 
 
-def _naive_after(counts, head_of, shared, mixes):
+def _naive_after(counts, head_of, shared, sent):
     """Data mixed sample by sample in real numbers, then counted."""
     after = counts.astype(float)
     for user, head in enumerate(head_of):
         if head >= 0:
-            after[user] = after[user] + shared[head] * mixes[head]
+            after[user] = after[user] + shared[head] * sent[head]
     return after
 
 

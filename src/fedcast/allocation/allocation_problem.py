@@ -231,7 +231,7 @@ def _offer(clustering: Clustering) -> Offer:
         return OwnOffer(np.zeros((0, len(overall))))
     if problem.settings.composition == "balanced":
         return balanced_offer(problem.skew.sizes[heads, None] * problem.skew.distributions[heads], overall)
-    return OwnOffer(problem.mixes[heads] - overall)
+    return OwnOffer(problem.sent_distributions[heads] - overall)
 
 
 def _averages(

@@ -98,7 +98,7 @@ def _kicks(problem: Problem) -> tuple[Ints, Ints]:
 
 def _search_inputs(problem: Problem, drops: Floats, shift_weight: float) -> SearchInputs:
     skew, graph = problem.skew, problem.graph
-    sent = problem.volumes[:, None] * (problem.mixes - skew.global_distribution)
+    sent = problem.volumes[:, None] * (problem.sent_distributions - skew.global_distribution)
     return SearchInputs(
         graph.offsets,
         graph.neighbours,

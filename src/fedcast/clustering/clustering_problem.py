@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -82,17 +83,23 @@ class Problem:
         return divergences
 
     @cached_property
-    def mixes(self) -> Floats:
+    def sent_distributions(self) -> Floats:
         """Distribution :math:`q_k` of what user k would send, float64[K, Y]."""
         match self.settings.composition:
             case "own":
                 return self.skew.distributions
             case "balanced":
-                return balanced_mixes(self.skew, self.volumes)
+                return balanced_distributions(self.skew, self.volumes)
         raise FedcastError(
             "clustering.composition is 'auto', which each rule replaces by its own: cluster with `cluster`, or choose "
             "own or balanced"
         )
+
+    @property
+    def mixes(self) -> Floats:
+        """Old name of `sent_distributions`."""
+        warnings.warn("Problem.mixes was renamed; use sent_distributions", DeprecationWarning, stacklevel=2)
+        return self.sent_distributions
 
 
 @dataclass(frozen=True)
@@ -197,19 +204,19 @@ def water_fill(counts: ArrayLike, volumes: ArrayLike) -> Floats:
     return taken
 
 
-def balanced_mixes(skew: Skew, volumes: Floats) -> Floats:
+def balanced_distributions(skew: Skew, volumes: Floats) -> Floats:
     """Return the distribution of the most equal part of each user's data with `volumes` samples, float64[K, Y].
 
     A user that sends nothing keeps its own distribution.
 
     Example:
         >>> from fedcast.data import skew_of
-        >>> balanced_mixes(skew_of([[90, 10], [98, 2]]), np.array([10.0, 10.0])).tolist()
+        >>> balanced_distributions(skew_of([[90, 10], [98, 2]]), np.array([10.0, 10.0])).tolist()
         [[0.5, 0.5], [0.8, 0.2]]
     """
-    mixes = skew.distributions.copy()
-    for start in range(0, len(mixes), _BLOCK):
+    distributions = skew.distributions.copy()
+    for start in range(0, len(distributions), _BLOCK):
         rows = start + np.flatnonzero(volumes[start : start + _BLOCK] > 0)
         taken = water_fill(skew.sizes[rows, None] * skew.distributions[rows], volumes[rows])
-        mixes[rows] = taken / taken.sum(axis=1, keepdims=True)
-    return mixes
+        distributions[rows] = taken / taken.sum(axis=1, keepdims=True)
+    return distributions

@@ -179,7 +179,7 @@ class Clustering:
         if self.broadcast is not None:
             return _after_broadcast(skew, self.broadcast)
         return mix_distributions(
-            skew, self.head_of, self.problem.volumes, self.problem.mixes if len(self.members) else None
+            skew, self.head_of, self.problem.volumes, self.problem.sent_distributions if len(self.members) else None
         )
 
     def with_volumes(self, volumes: Floats) -> Clustering:

@@ -75,7 +75,7 @@ def divergence_if_led(problem: Problem, members: Ids | Ints, leaders: Ints, meas
     for start in range(0, len(members), BLOCK):
         member, leader = members[start : start + BLOCK], leaders[start : start + BLOCK]
         own, sent = skew.sizes[member, None], problem.volumes[leader, None]
-        total = own * skew.distributions[member] + sent * problem.mixes[leader]
+        total = own * skew.distributions[member] + sent * problem.sent_distributions[leader]
         mixed = np.divide(total, own + sent, out=skew.distributions[member], where=own + sent > 0)
         divergences[start : start + BLOCK] = divergence(mixed, skew.global_distribution)
     return divergences
@@ -84,7 +84,7 @@ def divergence_if_led(problem: Problem, members: Ids | Ints, leaders: Ints, meas
 def _drops_compiled(problem: Problem, measure: Measure, alone: Floats) -> Floats:
     skew, graph = problem.skew, problem.graph
     drops = np.empty(len(graph.neighbours))
-    data = _Data(skew.sizes, skew.distributions, skew.global_distribution, problem.volumes, problem.mixes)
+    data = _Data(skew.sizes, skew.distributions, skew.global_distribution, problem.volumes, problem.sent_distributions)
     options = measure == "emd", problem.weighting == "C"
     kernels.compiled(_fill_drops)(_visiting_order(graph), graph.offsets, graph.neighbours, data, *options, alone, drops)
     return drops
@@ -95,7 +95,7 @@ class _Data(NamedTuple):
     distributions: Floats
     global_distribution: Floats
     volumes: Floats
-    mixes: Floats
+    given: Floats
 
 
 def _visiting_order(graph: Graph) -> Ids:
@@ -142,7 +142,7 @@ def _fill_drops(
     alone: Floats,
     drops: Floats,
 ) -> None:
-    sizes, distributions, overall, volumes, mixes = data
+    sizes, distributions, overall, volumes, given = data
     for leader in order:
         sent = volumes[leader]
         for link in range(offsets[leader], offsets[leader + 1]):
@@ -152,12 +152,12 @@ def _fill_drops(
             cost = 0.0
             if use_emd:
                 for y in range(len(overall)):
-                    cost += abs(own * (distributions[member, y] - overall[y]) + sent * (mixes[leader, y] - overall[y]))
+                    cost += abs(own * (distributions[member, y] - overall[y]) + sent * (given[leader, y] - overall[y]))
                 if by_own_size and both > 0:
                     cost *= own / both
             elif both > 0:
                 for y in range(len(overall)):
-                    p, q = (own * distributions[member, y] + sent * mixes[leader, y]) / both, overall[y]
+                    p, q = (own * distributions[member, y] + sent * given[leader, y]) / both, overall[y]
                     middle = (p + q) / 2
                     if p > 0:
                         cost += p * math.log(p / middle)

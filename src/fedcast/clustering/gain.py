@@ -80,7 +80,7 @@ def greedy_heads(problem: Problem, measure: Measure, drops: Floats) -> Ints:
 
 def average_after(problem: Problem, head_of: Ints, measure: Measure) -> float:
     """Return the average EMD or JS divergence after sharing, in the weighting of the problem."""
-    after = mix_distributions(problem.skew, head_of, problem.volumes, problem.mixes)
+    after = mix_distributions(problem.skew, head_of, problem.volumes, problem.sent_distributions)
     average = average_emd if measure == "emd" else average_js
     return average(problem.skew, after, problem.weighting)
 
