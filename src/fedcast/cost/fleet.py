@@ -37,28 +37,18 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class DeviceTable:
-    """Properties of each user's device, and the consent of its owner; float64[K] each.
+    """Properties of each user's device, and the consent of its owner; float64[K] each."""
 
-    Attributes:
-        cycles_per_sample: CPU cycles per sample and epoch.
-        power_w: transmit power of the upload.
-        energy_budget_j: energy per round.
-        consent: the largest share of its samples that a user agrees to share, in [0, 1].
-        up_rate_bps: measured rate on one subcarrier; None: computed from the SNR.
-        up_snr_db: mean SNR on one subcarrier; None: from the radio model.
-        names: str[K], of the users, where a table gives them names.
-    """
-
-    max_frequency_hz: Floats
-    cycles_per_sample: Floats
-    power_w: Floats
-    energy_budget_j: Floats
-    consent: Floats
-    up_rate_bps: Floats | None = None
-    down_rate_bps: Floats | None = None
-    up_snr_db: Floats | None = None
-    down_snr_db: Floats | None = None
-    names: Names | None = None
+    max_frequency_hz: Floats  #: highest CPU frequency
+    cycles_per_sample: Floats  #: CPU cycles per sample and epoch
+    power_w: Floats  #: transmit power of the upload
+    energy_budget_j: Floats  #: energy per round
+    consent: Floats  #: the largest share of its samples that a user agrees to share, in [0, 1]
+    up_rate_bps: Floats | None = None  #: measured upload rate on one subcarrier; None: computed from the SNR
+    down_rate_bps: Floats | None = None  #: the same of the download
+    up_snr_db: Floats | None = None  #: mean SNR of the upload on one subcarrier; None: from the radio model
+    down_snr_db: Floats | None = None  #: the same of the download
+    names: Names | None = None  #: names of the users, str[K], where a table gives them
 
     def of(self, users: ArrayLike) -> DeviceTable:
         """Return the devices of some users, by their ids or a mask."""
@@ -153,20 +143,14 @@ def model_bits(scenario: Scenario) -> float:
 
 @dataclass(frozen=True)
 class Fleet:
-    """The devices, their links to the base stations, and the work of a round apart from the volume of data.
-
-    Attributes:
-        model_bits: bits of one upload.
-        energy_coefficient: energy per cycle and squared frequency.
-        cellular: how uploads are scheduled.
-    """
+    """The devices, their links to the base stations, and the work of a round apart from the volume of data."""
 
     devices: DeviceTable
     links: CellularLinks
-    model_bits: float
-    local_epochs: int
-    energy_coefficient: float
-    cellular: Cellular
+    model_bits: float  #: bits of one upload
+    local_epochs: int  #: passes over the data per round
+    energy_coefficient: float  #: energy per cycle and squared frequency
+    cellular: Cellular  #: how uploads are scheduled
 
     def of(self, users: ArrayLike) -> Fleet:
         """Return the fleet of some users, by their ids or a mask."""

@@ -80,26 +80,17 @@ def fastest_compute_s(
 
 @dataclass(frozen=True)
 class RoundCost:
-    """Cost of one round, user by user (float64[K] each), and bytes of all users.
+    """Cost of one round, user by user (float64[K] each), and bytes of all users."""
 
-    Attributes:
-        broadcast_s: until the last user of the user's cell has received the model.
-        upload_s: the user's own transmission.
-        span_s: from the end of computing to the end of the round, if the round waits for this user: its upload; with
-            ``waves`` its wave and those after it.
-        uploaded_bytes: models sent by users.
-        broadcast_bytes: models sent by base stations, one broadcast for each cell.
-    """
-
-    broadcast_s: Floats
-    compute_s: Floats
-    upload_s: Floats
-    span_s: Floats
+    broadcast_s: Floats  #: until the last user of the user's cell has received the model
+    compute_s: Floats  #: duration of computing
+    upload_s: Floats  #: the user's own transmission
+    span_s: Floats  #: from computing to the end of the round, if it waits for this user (waves: to the last of its cell)
     frequency_hz: Floats
     compute_energy_j: Floats
     upload_energy_j: Floats
-    uploaded_bytes: float
-    broadcast_bytes: float
+    uploaded_bytes: float  #: models sent by users
+    broadcast_bytes: float  #: models sent by base stations, one broadcast for each cell
 
     @property
     def critical_user(self) -> int:

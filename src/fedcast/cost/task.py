@@ -20,20 +20,13 @@ from fedcast.typing import Floats, Ints
 
 @dataclass(frozen=True)
 class SharingCost:
-    """Cost of sharing: of each multicast, [M] each, and the bytes of all.
+    """Cost of sharing: of each multicast, [M] each, and the bytes of all."""
 
-    Attributes:
-        heads: that send; -1: the server.
-        rate_bps: that of the slowest member.
-        energy_j: of the head; 0 for the server.
-        sent_bytes: on the air; a multicast is counted once.
-    """
-
-    heads: Ints
-    rate_bps: Floats
-    delay_s: Floats
-    energy_j: Floats
-    sent_bytes: float
+    heads: Ints  #: senders; -1: the server
+    rate_bps: Floats  #: rate of the slowest member
+    delay_s: Floats  #: duration of the multicast
+    energy_j: Floats  #: energy of the head; 0 for the server
+    sent_bytes: float  #: bytes on the air; a multicast is counted once
 
     @property
     def sharing_s(self) -> float:
@@ -153,37 +146,22 @@ class Delay:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Metrics:
-    """Skew, leakage and cost of a plan; averages over users are over those that train.
+    """Skew, leakage and cost of a plan; averages over users are over those that train."""
 
-    Attributes:
-        emd_before: average EMD before sharing.
-        emd_after: the same after sharing, in the scenario's weighting; expected over the samples that a head draws.
-        js_before: mean JS divergence before sharing, nats.
-        js_after: the same after sharing.
-        shift: L1 distance of the label distribution of the users that train, after sharing, from the global one.
-        average_sharing_ratio: the paper's measure of leakage.
-        sharing_s: delay of sharing, once.
-        download_s: of a round of all users that train, as its critical user sees it; likewise the next two.
-        sharing_j: energy of all heads for sharing.
-        round_j: energy of all users in a round.
-        sharing_bytes: bytes on the air for sharing.
-        round_bytes: bytes of a round, both ways.
-    """
-
-    emd_before: float
-    emd_after: float
-    js_before: float
-    js_after: float
-    shift: float
-    average_sharing_ratio: float
-    sharing_s: float
-    download_s: float
-    compute_s: float
-    upload_s: float
-    sharing_j: float
-    round_j: float
-    sharing_bytes: float
-    round_bytes: float
+    emd_before: float  #: average EMD before sharing
+    emd_after: float  #: after sharing, in the scenario's weighting, expected over the samples that heads draw
+    js_before: float  #: mean JS divergence before sharing, nats
+    js_after: float  #: the same after sharing
+    shift: float  #: L1 distance of the label distribution of the users that train, after sharing, from the global one
+    average_sharing_ratio: float  #: the paper's measure of leakage
+    sharing_s: float  #: delay of sharing, once
+    download_s: float  #: download of a round of all users that train, as its critical user sees it
+    compute_s: float  #: computing in that round
+    upload_s: float  #: upload in that round
+    sharing_j: float  #: energy of all heads for sharing
+    round_j: float  #: energy of all users in a round
+    sharing_bytes: float  #: bytes on the air for sharing
+    round_bytes: float  #: bytes of a round, both ways
 
     @property
     def round_s(self) -> float:

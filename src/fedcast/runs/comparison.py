@@ -62,30 +62,20 @@ class Strategy:
 
 @dataclass(frozen=True)
 class Score:
-    """The result of one run up to its target accuracy, or up to its last round if it did not reach it.
-
-    Attributes:
-        target: accuracy to be reached; `reached`: whether it was.
-        rounds: first round that reached the target; all rounds if none did.
-        accuracy: after the last round.
-        worst_accuracy: mean over the worst tenth of users after the last round, each on its own label distribution.
-        total_s: simulated time of sharing and of those rounds; energy and bytes are those of all users up to then.
-        delay: how that time is split, as the critical user of a round sees it.
-        facts: what was known before training.
-    """
+    """The result of one run up to its target accuracy, or up to its last round if it did not reach it."""
 
     strategy: Strategy
     seed: int
-    target: float
-    reached: bool
-    rounds: int
-    accuracy: float
-    worst_accuracy: float
-    total_s: float
-    energy_j: float
-    sent_bytes: float
-    delay: Delay
-    facts: Metrics
+    target: float  #: accuracy to be reached
+    reached: bool  #: whether it was
+    rounds: int  #: first round that reached the target; all rounds if none did
+    accuracy: float  #: after the last round
+    worst_accuracy: float  #: the same, mean over the worst tenth of users, each on its own label distribution
+    total_s: float  #: simulated time of sharing and of those rounds
+    energy_j: float  #: energy of all users up to then
+    sent_bytes: float  #: bytes sent up to then
+    delay: Delay  #: how that time is split, as the critical user of a round sees it
+    facts: Metrics  #: what was known before training
 
     def measure(self, name: str) -> float:
         """Return one of `MEASURES`."""
@@ -95,43 +85,34 @@ class Score:
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean over `count` seeds and its 95 % confidence interval by Student's t, mean ± half_width (None: one seed)."""
+    """A mean over seeds and its 95 % confidence interval by Student's t, mean ± half_width."""
 
     mean: float
-    half_width: float | None
-    count: int
+    half_width: float | None  #: None for one seed
+    count: int  #: number of seeds
 
 
 @dataclass(frozen=True)
 class PairedTest:
-    """A two-sided paired t test of a strategy against FedAvg on the same seeds.
+    """A two-sided paired t test of a strategy against FedAvg on the same seeds."""
 
-    `difference` is strategy minus FedAvg; one seed, or equal differences, have no p-value.
-    """
-
-    difference: Interval
-    p_value: float | None
+    difference: Interval  #: strategy minus FedAvg
+    p_value: float | None  #: None for one seed or equal differences
 
 
 @dataclass(frozen=True)
 class Row:
     """A strategy over its seeds.
 
-    Attributes:
-        seeds: ascending.
-        reached: how many seeds reached the target.
-        measures: by name, see `MEASURES`.
-        speed_up: FedAvg's time to the target over its own, geometric mean over seeds where both reached it; None: none.
-        tests: paired tests of accuracy, rounds and total_s; empty without FedAvg on the same seeds. Rounds and time are
-            tested over seeds where both reached the target.
+    Speed-up and tests of rounds and time are over seeds where the strategy and FedAvg both reached the target.
     """
 
     strategy: Strategy
-    seeds: tuple[int, ...]
-    reached: int
-    measures: dict[str, Interval]
-    speed_up: Interval | None
-    tests: dict[str, PairedTest]
+    seeds: tuple[int, ...]  #: ascending
+    reached: int  #: how many seeds reached the target
+    measures: dict[str, Interval]  #: by name, see `MEASURES`
+    speed_up: Interval | None  #: FedAvg's time to the target over its own, geometric mean; None without such seeds
+    tests: dict[str, PairedTest]  #: of accuracy, rounds and total_s; empty without FedAvg on the same seeds
 
 
 def score(run: StoredRun) -> Score:

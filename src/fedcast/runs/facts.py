@@ -16,29 +16,18 @@ Table = dict[str, list[Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Facts(Metrics):
-    """The metrics of a run's plan, and counts of its privacy ledger.
+    """The metrics of a run's plan, and counts of its privacy ledger."""
 
-    Attributes:
-        emd_after_a: average EMD after sharing, weights as printed in the paper.
-        emd_after_b: the same, weights by sizes after sharing.
-        emd_after_c: the same, weights by sizes before sharing.
-        kl_after: mean KL divergence after sharing, nats.
-        members: users that receive samples, from a head or from the server.
-        sent_samples: samples that heads or the server send, each counted once per multicast.
-        received_samples: entries of the privacy ledger, one for each sample that a user received.
-        largest_revealed_share: of a user's samples, over users.
-    """
-
-    emd_after_a: float
-    emd_after_b: float
-    emd_after_c: float
-    kl_after: float
-    heads: int
-    members: int
-    sent_samples: int
-    received_samples: int
-    distinct_samples: int
-    largest_revealed_share: float
+    emd_after_a: float  #: average EMD after sharing, weights as printed in the paper
+    emd_after_b: float  #: the same, weights by sizes after sharing
+    emd_after_c: float  #: the same, weights by sizes before sharing
+    kl_after: float  #: mean KL divergence after sharing, nats
+    heads: int  #: users that send samples
+    members: int  #: users that receive samples, from a head or from the server
+    sent_samples: int  #: samples that heads or the server send, each counted once per multicast
+    received_samples: int  #: entries of the privacy ledger, one for each sample that a user received
+    distinct_samples: int  #: different samples among them
+    largest_revealed_share: float  #: largest share of its samples that a user revealed
 
 
 def facts_of(run: PreparedRun) -> Facts:

@@ -18,27 +18,17 @@ from fedcast.scenario import Scenario, with_overrides
 
 @dataclass(frozen=True)
 class RoundsRun:
-    """One training run of the study.
+    """One training run of the study."""
 
-    Attributes:
-        single_class_share: share of users with one class.
-        sharing_ratio: of each head's samples.
-        emd: average EMD after sharing, weighting B.
-        js: mean JS divergence after sharing, nats.
-        shift: of the overall label distribution.
-        rounds: first round that met the target; -1: none did.
-        accuracy: after the last round.
-    """
-
-    single_class_share: float
-    rule: str
-    sharing_ratio: float
+    single_class_share: float  #: share of users with one class
+    rule: str  #: clustering rule
+    sharing_ratio: float  #: shared part of each head's samples
     seed: int
-    emd: float
-    js: float
-    shift: float
-    rounds: int
-    accuracy: float
+    emd: float  #: average EMD after sharing, weighting B
+    js: float  #: mean JS divergence after sharing, nats
+    shift: float  #: shift of the overall label distribution
+    rounds: int  #: first round that met the target; -1: none did
+    accuracy: float  #: after the last round
 
 
 def run_rounds_grid(

@@ -51,20 +51,14 @@ _KEY_LENGTH = 12
 
 @dataclass(frozen=True, eq=False)
 class StoredRun:
-    """A finished run, read from its folder.
-
-    Attributes:
-        facts: numbers known before training.
-        plan: who shares how much; None in folders of older versions, where some runs had no plan.
-        versions: of the packages that were used.
-    """
+    """A finished run, read from its folder."""
 
     folder: Path
-    scenario: Scenario
-    facts: Facts
-    history: History
-    plan: SharingPlan | None
-    versions: dict[str, str]
+    scenario: Scenario  #: all parameters
+    facts: Facts  #: numbers known before training
+    history: History  #: record of all rounds
+    plan: SharingPlan | None  #: who shares how much; None in folders of older versions, where some runs had no plan
+    versions: dict[str, str]  #: versions of the packages that were used
 
     @property
     def rule(self) -> str:
