@@ -30,7 +30,6 @@ from fedcast.training import (
     Forward,
     Model,
     TrainingSettings,
-    build_model,
     check_model,
     check_scores,
     stacked_forward,
@@ -179,7 +178,9 @@ def _errors_as_failures() -> Iterator[None]:
 
 
 def _built(model: Model, options: Any, dataset: Dataset, seed: int = 0) -> nn.Module:
-    return build_model(model, dataset.sample_shape, dataset.num_classes, seed, options=options).double()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return model(dataset.sample_shape, dataset.num_classes, options).double()
 
 
 def _inputs(dataset: Dataset) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -62,12 +63,15 @@ def _all_states(projected: Tensor, weight_hh: Tensor) -> Tensor:
         states: Tensor = _Recurrence.apply(projected, weight_hh)[0]  # type: ignore[no-untyped-call]
         return states
     # Without gradients nothing else is kept.
-    hidden = projected.new_zeros(*projected.shape[1:-1], weight_hh.shape[-1])
-    cell, found = hidden, []
+    return torch.stack([hidden for hidden, _, _ in _steps(projected, weight_hh)])
+
+
+def _steps(projected: Tensor, weight_hh: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Yield state, cell and gates of every step."""
+    hidden = cell = projected.new_zeros(*projected.shape[1:-1], weight_hh.shape[-1])
     for step in projected:
-        hidden, cell, _ = _cell(step, hidden @ weight_hh.mT, cell)
-        found.append(hidden)
-    return torch.stack(found)
+        hidden, cell, gates = _cell(step, hidden @ weight_hh.mT, cell)
+        yield hidden, cell, gates
 
 
 class _Recurrence(torch.autograd.Function):
@@ -79,13 +83,8 @@ class _Recurrence(torch.autograd.Function):
 
     @staticmethod
     def forward(projected: Tensor, weight_hh: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        hidden = projected.new_zeros(*projected.shape[1:-1], weight_hh.shape[-1])
-        cell, steps = hidden, []
-        for step in projected:
-            hidden, cell, gates = _cell(step, hidden @ weight_hh.mT, cell)
-            steps.append((hidden, cell, gates))
-        states, cells, all_gates = (torch.stack(list(each)) for each in zip(*steps, strict=True))
-        return states, cells, all_gates
+        states, cells, gates = (torch.stack(each) for each in zip(*_steps(projected, weight_hh), strict=True))
+        return states, cells, gates
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: tuple[Tensor, Tensor, Tensor]) -> None:
@@ -114,13 +113,11 @@ class _Recurrence(torch.autograd.Function):
     def vmap(_: Any, dims: tuple[int | None, int | None], projected: Tensor, weight_hh: Tensor) -> tuple[Any, Any]:
         """Users of a model that is no chain: one dimension more, after time."""
         users = projected.shape[dims[0]] if dims[0] is not None else weight_hh.shape[dims[1] or 0]
-        steps = (
-            projected[:, None].expand(-1, users, *[-1] * (projected.dim() - 1))
-            if dims[0] is None
-            else projected.movedim(dims[0], 1)
+        steps, weights = (
+            tensor.movedim(dim, 0) if dim is not None else tensor.expand(users, *tensor.shape)
+            for tensor, dim in zip((projected, weight_hh), dims, strict=True)
         )
-        weights = weight_hh.expand(users, *weight_hh.shape) if dims[1] is None else weight_hh.movedim(dims[1], 0)
-        return _Recurrence.apply(steps, weights), (1, 1, 1)  # type: ignore[no-untyped-call]
+        return _Recurrence.apply(steps.transpose(0, 1), weights), (1, 1, 1)  # type: ignore[no-untyped-call]
 
 
 def _cell(inputs: Tensor, recurrent: Tensor, cell: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -148,13 +145,6 @@ def _cell_backward(
     into, forget, new, out = gates.chunk(4, dim=-1)
     bent = cell.tanh()
     through = of_cell + of_hidden * out * (1 - bent * bent)
-    of_gates = torch.cat(
-        [
-            through * new * into * (1 - into),
-            through * before * forget * (1 - forget),
-            through * into * (1 - new * new),
-            of_hidden * bent * out * (1 - out),
-        ],
-        dim=-1,
-    )
-    return of_gates, through * forget
+    of_into, of_forget = through * new * into * (1 - into), through * before * forget * (1 - forget)
+    of_new, of_out = through * into * (1 - new * new), of_hidden * bent * out * (1 - out)
+    return torch.cat([of_into, of_forget, of_new, of_out], dim=-1), through * forget

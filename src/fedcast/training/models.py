@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Shape = tuple[int, ...]
 
-_VGG16 = (64, 64, 0, 128, 128, 0, 256, 256, 256, 0, 512, 512, 512, 0, 512, 512, 512, 0)
+_VGG16 = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))
 _NORM_GROUPS = 32
 
 
@@ -87,13 +87,11 @@ def vgg16(shape: Shape, num_classes: int) -> nn.Module:
 
     channels, height, width = _image("vgg16", shape, 32)
     layers: list[nn.Module] = []
-    for width_or_pool in _VGG16:
-        if width_or_pool == 0:
-            layers.append(nn.MaxPool2d(2))
-            continue
-        convolution = nn.Conv2d(channels, width_or_pool, 3, padding=1)
-        layers += [convolution, nn.GroupNorm(_NORM_GROUPS, width_or_pool), nn.ReLU()]
-        channels = width_or_pool
+    for block in _VGG16:
+        for out in block:
+            layers += [nn.Conv2d(channels, out, 3, padding=1), nn.GroupNorm(_NORM_GROUPS, out), nn.ReLU()]
+            channels = out
+        layers.append(nn.MaxPool2d(2))
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(channels * (height // 32) * (width // 32), num_classes))
 
 
@@ -116,17 +114,12 @@ CHAR_LSTM = Model(char_lstm, "next character: embedding of 8, two LSTM layers of
 
 
 def build_model(
-    name: str | Model,
-    shape: Shape,
-    num_classes: int,
-    seed: int = 0,
-    file: str | Path | None = None,
-    options: Any = None,
+    name: str, shape: Shape, num_classes: int, seed: int = 0, file: str | Path | None = None, options: Any = None
 ) -> nn.Module:
     """Build a model for samples of that shape; its first weights are drawn from the seed alone.
 
     Args:
-        name: name of a registered model, or of a function in `file`, or a `Model` itself.
+        name: name of a registered model, or of a function in `file`.
         shape: shape of a sample.
         num_classes: number of scores that the model returns.
         seed: seed of its first weights.
@@ -140,9 +133,7 @@ def build_model(
     import torch
 
     build: Callable[..., nn.Module]
-    if isinstance(name, Model):
-        build = partial(name, options=options)
-    elif file is not None:
+    if file is not None:
         build = _function_of(Path(file), name)
     else:
         build = partial(registry.find("model", name).value, options=options)

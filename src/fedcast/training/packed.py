@@ -3,8 +3,7 @@
     python -m fedcast.training.packed PACK OUT --processes 4 --seconds 500
 
 trains every run of a pack that OUT does not hold yet, in the order of the pack. OUT then has a history for each, and a
-checkpoint for those that ran out of time: a second call resumes them. `fedcast.runs.packing` makes packs and reads
-histories; the machine that trains needs the source tree, PyTorch and NumPy, and nothing else.
+checkpoint for those that ran out of time: a second call resumes them. `fedcast.runs.packing` makes packs.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -32,16 +31,12 @@ from fedcast.training.models import build_model
 from fedcast.training.pack_files import PackedRun, read_dataset, read_list, read_run
 from fedcast.training.trainer import Federation, train
 
-if TYPE_CHECKING:
-    from multiprocessing.queues import Queue
-
 
 def train_packed(run: PackedRun, dataset: Dataset, out: Path, should_stop: Callable[[], bool] | None = None) -> str:
     """Train one run, from its checkpoint in `out` if there is one, write its history there and return a message."""
     if run.own is not None:
         partition = registry.find("partition", run.data["partition"]).value
         dataset = partition.transform(dataset, run.own, partition.options(**run.data["options"]), run.seed)
-    federation = Federation(dataset, run.users, run.own_sizes, run.distributions)
 
     def report(record: Record) -> None:
         if record.round % run.training.checkpoint_every == 0:
@@ -51,16 +46,11 @@ def train_packed(run: PackedRun, dataset: Dataset, out: Path, should_stop: Calla
     options = registry.find("model", run.model).options(**run.model_options)
     checkpoint = out / f"{run.name}.pt"
     outcome = train(
-        federation,
+        Federation(dataset, run.users, run.own_sizes, run.distributions),
         build_model(run.model, dataset.sample_shape, dataset.num_classes, run.seed, options=options),
-        run.training,
-        seed=run.seed,
-        clock=run.clock,
-        checkpoint=checkpoint,
-        progress=report,
-        should_stop=should_stop,
-        dropped={(number, user) for number, user in run.dropped},
-    )
+        run.training, seed=run.seed, clock=run.clock, dropped={(number, user) for number, user in run.dropped},
+        checkpoint=checkpoint, progress=report, should_stop=should_stop,
+    )  # fmt: skip
     if outcome.stopped:
         return outcome.stopped
     outcome.history.save(out / f"{run.name}.json")
@@ -91,7 +81,7 @@ def train_pack(pack: Path, out: Path, processes: int = 1, seconds: float = float
     if processes <= 1:
         return _train_from(iter(todo), pack, out, deadline)
     context = torch.multiprocessing.get_context("spawn")
-    queue: Queue[dict[str, Any] | None] = context.Queue()
+    queue = context.Queue()
     for run in [*todo, *[None] * processes]:
         queue.put(run)
     workers = [context.Process(target=_work, args=(queue, pack, out, deadline)) for _ in range(processes)]
@@ -103,7 +93,7 @@ def train_pack(pack: Path, out: Path, processes: int = 1, seconds: float = float
     return all(worker.exitcode == 0 for worker in workers)
 
 
-def _work(queue: Queue[dict[str, Any] | None], pack: Path, out: Path, deadline: float) -> None:
+def _work(queue: Any, pack: Path, out: Path, deadline: float) -> None:
     torch.set_num_threads(1)
     sys.exit(not _train_from(iter(queue.get, None), pack, out, deadline))
 
