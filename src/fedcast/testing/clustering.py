@@ -46,7 +46,8 @@ def obeys_constraints(rule: str) -> None:
     """Heads, members and links are as problem P1' asks, counted by plain loops."""
     for problem in _worlds(rule):
         clustering = cluster(problem)
-        links = _linked_pairs(problem)
+        graph = problem.graph
+        links = {(user, other) for user in range(USERS) for other in graph.neighbours[graph.links_of(user)].tolist()}
         for user, head in enumerate(clustering.head_of.tolist()):
             if head < 0:
                 continue
@@ -156,11 +157,6 @@ def _worlds(rule: str) -> Iterator[Problem]:
             counts[0, 0] += 1
             skew = skew_of(counts)
             yield replace(problem, skew=skew, volumes=0.1 * skew.sizes)
-
-
-def _linked_pairs(problem: Problem) -> set[tuple[int, int]]:
-    graph = problem.graph
-    return {(user, int(other)) for user in range(problem.num_users) for other in graph.neighbours[graph.links_of(user)]}
 
 
 def _answer(problem: Problem) -> Clustering | None:

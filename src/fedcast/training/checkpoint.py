@@ -32,13 +32,8 @@ def save_checkpoint(path: Path, fingerprint: str, completed: int, state: Trainin
 
     There is no random state to keep: every draw is a function of (seed, purpose, round, user).
     """
-    content = {
-        "version": _VERSION,
-        "fingerprint": fingerprint,
-        "completed": completed,
-        **vars(state),
-        "records": [asdict(record) for record in history.records],
-    }
+    content = {"version": _VERSION, "fingerprint": fingerprint, "completed": completed, **vars(state)}
+    content["records"] = [asdict(record) for record in history.records]
     with atomic_write(path) as aside, aside.open("wb") as stream:
         torch.save(content, stream)
         stream.flush()
@@ -46,11 +41,7 @@ def save_checkpoint(path: Path, fingerprint: str, completed: int, state: Trainin
 
 
 def load_checkpoint(path: Path, fingerprint: str, device: torch.device) -> tuple[int, TrainingState, History] | None:
-    """Return completed rounds, state and history of an earlier run; None if there is no file.
-
-    Raises:
-        FedcastError: the file cannot be read or belongs to another run.
-    """
+    """Return completed rounds, state and history of an earlier run; None if there is no file."""
     if not path.exists():
         return None
     try:

@@ -61,10 +61,8 @@ def check_scores(model: nn.Module, sample: Tensor, num_classes: int) -> None:
     if not isinstance(scores, Tensor):
         raise FedcastError(f"model: it returns a {type(scores).__name__}; expected a tensor, a score for each class")
     if scores.shape != (1, num_classes):
-        raise FedcastError(
-            f"model: what it makes of one sample has the shape {tuple(scores.shape)}; expected (1, {num_classes}), "
-            f"a score a class"
-        )
+        expected = f"expected (1, {num_classes}), a score a class"
+        raise FedcastError(f"model: what it makes of one sample has the shape {tuple(scores.shape)}; {expected}")
     if not bool(scores.isfinite().all()):
         raise FedcastError("model: its scores of a sample are not finite before any training")
 

@@ -51,6 +51,7 @@ class PackedRun:
 def write_runs(pack: Path, runs: list[PackedRun]) -> None:
     """Write runs into a pack, in that order; the list is written last."""
     plain = ("name", "dataset", "model", "seed", "data", "dropped", "model_options", "plugins")
+    listed = []
     for run in runs:
         arrays = {"samples": run.users.samples, "offsets": run.users.offsets, "own_sizes": run.own_sizes}
         if run.own is not None:
@@ -58,11 +59,8 @@ def write_runs(pack: Path, runs: list[PackedRun]) -> None:
         small = {name: smallest(array) for name, array in arrays.items()}
         with atomic_write(pack / "runs" / f"{run.name}.npz") as aside, aside.open("wb") as stream:
             np.savez_compressed(stream, **small, distributions=run.distributions)  # type: ignore[arg-type]
-    listed = [
-        {name: getattr(run, name) for name in plain}
-        | {"clock": asdict(run.clock), "training": settings_to_dict(run.training)}
-        for run in runs
-    ]
+        rest = {"clock": asdict(run.clock), "training": settings_to_dict(run.training)}
+        listed.append({name: getattr(run, name) for name in plain} | rest)
     with atomic_write(pack / "runs.json") as aside:
         aside.write_text(json.dumps({"version": _VERSION, "runs": listed}), encoding="utf-8")
 
@@ -73,10 +71,9 @@ def read_list(pack: Path) -> list[dict[str, Any]]:
         content = json.loads((pack / "runs.json").read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise FedcastError(f"{pack}: no runs.json in it; expected a folder made by fedcast.runs.packing") from None
-    version = content.get("version") if isinstance(content, dict) else 1
-    if version != _VERSION:
-        fault = f"a pack of version {version}, this fedcast reads version {_VERSION}; pack the runs again"
-        raise FedcastError(f"{pack}: {fault}")
+    if (version := content.get("version") if isinstance(content, dict) else 1) != _VERSION:
+        needed = f"this fedcast reads version {_VERSION}; pack the runs again"
+        raise FedcastError(f"{pack}: a pack of version {version}, {needed}")
     runs: list[dict[str, Any]] = content["runs"]
     return runs
 

@@ -22,7 +22,7 @@ from fedcast.training.checkpoint import TrainingState, load_checkpoint, save_che
 from fedcast.training.device_data import score, to_device, user_accuracies
 from fedcast.training.engines import BlockResult, Round, Task, choose_device, choose_engine, rows_of, worth_compiling
 from fedcast.training.engines.engine_protocol import Aggregate
-from fedcast.training.engines.schedule import participants
+from fedcast.training.engines.schedule import Pairs, participants
 from fedcast.training.engines.sizing import one_sample
 from fedcast.training.history import Clock, History, Record
 from fedcast.training.model_checks import check_model, check_scores, with_weights
@@ -59,7 +59,7 @@ class Outcome:
 
 
 Progress = Callable[[Record], None]
-Pairs = set[tuple[int, int]]
+Stop = Callable[[], bool]
 
 
 def train(
@@ -71,7 +71,7 @@ def train(
     clock: Clock | None = None,
     checkpoint: str | Path | None = None,
     progress: Progress | None = None,
-    should_stop: Callable[[], bool] | None = None,
+    should_stop: Stop | None = None,
     dropped: Pairs | None = None,
     replace_batch_norm: bool = False,
 ) -> Outcome:
@@ -118,38 +118,30 @@ class Trainer:
     """One training run: what is fixed, and the steps of a round."""
 
     def __init__(
-        self,
-        federation: Federation,
-        model: nn.Module,
-        settings: TrainingSettings,
-        seed: int,
-        clock: Clock,
-        dropped: Pairs,
+        self, data: Federation, model: nn.Module, settings: TrainingSettings, seed: int, clock: Clock, dropped: Pairs
     ) -> None:
-        self.federation, self.settings, self.clock, self.seed, self.dropped = federation, settings, clock, seed, dropped
-        dataset, sizes = federation.dataset, federation.users.sizes
+        self.federation, self.settings, self.clock, self.seed, self.dropped = data, settings, clock, seed, dropped
+        dataset, users, sizes = data.dataset, data.users, data.users.sizes
         if not sizes.any():
             raise FedcastError("training: no user holds a sample; check data.partition and the files it reads")
         self.device = choose_device(settings.device)
         dtype = torch.float64 if settings.precision == "float64" else torch.float32
         self.model = model.to(self.device, dtype)
-        data = to_device(dataset.inputs, dataset.labels, dataset.scale, self.device, dtype)
-        check_scores(self.model, one_sample(self.model, data), dataset.num_classes)
+        samples = to_device(dataset.inputs, dataset.labels, dataset.scale, self.device, dtype)
+        check_scores(self.model, one_sample(self.model, samples), dataset.num_classes)
         self.test = to_device(dataset.test_inputs, dataset.test_labels, dataset.scale, self.device, dtype)
         self.noisy_test = None
         if dataset.noisy_test_inputs is not None:
             noisy = torch.from_numpy(dataset.noisy_test_inputs).to(self.device, self.test.inputs.dtype)
             self.noisy_test = replace(self.test, inputs=noisy)
-        compiled = worth_compiling(model, data, federation.users, settings)
-        self.task = Task(self.model, data, federation.users, settings, seed, compiled)
+        compiled = worth_compiling(model, samples, users, settings)
+        self.task = Task(self.model, samples, users, settings, seed, compiled)
         self.engine = choose_engine(settings.engine, self.task)
-        weighing = {"shared": sizes, "own": federation.own_sizes, "uniform": np.ones(len(sizes))}
+        weighing = {"shared": sizes, "own": data.own_sizes, "uniform": np.ones(len(sizes))}
         self.user_weights = weighing[settings.aggregation].astype(np.float64)
         self._first_weights = [weight.detach().cpu().numpy() for weight in self.model.parameters()]
 
-    def run(
-        self, checkpoint: Path | None, progress: Progress | None, should_stop: Callable[[], bool] | None
-    ) -> Outcome:
+    def run(self, checkpoint: Path | None, progress: Progress | None, should_stop: Stop | None) -> Outcome:
         """Train all rounds that a checkpoint does not hold."""
         settings = self.settings
         completed, state, history = self.start(checkpoint)
@@ -252,8 +244,8 @@ class Trainer:
                 settings.server_options, state.weights, change, state.optimizer
             )
         else:
-            rate = settings.server_learning_rate
-            state.weights = [weight.add(moved, alpha=rate) for weight, moved in zip(state.weights, change, strict=True)]
+            rate, pairs = settings.server_learning_rate, zip(state.weights, change, strict=True)
+            state.weights = [weight.add(moved, alpha=rate) for weight, moved in pairs]
 
     def _check(self, number: int, block: BlockResult) -> None:
         finite = torch.isfinite(block.losses)
@@ -280,9 +272,8 @@ class Trainer:
         of_users = user_accuracies(result.class_accuracy, federation.distributions, federation.own_sizes)
         by_class = zip(result.class_accuracy.tolist(), result.tested, strict=True)
         of_classes = tuple(value if tested else None for value, tested in by_class)
-        return Record(
-            number, loss, result.loss, result.accuracy, *of_users, drift, len(users), *spent, of_classes, noisy
-        )
+        scores = (result.loss, result.accuracy, *of_users)
+        return Record(number, loss, *scores, drift, len(users), *spent, of_classes, noisy)
 
 
 def _arrays(inputs: np.ndarray | TextWindows) -> tuple[np.ndarray, ...]:

@@ -81,7 +81,7 @@ def zero_state(name: str) -> Callable[[Any, Tensors], State]:
     return lambda _, weights: {name: zeros_like(weights)}
 
 
-def differences(ones: Tensors, others: Tensors) -> Tensors:
+def subtract(ones: Tensors, others: Tensors) -> Tensors:
     """Return one − other for every pair of tensors."""
     return [one - other for one, other in zip(ones, others, strict=True)]
 

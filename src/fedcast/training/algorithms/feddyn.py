@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedcast.registry import option
-from fedcast.training.algorithms import Algorithm, State, Tensors, Terms, Upload, differences, weighted_sum, zero_state
+from fedcast.training.algorithms import Algorithm, State, Tensors, Terms, Upload, subtract, weighted_sum, zero_state
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class FedDynOptions:
 
 
 def _terms(options: FedDynOptions, weights: Tensors, start: Tensors, gradient: Tensors) -> Terms:
-    return [(-1.0, gradient), (options.alpha, differences(weights, start))]
+    return [(-1.0, gradient), (options.alpha, subtract(weights, start))]
 
 
 def _collect(options: FedDynOptions, upload: Upload) -> tuple[State, State]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedcast.registry import option
-from fedcast.training.algorithms import Algorithm, Tensors, Terms, differences
+from fedcast.training.algorithms import Algorithm, Tensors, Terms, subtract
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class FedProxOptions:
 
 
 def _terms(options: FedProxOptions, weights: Tensors, start: Tensors, _: Tensors) -> Terms:
-    return [(options.prox_weight, differences(weights, start))] if options.prox_weight else []
+    return [(options.prox_weight, subtract(weights, start))] if options.prox_weight else []
 
 
 ALGORITHM = Algorithm(

@@ -3,20 +3,11 @@
 from __future__ import annotations
 
 from fedcast.registry import NoOptions
-from fedcast.training.algorithms import (
-    Algorithm,
-    State,
-    Tensors,
-    Upload,
-    differences,
-    per_user,
-    weighted_sum,
-    zero_state,
-)
+from fedcast.training.algorithms import Algorithm, State, Tensors, Upload, per_user, subtract, weighted_sum, zero_state
 
 
 def _collect(_: NoOptions, upload: Upload) -> tuple[State, State]:
-    """Set c_k ← c_k − c + (w − w_k)/(steps · learning rate) and sum the differences.
+    """Set c_k ← c_k − c + (w − w_k)/(steps · learning rate) and sum the subtract.
 
     The server's c is the mean of all users' in the weights of the aggregation: with any other mean the corrections
     would not cancel, and with users of different size the error would grow until training diverges. With momentum
@@ -27,7 +18,7 @@ def _collect(_: NoOptions, upload: Upload) -> tuple[State, State]:
     for common, own, change in zip(upload.server["control"], own_controls, upload.change, strict=True):
         distance = per_user(upload.steps.to(change.dtype), change) * upload.learning_rate
         new.append(own - common - change / distance)
-    return {"control": new}, {"control": weighted_sum(upload.overall_shares, differences(new, own_controls))}
+    return {"control": new}, {"control": weighted_sum(upload.overall_shares, subtract(new, own_controls))}
 
 
 def _change(_: NoOptions, mean: Tensors, sums: State, server: State) -> tuple[Tensors, State]:
@@ -39,7 +30,7 @@ ALGORITHM = Algorithm(
     uploads=2,
     server_state=zero_state("control"),
     user_state=zero_state("control"),
-    local_context=lambda _, server, users: differences(server["control"], users["control"]),
+    local_context=lambda _, server, users: subtract(server["control"], users["control"]),
     local_terms=lambda _, __, ___, correction: [(1.0, correction)],
     collect=_collect,
     change=_change,

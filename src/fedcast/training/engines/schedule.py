@@ -17,6 +17,8 @@ from fedcast.data import Assignment
 from fedcast.random import generator, hash_words, stream_key, user_uniform
 from fedcast.typing import Floats, Ints
 
+Pairs = set[tuple[int, int]]
+
 _OWNER_BITS = np.uint64(24)
 
 # Fewer lanes are preferred if they need at most a twentieth more steps.
@@ -35,13 +37,7 @@ def asked_users(sizes: Ints, share: float) -> int:
 
 
 def participants(
-    sizes: Ints,
-    share: float,
-    dropout_probability: float,
-    dropped: set[tuple[int, int]],
-    *,
-    seed: int,
-    round_number: int,
+    sizes: Ints, share: float, dropout_probability: float, dropped: Pairs, *, seed: int, round_number: int
 ) -> Ints:
     """Return the users of a round, ascending: a share of those with samples, without those that drop out.
 
@@ -125,14 +121,7 @@ def steps_of(sizes: Ints, batch_size: int, epochs: int) -> Ints:
 
 
 def batches_of(
-    data: Assignment,
-    users: Ints,
-    batch_size: int,
-    epochs: int,
-    *,
-    seed: int,
-    round_number: int,
-    lanes: Lanes | None = None,
+    data: Assignment, users: Ints, batch: int, epochs: int, *, seed: int, round_number: int, lanes: Lanes | None = None
 ) -> tuple[Ints, Floats]:
     """Shuffle each user's samples in each epoch and cut them into batches.
 
@@ -145,11 +134,11 @@ def batches_of(
     position = np.arange(len(row)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     held = data.samples[np.repeat(data.offsets[users], sizes) + position]
     key_of_sample = hash_words(users[row], position)
-    per_epoch = -(-sizes // batch_size)
+    per_epoch = -(-sizes // batch)
     lanes = lanes or Lanes(np.arange(len(users)), np.zeros_like(sizes), epochs * per_epoch, len(users))
-    samples = np.zeros((lanes.length, lanes.count, batch_size), dtype=np.int64)
-    weights = np.zeros((lanes.length, lanes.count, batch_size))
-    step_in_epoch, slot = position // batch_size, position % batch_size
+    samples = np.zeros((lanes.length, lanes.count, batch), dtype=np.int64)
+    weights = np.zeros((lanes.length, lanes.count, batch))
+    step_in_epoch, slot = position // batch, position % batch
     # All epochs at once, [epochs, samples].
     keys = np.array([stream_key(seed, f"batches/{round_number}/{epoch}") for epoch in range(epochs)])
     owner = row.astype(np.uint64) << (np.uint64(64) - _OWNER_BITS)
@@ -157,5 +146,5 @@ def batches_of(
     step = lanes.first[row] + step_in_epoch + np.arange(epochs)[:, None] * per_epoch[row]
     lane = lanes.lane[row]
     samples[step, lane, slot] = held[order]
-    weights[step, lane, slot] = 1.0 / np.minimum(sizes[row] - step_in_epoch * batch_size, batch_size)
+    weights[step, lane, slot] = 1.0 / np.minimum(sizes[row] - step_in_epoch * batch, batch)
     return samples, weights
