@@ -85,7 +85,7 @@ class RoundCost:
     broadcast_s: Floats  #: until the last user of the user's cell has received the model
     compute_s: Floats  #: duration of computing
     upload_s: Floats  #: the user's own transmission
-    span_s: Floats  #: from computing to the end of the round, if it waits for this user (waves: to the last of its cell)
+    span_s: Floats  #: from computing to the end of the round, if it waits for this user (waves: all from its own on)
     frequency_hz: Floats
     compute_energy_j: Floats
     upload_energy_j: Floats
