@@ -157,20 +157,10 @@ def dataset_from_arrays(
         raise DataError(f"{name}: {len(class_names)} class names for {num_classes} classes")
     bits = bits_per_sample or float(inputs[0].size * inputs.dtype.itemsize * 8)
     inputs, test_inputs, scale = _to_unit_range(inputs, test_inputs)
-    return Dataset(
-        name=name,
-        inputs=inputs,
-        labels=labels,
-        test_inputs=test_inputs,
-        test_labels=test_labels,
-        num_classes=num_classes,
-        bits_per_sample=bits,
-        scale=scale,
-        class_names=class_names or tuple(str(label) for label in range(num_classes)),
-        groups=owners,
-        test_groups=test_owners,
-        group_names=() if owners is None else tuple(str(group) for group in range(int(owners.max()) + 1)),
-    )
+    arrays = inputs, labels, test_inputs, test_labels
+    classes = class_names or tuple(str(label) for label in range(num_classes))
+    group_names = () if owners is None else tuple(str(group) for group in range(int(owners.max()) + 1))
+    return Dataset(name, *arrays, num_classes, bits, scale, classes, owners, test_owners, group_names)
 
 
 def stratified_split(labels: Ints, num_test: int) -> tuple[Ints, Ints]:

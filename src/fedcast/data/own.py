@@ -15,7 +15,6 @@ from fedcast.errors import DataError
 from fedcast.registry import option
 
 _KNOWN = ("inputs", "labels", "test_inputs", "test_labels", "groups", "class_names")
-_TABLES = (".csv", ".parquet")
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ def load_npz(path: str | Path | None) -> Dataset:
     if path is None:
         raise DataError('data.dataset is "file", but data.file is not set: expected the path of an .npz file')
     path = Path(path)
-    if path.suffix.lower() in _TABLES:
+    if path.suffix.lower() in (".csv", ".parquet"):
         raise DataError(f"{path}: expected an .npz file with samples; a table of class counts is set with --counts")
     arrays = read_npz(path)
     missing = [name for name in ("inputs", "labels") if name not in arrays]

@@ -23,11 +23,6 @@ USUAL_MODEL = "cnn"
 # Alias of the field that holds the option tables of a section.
 TABLES = "option tables"
 
-LITERAL_FADING_REFUSED = (
-    "the expected delay E[M/v] is infinite under Rayleigh fading at every SNR, since the rate falls to 0 with "
-    "positive density there; use ergodic, truncated, nakagami or awgn"
-)
-
 
 class ChoiceSection(Section):
     """A section that chooses plug-ins by name and holds their option tables, ``[section.name]``.
@@ -187,7 +182,10 @@ class Cellular(Section):
     @classmethod
     def _refuse_literal_rayleigh(cls, value: Any) -> Any:
         if value in ("rayleigh", "literal"):
-            raise ValueError(LITERAL_FADING_REFUSED)
+            raise ValueError(
+                "the expected delay E[M/v] is infinite under Rayleigh fading at every SNR, since the rate falls to 0 "
+                "with positive density there; use ergodic, truncated, nakagami or awgn"
+            )
         return value
 
 

@@ -13,6 +13,7 @@ from fedcast.data.dataset import Dataset
 from fedcast.data.own import read_npz
 from fedcast.data.partitions import Partition
 from fedcast.errors import DataError
+from fedcast.io import Column, read_table
 from fedcast.registry import option
 from fedcast.typing import Ints
 
@@ -73,8 +74,6 @@ def _from_json(path: Path) -> tuple[Ints, Ints, int]:
 
 
 def _from_table(path: Path) -> tuple[Ints, Ints, int]:
-    from fedcast.io import Column, read_table
-
     table = read_table(path, [Column("user", "int", minimum=0), Column("sample", "int", minimum=0)])
     return table["user"], table["sample"], int(table["user"].max()) + 1
 
@@ -94,19 +93,13 @@ def _from_npz(path: Path) -> tuple[Ints, Ints, int]:
 def _check(path: Path, owners: Ints, samples: Ints, num_samples: int) -> None:
     if not samples.size:
         raise DataError(f"{path}: no user holds any sample")
-    outside = np.flatnonzero((samples < 0) | (samples >= num_samples))
-    if outside.size:
-        entry = outside[0]
-        raise DataError(
-            f"{path}: user {owners[entry]}: sample {samples[entry]} does not exist, expected 0 to {num_samples - 1}"
-        )
+    if (outside := np.flatnonzero((samples < 0) | (samples >= num_samples))).size:
+        user, sample = owners[outside[0]], samples[outside[0]]
+        raise DataError(f"{path}: user {user}: sample {sample} does not exist, expected 0 to {num_samples - 1}")
     order = np.argsort(samples, kind="stable")
-    twice = np.flatnonzero(np.diff(samples[order]) == 0)
-    if twice.size:
-        first, second = order[twice[0]], order[twice[0] + 1]
-        raise DataError(
-            f"{path}: sample {samples[first]} is assigned to user {owners[first]} and to user {owners[second]}"
-        )
+    if (twice := np.flatnonzero(np.diff(samples[order]) == 0)).size:
+        sample, (first, second) = samples[order[twice[0]]], owners[order[twice[0] : twice[0] + 2]]
+        raise DataError(f"{path}: sample {sample} is assigned to user {first} and to user {second}")
 
 
 def _assign(dataset: Dataset, num_users: int, options: IndicesOptions, _: int) -> Assignment:
