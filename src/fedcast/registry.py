@@ -71,12 +71,7 @@ BUILT_IN: dict[str, dict[str, str]] = {
         "exact": "fedcast.clustering.exact:RULE",
     },
     "allocation": {
-        "jfvo": "fedcast.allocation.jfvo:METHOD",
-        "jfvo_literal": "fedcast.allocation.jfvo_literal:METHOD",
-        "smm": "fedcast.allocation.smm:METHOD",
-        "saa": "fedcast.allocation.saa:METHOD",
-        "fixed": "fedcast.allocation.fixed:METHOD",
-        "oracle": "fedcast.allocation.oracle:METHOD",
+        name: f"fedcast.allocation.{name}:METHOD" for name in ("jfvo", "jfvo_literal", "smm", "saa", "fixed", "oracle")
     },
     "algorithm": {
         "fedavg": "fedcast.training.algorithms.fedavg:ALGORITHM",

@@ -21,6 +21,13 @@ def unchanged(arrays: Iterable[Any], message: str = "an argument was changed in 
     assert all(map(np.array_equal, held, copies)), message
 
 
+def check_declaration(value: registry.Plugin, options: Any) -> None:
+    """Check that a plug-in has a summary, and that options are of the class that it declares."""
+    assert value.summary, "the summary is empty"
+    assert isinstance(options, value.options), f"options are {options!r}; expected {value.options.__name__}"
+    check_options(value.options)
+
+
 def check_options(options: type[Any]) -> None:
     """Check that options are a frozen dataclass of described fields with defaults within their limits."""
     assert dataclasses.is_dataclass(options), f"options are {options!r}; expected a frozen dataclass"

@@ -26,7 +26,7 @@ import numpy as np
 from fedcast.data import PARTITIONS, Dataset, DatasetEntry, TextWindows, divide
 from fedcast.errors import FedcastError
 from fedcast.registry import option_fields
-from fedcast.testing.common import check_options
+from fedcast.testing.common import check_declaration
 
 # Samples that are checked at a time, to bound the memory of large datasets.
 _BLOCK = 10_000
@@ -34,9 +34,7 @@ _BLOCK = 10_000
 
 def declares_itself(entry: DatasetEntry, options: Any) -> None:
     """Check the summary, the options, and the paths, hashes and terms of the files."""
-    assert entry.summary, "the summary is empty"
-    assert isinstance(options, entry.options), f"options are {options!r}; expected {entry.options.__name__}"
-    check_options(entry.options)
+    check_declaration(entry, options)
     assert entry.terms or not entry.sources, "files of others need terms of use"
     for file in (file for source in entry.sources for file in source):
         path = PurePosixPath(file.path)

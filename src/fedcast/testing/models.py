@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from fedcast.data import Assignment, Dataset, TextWindows, dataset_from_arrays
 from fedcast.errors import FedcastError
-from fedcast.testing.common import check_options
+from fedcast.testing.common import check_declaration
 from fedcast.training import (
     CannotStackError,
     Federation,
@@ -43,9 +43,7 @@ _INPUTS = 4
 
 def declares_itself(model: Model, options: Any, dataset: Dataset) -> None:
     """Check the summary, the options, and that `weights` is the number of weights on this dataset."""
-    assert model.summary, "the summary is empty"
-    assert isinstance(options, model.options), f"options are {options!r}; expected {model.options.__name__}"
-    check_options(model.options)
+    check_declaration(model, options)
     found = sum(weight.numel() for weight in _built(model, options, dataset).parameters())
     expected = f"on this dataset the model has {found:,} weights; correct it, or check with the usual dataset"
     assert model.weights in (None, found), f"weights is {model.weights:,}, {expected}"

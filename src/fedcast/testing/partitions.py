@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from fedcast.data import Assignment, Dataset, Partition, Population, class_counts, dataset_from_arrays, divide
 from fedcast.errors import FedcastError
-from fedcast.testing.common import check_options, unchanged
+from fedcast.testing.common import check_declaration, unchanged
 
 USERS = 12
 # Scenarios accept seeds of 63 bits; 32 of them are not enough.
@@ -31,10 +31,8 @@ _SAMPLE = "the sample dataset"
 
 def declares_itself(partition: Partition, options: Any) -> None:
     """Check the summary, the options, and that exactly one of `counts` and `assign` is set."""
-    assert partition.summary, "the summary is empty"
+    check_declaration(partition, options)
     assert (partition.counts is None) != (partition.assign is None), "expected exactly one of counts and assign"
-    assert isinstance(options, partition.options), f"options are {options!r}; expected {partition.options.__name__}"
-    check_options(partition.options)
 
 
 def assigns_samples_once(partition: Partition, options: Any) -> None:
