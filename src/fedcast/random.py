@@ -1,10 +1,7 @@
 """Random draws as functions of (seed, purpose, round, user).
 
-There is no state. A draw depends on its purpose, not on earlier draws, so that adding a user, a round or a step does
-not change other draws.
-
-`generator` returns a NumPy generator per (seed, purpose, round, user), for arrays. `user_uniform` and `pair_uniform`
-hash millions of users or pairs at once, one number each.
+A draw does not depend on earlier draws, so that adding a user, a round or a step does not change others. `generator`
+returns a NumPy generator; `user_uniform` and `pair_uniform` hash millions of users or pairs at once, one number each.
 """
 
 from __future__ import annotations

@@ -130,7 +130,15 @@ def _print_plan(console: Console, made: SharingPlan, world: World) -> None:
         f"{made.scenario.clustering.rule}: {_who_shares(made)}, average sharing ratio {made.average_sharing_ratio:.3f}",
         style="bold",
     )
-    for line in (*_figures(made), *_left_out(made, world, sizes > 0)):
+    lines = [
+        f"average EMD {made.emd_before:.4f} → {made.emd_after:.4f}, JS {made.js_before:.4f} → {made.js_after:.4f}, "
+        f"shift of the label distribution {made.shift:.4f}",
+        *_prediction(made),
+        f"energy {made.energy_j.sum():,.3g} J per round, {made.sharing_j:,.3g} J for sharing; "
+        f"{made.round_bytes / 1e6:,.3g} MB per round, {made.sharing_bytes / 1e6:,.3g} MB for sharing",
+        *_left_out(made, world, sizes > 0),
+    ]
+    for line in lines:
         console.print(line)
     if not made.server_samples:
         console.print("\nlargest clusters", style="bold")
@@ -155,16 +163,6 @@ def _who_shares(made: SharingPlan) -> str:
         f"{(made.head_of >= 0).sum():,} of {users}, "
         f"{pluralize(int(made.shared[heads].sum()), 'sample')} in all"
     )
-
-
-def _figures(made: SharingPlan) -> list[str]:
-    return [
-        f"average EMD {made.emd_before:.4f} → {made.emd_after:.4f}, JS {made.js_before:.4f} → {made.js_after:.4f}, "
-        f"shift of the label distribution {made.shift:.4f}",
-        *_prediction(made),
-        f"energy {made.energy_j.sum():,.3g} J per round, {made.sharing_j:,.3g} J for sharing; "
-        f"{made.round_bytes / 1e6:,.3g} MB per round, {made.sharing_bytes / 1e6:,.3g} MB for sharing",
-    ]
 
 
 def _prediction(made: SharingPlan) -> list[str]:

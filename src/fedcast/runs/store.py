@@ -131,12 +131,8 @@ def run_scenario(
     A finished run is returned as it is, an unfinished one is resumed from its checkpoint. Several processes may call
     this for the same scenario at the same time: one does the work, the others wait for it.
 
-    Args:
-        scenario: of the run.
-        store: folder of run folders.
-        data_dir: where dataset files are looked for first.
-        progress: called after every round.
-        should_stop: called after every round; if it returns true, a checkpoint is written and None is returned.
+    `store` is a folder of run folders, other arguments are those of `train_scenario`. If `should_stop` ends the run,
+    None is returned.
     """
     load_plugins(scenario)
     folder = run_folder(Path(store), scenario)
