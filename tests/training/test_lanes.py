@@ -57,3 +57,5 @@ def test_no_block_of_any_round_is_longer_than_the_table(steps, most, block, rand
 def test_one_large_user_does_not_decide_for_blocks_of_small_ones():
     assert useful_lanes(np.array([1000, 100, 1, 1]), 4) == 2
     assert useful_lanes(np.array([1, 1, 1, 1]), 4) == 4
+    assert useful_lanes(np.array([10, 4, 3, 3]), 4) == 2
+    assert useful_lanes(np.array([5] * 10), 8) == 5

@@ -105,12 +105,7 @@ def write_plugin(pack: Path, file: Path) -> str:
 
 
 def smallest(array: NDArray[Any]) -> NDArray[Any]:
-    """Return the same integers in the smallest dtype that holds them.
-
-    Example:
-        >>> smallest(np.array([0, 65535])).dtype.name
-        'uint16'
-    """
+    """Return the same integers in the smallest dtype that holds them, as uint16 for 0 … 65535."""
     return array.astype(np.min_scalar_type(int(array.max(initial=0))))
 
 

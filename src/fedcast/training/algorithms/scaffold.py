@@ -13,12 +13,12 @@ def _collect(_: NoOptions, upload: Upload) -> tuple[State, State]:
     would not cancel, and with users of different size the error would grow until training diverges. With momentum
     steps carry farther; `Upload.steps` accounts for that, so that c_k stays a mean of gradients.
     """
-    new = []
-    own_controls = upload.users["control"]
-    for common, own, change in zip(upload.server["control"], own_controls, upload.change, strict=True):
-        distance = per_user(upload.steps.to(change.dtype), change) * upload.learning_rate
-        new.append(own - common - change / distance)
-    return {"control": new}, {"control": weighted_sum(upload.overall_shares, subtract(new, own_controls))}
+    owns = upload.users["control"]
+    new = [
+        own - common - change / (per_user(upload.steps.to(change.dtype), change) * upload.learning_rate)
+        for common, own, change in zip(upload.server["control"], owns, upload.change, strict=True)
+    ]
+    return {"control": new}, {"control": weighted_sum(upload.overall_shares, subtract(new, owns))}
 
 
 def _change(_: NoOptions, mean: Tensors, sums: State, server: State) -> tuple[Tensors, State]:

@@ -62,7 +62,9 @@ class LaneBuffers:
             if len(beginning):
                 self._begin(beginning, taken, current)
             self._advance(start, stop, lanes.count)
-            self._end(rows, left, change, losses)
+            for moved, weight, first in zip(change, self.weights, self.start_weights, strict=True):
+                moved[rows] = weight[left] - first
+            losses[rows] = self.losses[left]
         return change, losses
 
     def _start(self, samples: Ints, shares: Floats, current: Round) -> None:
@@ -97,11 +99,6 @@ class LaneBuffers:
             for buffer, tensor in zip(self.context, current.context(self.task, users), strict=True):
                 buffer[lanes] = tensor
         self.losses[lanes] = 0.0
-
-    def _end(self, rows: Place, lanes: Place, change: Tensors, losses: Tensor) -> None:
-        for moved, weight, start in zip(change, self.weights, self.start_weights, strict=True):
-            moved[rows] = weight[lanes] - start
-        losses[rows] = self.losses[lanes]
 
     def _advance(self, start: int, stop: int, lanes: int) -> None:
         """Take the steps from one to another."""

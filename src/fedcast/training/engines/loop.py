@@ -11,6 +11,7 @@ import torch.nn.functional as F
 
 from fedcast.training.algorithms import Tensors
 from fedcast.training.engines.engine_protocol import BlockResult, Round, Task
+from fedcast.training.model_checks import with_weights
 from fedcast.typing import Ints
 
 
@@ -28,10 +29,7 @@ class LoopEngine:
 
     def _train(self, user: int, current: Round) -> BlockResult:
         task, settings = self.task, self.task.settings
-        weights = list(self.model.parameters())
-        with torch.no_grad():
-            for weight, start in zip(weights, current.weights, strict=True):
-                weight.copy_(start)
+        weights = list(with_weights(self.model, current.weights).parameters())
         optimizer = torch.optim.SGD(
             weights, current.learning_rate, momentum=settings.momentum, weight_decay=settings.weight_decay
         )

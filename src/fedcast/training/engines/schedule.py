@@ -26,12 +26,7 @@ STEPS_TOLERANCE = 1.05
 
 
 def asked_users(sizes: Ints, share: float) -> int:
-    """Return how many users are chosen in a round: a share of those that hold data, at least one.
-
-    Example:
-        >>> asked_users(np.array([3, 0, 5, 2]), 0.5)
-        2
-    """
+    """Return how many users are chosen in a round: a share of those that hold data, at least one."""
     able = np.count_nonzero(sizes)
     return max(1, round(share * able)) if share < 1 else int(able)
 
@@ -90,12 +85,7 @@ def fill_lanes(steps: Ints, count: int) -> Lanes:
 
 
 def useful_lanes(steps: Ints, most: int) -> int:
-    """Return the fewest lanes that need about as few steps as `most`: more would wait for the longest user.
-
-    Example:
-        >>> useful_lanes(np.array([10, 4, 3, 3]), 4), useful_lanes(np.array([5] * 10), 8)
-        (2, 5)
-    """
+    """Return the fewest lanes that need about as few steps as `most`: more would wait for the longest user."""
     most = max(1, min(most, len(steps)))
     if len(steps) <= most and np.ptp(steps) == 0:
         return len(steps)
