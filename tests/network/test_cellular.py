@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fedcast.network import cellular as cl
 from fedcast.network.fading import ergodic_efficiency
 from fedcast.network.geometry import Layout, layout_from_positions
-from fedcast.network.units import to_db
+from fedcast.network.propagation import to_db
 from fedcast.scenario import Cellular, Geometry
 
 GROUND = Geometry()

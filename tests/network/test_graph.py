@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedcast._fast.graph_kernels import tabulate
 from fedcast.errors import DataError
 from fedcast.network import Graph, check_graph, graph_from_edges
 from fedcast.network import graph as csr
 from fedcast.network import sidelink as radio
 from fedcast.network import trust as trust_model
 from fedcast.network.geometry import place_users
-from fedcast.network.pair_values import tabulate
 from fedcast.scenario import Geometry, Sidelink, Trust
 from tests.network.graphs import GENERATORS, GEOMETRY, ONE_FLOAT32_STEP, assert_same_graph, built
 

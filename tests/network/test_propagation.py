@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedcast.network import propagation as p
-from fedcast.network.units import from_db, noise_power_w, to_db
+from fedcast.network.propagation import from_db, noise_power_w, to_db
 
 # d2D, f GHz, P_LoS, d3D, d_BP, PL_LoS, PL_NLoS, PL_NLoS optional; h_BS = 10 m, h_UT = 1.5 m.
 UMI_VECTORS = [

@@ -10,7 +10,7 @@ from scipy import integrate, optimize, stats
 from fedcast.errors import FedcastError
 from fedcast.network import sidelink as sl
 from fedcast.network.link_states import link_states
-from fedcast.network.units import to_db
+from fedcast.network.propagation import to_db
 from fedcast.scenario import Geometry, Sidelink
 
 GROUND = Geometry()

@@ -1,7 +1,11 @@
-"""Compiled loops over pairs and rows of a graph. This module imports numba; import it only for large graphs."""
+"""Compiled loops over pairs and rows of a graph, and tables of functions.
+
+This module imports numba; import it only for large graphs.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple, cast
 
 import numba
@@ -14,9 +18,21 @@ from fedcast.typing import Floats, Ints
 Floats32 = NDArray[np.float32]
 Ids = NDArray[np.int32]
 Words = NDArray[np.uint64]
+# Pairs: ids of both users, squared distance in m², draw.
+Found = tuple[Ids, Ids, Floats, Floats]
+Scratch = tuple[Floats, Floats]
+# Both users, rate in bit/s and closeness of links; the same for rows of a graph, with one user.
+LinkBlock = tuple[Ids, Ids, Floats32, Floats32]
+Rows = tuple[Ids, Floats32, Floats32]
 
 # Intervals of a lookup table are given by the exponent and the first four bits of the mantissa: 16 per octave.
-INTERVAL_SHIFT = 48
+_INTERVAL_SHIFT = 48
+# Smaller values, one in 2**14 of values spread evenly, are computed by the function itself.
+_OCTAVES = 14
+_TERMS = 8
+_CHECKS = 17
+# So far below the spacing of float32 (6e-8) that a rounded value differs once in 30,000 times, by one step.
+_TOLERANCE = 1e-12
 
 # Constants of SplitMix64, as in `fedcast.random`.
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -41,15 +57,6 @@ class Users(NamedTuple):
     halves: Words  # [K], `half_hashes` of the keys
     communities: Ints  # [K]
     strips: Ints  # [S + 1], first user of each strip
-
-
-class Found(NamedTuple):
-    """Buffers for pairs: int32[C] ids of both users, float64[C] squared distance in m², float64[C] draw."""
-
-    first: Ids
-    second: Ids
-    squared_m2: Floats
-    draws: Floats
 
 
 class Limits(NamedTuple):
@@ -85,7 +92,7 @@ def half_hashes(words: Words, key: np.uint64) -> Words:
 
 @njit
 def find_pairs(begin: int, users: Users, limits: Limits, found: Found) -> tuple[int, int]:
-    """Sweep over the users from `begin` on and store the pairs that meet the limits, each once.
+    """Sweep over the users from `begin` on and store each pair that meets the limits once.
 
     Strips are at least as high as the radius, so the neighbours of a user are in two contiguous runs: users after it
     in its own strip, and users in nearby columns of the next strip. Within a strip the ends of the runs only move
@@ -95,7 +102,8 @@ def find_pairs(begin: int, users: Users, limits: Limits, found: Found) -> tuple[
         The user at which the buffers were full (K if they never were), and the number of pairs found.
     """
     columns, strips = users.columns, users.strips
-    squared, draws = np.empty(len(found.first)), np.empty(len(found.first))
+    room = len(found[0])
+    scratch = np.empty(room), np.empty(room)
     strip = int(np.searchsorted(strips, begin, side="right")) - 1
     count, own_end, low, high = 0, 0, 0, 0
     for user in range(begin, len(columns)):
@@ -110,24 +118,16 @@ def find_pairs(begin: int, users: Users, limits: Limits, found: Found) -> tuple[
             high += 1
         while low < high and columns[low] < left:
             low += 1
-        if count + (own_end - user - 1) + (high - low) > len(found.first):
+        if count + (own_end - user - 1) + (high - low) > room:
             return user, count
-        count = _keep(user, user + 1, own_end, users, limits, squared, draws, count, found)
-        count = _keep(user, low, high, users, limits, squared, draws, count, found)
+        count = _keep(user, user + 1, own_end, users, limits, scratch, count, found)
+        count = _keep(user, low, high, users, limits, scratch, count, found)
     return len(columns), count
 
 
 @njit_inline
 def _keep(
-    user: int,
-    start: int,
-    end: int,
-    users: Users,
-    limits: Limits,
-    squared: Floats,
-    draws: Floats,
-    count: int,
-    found: Found,
+    user: int, start: int, end: int, users: Users, limits: Limits, scratch: Scratch, count: int, found: Found
 ) -> int:
     """Store the pairs of a user with the users of a run, and return the number of pairs found so far.
 
@@ -139,6 +139,8 @@ def _keep(
     own_id, ids = users.ids[user], users.ids[start:end]
     own_community, communities = users.communities[user], users.communities[start:end]
     largest = limits.radius_m * limits.radius_m
+    squared, draws = scratch
+    found_first, found_second, found_squared, found_draws = found
     for place in range(end - start):
         dx, dy = xs[place] - x, ys[place] - y
         squared[place] = dx * dx + dy * dy
@@ -148,29 +150,64 @@ def _keep(
         least = limits.inside if communities[place] == own_community else limits.across
         draws[place] = draw if (squared[place] <= largest) & (draw >= least) else _NOT_KEPT
     for place in range(end - start):
-        found.first[count] = own_id
-        found.second[count] = ids[place]
-        found.squared_m2[count] = squared[place]
-        found.draws[count] = draws[place]
+        found_first[count] = own_id
+        found_second[count] = ids[place]
+        found_squared[count] = squared[place]
+        found_draws[count] = draws[place]
         count += draws[place] != _NOT_KEPT
     return count
 
 
+def tabulate(function: Callable[[Floats], Floats], highest: float) -> Callable[[Floats], Floats]:
+    """Return a fast replacement of a positive function on (0, highest]: polynomials of degree 7 on 1/16 octave each.
+
+    The width of the intervals grows with the value, which suits functions of distance. Below the table, and where a
+    polynomial is not exact to 1e-12 (near a kink), the function itself is evaluated.
+
+    Example:
+        >>> table = tabulate(lambda squared: squared**-1.05, highest=400.0)
+        >>> values = np.array([0.001, 1.0, 399.0])
+        >>> bool(np.allclose(table(values), values**-1.05, rtol=1e-11))
+        True
+    """
+    last = int(np.float64(highest).view(np.int64)) >> _INTERVAL_SHIFT
+    lowest = last - 16 * _OCTAVES
+    edges = (np.arange(lowest, last + 2) << _INTERVAL_SHIFT).view(np.float64)
+    centres, halves = (edges[1:] + edges[:-1]) / 2, np.diff(edges) / 2
+
+    def sampled(places: Floats) -> Floats:
+        points = centres[:, None] + halves[:, None] * places
+        return function(points.reshape(-1)).reshape(points.shape)
+
+    nodes = np.cos(np.pi * (np.arange(_TERMS) + 0.5) / _TERMS)
+    coefficients = np.linalg.solve(np.vander(nodes, increasing=True), sampled(nodes).T).T
+    checks = np.linspace(-1, 1 - 1e-9, _CHECKS)
+    exact = sampled(checks)
+    error = np.abs(coefficients @ np.vander(checks, _TERMS, increasing=True).T - exact)
+    coefficients[(error > _TOLERANCE * np.abs(exact)).any(axis=1)] = np.nan
+    polynomials = lowest, centres, 1 / halves, np.ascontiguousarray(coefficients)
+
+    def table(values: Floats) -> Floats:
+        result = _look_up(values, *polynomials)
+        missing = np.flatnonzero(np.isnan(result))
+        if len(missing):
+            result[missing] = function(values[missing])
+        return result
+
+    return table
+
+
 @njit
-def look_up(values: Floats, lowest: int, centres: Floats, scales: Floats, coefficients: Floats) -> Floats:
+def _look_up(values: Floats, lowest: int, centres: Floats, scales: Floats, coefficients: Floats) -> Floats:
     """Evaluate piecewise polynomials at the values, float64[N]; NaN outside the table.
 
-    Args:
-        values: float64[N], positive.
-        lowest: number of the first interval, see `INTERVAL_SHIFT`.
-        centres: float64[I], centres of the intervals.
-        scales: float64[I], reciprocals of half their width.
-        coefficients: float64[I, 8], of the polynomials on [-1, 1], constant first.
+    `lowest` is the number of the first interval, `scales` float64[I] are the reciprocals of half their width, and
+    `coefficients` float64[I, 8] those of the polynomials on [-1, 1], constant first.
     """
     bits = values.view(np.int64)
     result = np.empty_like(values)
     for index in range(len(values)):
-        interval = (bits[index] >> INTERVAL_SHIFT) - lowest
+        interval = (bits[index] >> _INTERVAL_SHIFT) - lowest
         total = np.nan
         if 0 <= interval < len(centres):
             at = (values[index] - centres[interval]) * scales[interval]
@@ -190,17 +227,10 @@ def count_links(first: Ids, second: Ids, degrees: Ints) -> None:
 
 
 @njit
-def fill_rows(
-    first: Ids,
-    second: Ids,
-    link_rate_bps: Floats32,
-    link_closeness: Floats32,
-    filled: Ints,
-    neighbours: Ids,
-    rate_bps: Floats32,
-    closeness: Floats32,
-) -> None:
+def fill_rows(links: LinkBlock, filled: Ints, rows: Rows) -> None:
     """Append both directions of each link of a block to their rows; `filled` holds the ends of the rows."""
+    first, second, link_rate_bps, link_closeness = links
+    neighbours, rate_bps, closeness = rows
     for link in range(len(first)):
         one, other = first[link], second[link]
         for row, neighbour in ((one, other), (other, one)):
@@ -212,8 +242,9 @@ def fill_rows(
 
 
 @njit
-def sort_rows(offsets: Ints, neighbours: Ids, rate_bps: Floats32, closeness: Floats32) -> None:
+def sort_rows(offsets: Ints, rows: Rows) -> None:
     """Sort every row by neighbour, in place."""
+    neighbours, rate_bps, closeness = rows
     longest = 0
     for user in range(len(offsets) - 1):
         longest = max(longest, offsets[user + 1] - offsets[user])

@@ -29,11 +29,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def run_kernel(kernel: Kernel, inputs: Sequence[Any], outputs: Sequence[Any], *, steps: float) -> None:
     """Call ``kernel(*inputs, *outputs)``, which fills the arrays of `outputs` in place.
 
-    Args:
-        kernel: a plain function as described above.
-        inputs: arrays, numbers and named tuples of them that are only read.
-        outputs: arrays and named tuples of them that are read and written.
-        steps: approximate number of innermost steps, which determines how the kernel runs.
+    Both are arrays and named tuples of them, `inputs` also numbers. `steps` is the approximate number of innermost
+    steps, which determines how the kernel runs.
 
     Example:
         >>> def double(values, out):

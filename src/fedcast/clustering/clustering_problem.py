@@ -183,9 +183,7 @@ def water_fill(counts: ArrayLike, volumes: ArrayLike) -> Floats:
     Among all choices with :math:`0 \le s_y \le c_y` and sum N, this one has the largest smallest part, and is the
     nearest to equal parts in every convex distance.
 
-    Args:
-        counts: float[..., Y], not negative.
-        volumes: float[...], how much to take, at most the sum of the row.
+    `counts` float[..., Y] are not negative, and `volumes` float[...] at most the sums of the rows.
 
     Example:
         >>> water_fill([10, 1, 5], 9).tolist()

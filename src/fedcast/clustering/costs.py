@@ -9,7 +9,7 @@ costs over :math:`n` (A, C) or :math:`\sum \tilde n` (B). Costs are in samples t
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
@@ -50,11 +50,17 @@ def cost_drops(problem: Problem, measure: Measure) -> Floats:
         >>> cost_drops(problem, "emd").round(9).tolist()  # 0 leads 1, 1 leads 0, 1 leads 2, 2 leads 1
         [-4.0, 4.0, 4.0, -4.0]
     """
-    alone, members = costs_alone(problem, measure), problem.graph.neighbours
+    skew, graph = problem.skew, problem.graph
+    alone, members = costs_alone(problem, measure), graph.neighbours
     if len(members) > kernels.INTERPRETED_STEPS:
-        return _drops_compiled(problem, measure, alone)
-    leaders = np.repeat(np.arange(problem.num_users), problem.graph.degrees)
-    weights = problem.skew.sizes[members]
+        drops = np.empty(len(members))
+        data = alone, skew.sizes, skew.distributions, skew.global_distribution, problem.volumes, problem.sent_distributions
+        options = measure == "emd", problem.weighting == "C"
+        order = _visiting_order(graph)
+        kernels.compiled(_fill_drops)(order, graph.offsets, members, data, *options, drops)
+        return drops
+    leaders = np.repeat(np.arange(problem.num_users), graph.degrees)
+    weights = skew.sizes[members]
     if problem.weighting != "C":
         weights = weights + problem.volumes[leaders]
     return alone[members] - weights * divergence_if_led(problem, members, leaders, measure)
@@ -79,23 +85,6 @@ def divergence_if_led(problem: Problem, members: Ids | Ints, leaders: Ints, meas
         mixed = np.divide(total, own + sent, out=skew.distributions[member], where=own + sent > 0)
         divergences[start : start + BLOCK] = divergence(mixed, skew.global_distribution)
     return divergences
-
-
-def _drops_compiled(problem: Problem, measure: Measure, alone: Floats) -> Floats:
-    skew, graph = problem.skew, problem.graph
-    drops = np.empty(len(graph.neighbours))
-    data = _Data(skew.sizes, skew.distributions, skew.global_distribution, problem.volumes, problem.sent_distributions)
-    options = measure == "emd", problem.weighting == "C"
-    kernels.compiled(_fill_drops)(_visiting_order(graph), graph.offsets, graph.neighbours, data, *options, alone, drops)
-    return drops
-
-
-class _Data(NamedTuple):
-    sizes: Floats
-    distributions: Floats
-    global_distribution: Floats
-    volumes: Floats
-    given: Floats
 
 
 def _visiting_order(graph: Graph) -> Ids:
@@ -133,16 +122,9 @@ def _breadth_first(offsets: Ints, neighbours: Ids, seen: Ints, order: Ids) -> No
 
 
 def _fill_drops(
-    order: Ids,
-    offsets: Ints,
-    neighbours: Ids,
-    data: _Data,
-    use_emd: bool,
-    by_own_size: bool,
-    alone: Floats,
-    drops: Floats,
+    order: Ids, offsets: Ints, neighbours: Ids, data: tuple[Floats, ...], use_emd: bool, own_size: bool, drops: Floats
 ) -> None:
-    sizes, distributions, overall, volumes, given = data
+    alone, sizes, distributions, overall, volumes, given = data
     for leader in order:
         sent = volumes[leader]
         for link in range(offsets[leader], offsets[leader + 1]):
@@ -153,7 +135,7 @@ def _fill_drops(
             if use_emd:
                 for y in range(len(overall)):
                     cost += abs(own * (distributions[member, y] - overall[y]) + sent * (given[leader, y] - overall[y]))
-                if by_own_size and both > 0:
+                if own_size and both > 0:
                     cost *= own / both
             elif both > 0:
                 for y in range(len(overall)):
@@ -163,5 +145,5 @@ def _fill_drops(
                         cost += p * math.log(p / middle)
                     if q > 0:
                         cost += q * math.log(q / middle)
-                cost = (own if by_own_size else both) * cost / 2
+                cost = (own if own_size else both) * cost / 2
             drops[link] = alone[member] - cost

@@ -79,13 +79,50 @@ class Explanation:
     @cached_property
     def heads(self) -> list[HeadRow]:
         """One row per head, largest drop first."""
-        rows = [HeadRow(*values) for values in zip(*self._head_columns(), strict=True)]
+        clustering, problem = self.clustering, self.clustering.problem
+        heads, sizes = clustering.heads, problem.skew.sizes
+        members, head_of = clustering.members, clustering.head_of[clustering.members]
+        before, after = problem.emd[members], clustering.after.emd[members]
+
+        def per_head(values: Floats) -> Floats:
+            sums: Floats = np.bincount(head_of, values, problem.num_users)[heads].astype(np.float64)
+            return sums
+
+        numbers = clustering.cluster_sizes[heads]
+        ranks = 1 + np.searchsorted(np.sort(problem.emd), problem.emd[heads] - TIE)
+        columns: list[list[Any]] = [
+            heads.tolist(),
+            [find_rule(clustering.rule).why] * len(heads),
+            problem.emd[heads].tolist(),
+            ranks.tolist(),
+            problem.graph.degrees[heads].tolist(),
+            numbers.tolist(),
+            clustering.shared[heads].tolist(),
+            (per_head(before) / numbers).tolist(),
+            (per_head(after) / numbers).tolist(),
+            (per_head(sizes[members] * (before - after)) / sizes.sum()).tolist(),
+            _none_for_nan(clustering.worst_rates_bps),
+        ]
+        rows = [HeadRow(*values) for values in zip(*columns, strict=True)]
         return sorted(rows, key=lambda row: (-row.drop, row.head))
 
     @cached_property
     def users(self) -> list[UserRow]:
         """One row per user, by id."""
-        return [UserRow(*values) for values in zip(*self._user_columns(), strict=True)]
+        clustering, graph = self.clustering, self.clustering.problem.graph
+        statuses = [STATUSES[place] for place in self.statuses.tolist()]
+        columns: list[list[Any]] = [
+            list(range(len(statuses))),
+            statuses,
+            [REASONS[status] for status in statuses],
+            [head if head >= 0 else None for head in clustering.head_of.tolist()],
+            clustering.problem.emd.tolist(),
+            clustering.after.emd.tolist(),
+            clustering.received.tolist(),
+            _none_for_nan(clustering.of_links(graph.rate_bps)),
+            _none_for_nan(clustering.of_links(graph.closeness)),
+        ]
+        return [UserRow(*values) for values in zip(*columns, strict=True)]
 
     @property
     def left_out(self) -> list[UserRow]:
@@ -111,47 +148,6 @@ class Explanation:
             "heads": [asdict(row) for row in self.heads],
             "users": [vars(row) for row in self.users],
         }
-
-    def _head_columns(self) -> list[list[Any]]:
-        clustering, problem = self.clustering, self.clustering.problem
-        heads, sizes = clustering.heads, problem.skew.sizes
-        members, head_of = clustering.members, clustering.head_of[clustering.members]
-        before, after = problem.emd[members], clustering.after.emd[members]
-
-        def per_head(values: Floats) -> Floats:
-            sums: Floats = np.bincount(head_of, values, problem.num_users)[heads].astype(np.float64)
-            return sums
-
-        numbers = clustering.cluster_sizes[heads]
-        ranks = 1 + np.searchsorted(np.sort(problem.emd), problem.emd[heads] - TIE)
-        return [
-            heads.tolist(),
-            [find_rule(clustering.rule).why] * len(heads),
-            problem.emd[heads].tolist(),
-            ranks.tolist(),
-            problem.graph.degrees[heads].tolist(),
-            numbers.tolist(),
-            clustering.shared[heads].tolist(),
-            (per_head(before) / numbers).tolist(),
-            (per_head(after) / numbers).tolist(),
-            (per_head(sizes[members] * (before - after)) / sizes.sum()).tolist(),
-            _none_for_nan(clustering.worst_rates_bps),
-        ]
-
-    def _user_columns(self) -> list[list[Any]]:
-        clustering, graph = self.clustering, self.clustering.problem.graph
-        statuses = [STATUSES[place] for place in self.statuses.tolist()]
-        return [
-            list(range(len(statuses))),
-            statuses,
-            [REASONS[status] for status in statuses],
-            [head if head >= 0 else None for head in clustering.head_of.tolist()],
-            clustering.problem.emd.tolist(),
-            clustering.after.emd.tolist(),
-            clustering.received.tolist(),
-            _none_for_nan(clustering.of_links(graph.rate_bps)),
-            _none_for_nan(clustering.of_links(graph.closeness)),
-        ]
 
 
 def explain(clustering: Clustering) -> Explanation:

@@ -50,13 +50,9 @@ def greedy_heads(problem: Problem, measure: Measure, drops: Floats) -> Ints:
     fixed :math:`\lambda`, that is, add :math:`\lambda n^s_m` to every gain, set :math:`\lambda` to the ratio found and
     repeat until it converges. The best pass is returned.
 
-    Args:
-        problem: to be solved.
-        measure: ``emd`` or ``js``.
-        drops: float64[E], see `fedcast.clustering.costs.cost_drops`.
+    `drops` float64[E] are those of `fedcast.clustering.costs.cost_drops`.
 
     Example:
-        >>> from fedcast.clustering.costs import cost_drops
         >>> from fedcast.clustering.sample_problems import path_problem
         >>> problem = path_problem([[9, 1], [5, 5], [1, 9]], composition="own")
         >>> greedy_heads(problem, "emd", cost_drops(problem, "emd")).tolist()

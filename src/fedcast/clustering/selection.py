@@ -78,14 +78,9 @@ def best_of_each(users: Ints, values: Floats) -> Ints:
 def cover(problem: Problem, order: Ints, *, covers_new: bool = False) -> tuple[Bools, Ids]:
     """Choose heads in a given order until every reachable user is covered; users that share nothing are skipped.
 
-    Args:
-        problem: links and volumes.
-        order: int64[K], users in the order in which they are tried.
-        covers_new: a user becomes a head if it reaches a user that no earlier head reaches; by default if no earlier
-            head reaches the user itself.
-
-    Returns:
-        bool[K], who is a head; int32[K], the first head that reached each user that is none, or -1.
+    The users int64[K] are tried in `order`. By default a user becomes a head if no earlier head reaches it, with
+    `covers_new` if it reaches a user that no earlier head reaches. Return who is a head, bool[K], and the first head
+    that reached each user that is none, or -1, int32[K].
 
     Example:
         >>> from fedcast.clustering.sample_problems import path_problem
@@ -109,10 +104,7 @@ def cover(problem: Problem, order: Ints, *, covers_new: bool = False) -> tuple[B
 def join_best(problem: Problem, is_head: Bools, cost_of_link: NDArray[np.floating[Any]]) -> Ints:
     """Assign each user that is no head to the reachable head whose link costs least, int64[K].
 
-    Args:
-        problem: links.
-        is_head: bool[K].
-        cost_of_link: float[E], in the order of the graph's arrays: cost of the row's user joining its neighbour.
+    `cost_of_link` float[E] is the cost of the row's user joining its neighbour, in the order of the graph's arrays.
     """
     links, users = links_to(problem.graph, is_head)
     costs = cost_of_link[links].astype(np.float64)

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from fedcast.network import propagation
 from fedcast.network.fading import mean_inverse_efficiency
 from fedcast.network.geometry import Layout
-from fedcast.network.units import from_db, noise_power_w
+from fedcast.network.propagation import from_db, noise_power_w
 from fedcast.typing import Floats, Ints
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def uplink_snr(distance_m: ArrayLike, power_w: ArrayLike, cellular: Cellular, ge
     """Return the mean SNR of the uplink on one subcarrier, linear; the scenario's `snr_db` if set.
 
     Example:
-        >>> from fedcast.network.units import to_db
+        >>> from fedcast.network.propagation import to_db
         >>> from fedcast.scenario import Cellular, Geometry
         >>> to_db(uplink_snr([200, 1000], 0.01, Cellular(), Geometry())).round(2).tolist()
         [19.18, -7.1]
@@ -120,7 +120,7 @@ def downlink_snr(distance_m: ArrayLike, cellular: Cellular, geometry: Geometry) 
     """Return the mean SNR of the broadcast at a user, linear; the scenario's `snr_db` if set.
 
     Example:
-        >>> from fedcast.network.units import to_db
+        >>> from fedcast.network.propagation import to_db
         >>> from fedcast.scenario import Cellular, Geometry
         >>> to_db(downlink_snr(1000, Cellular(), Geometry())).round(2).item()
         -0.11

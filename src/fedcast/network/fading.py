@@ -42,8 +42,7 @@ def awgn_efficiency(snr: ArrayLike) -> Floats:
         >>> awgn_efficiency([1.0, 3.0]).tolist()
         [1.0, 2.0]
     """
-    efficiency: Floats = np.log1p(_check_snr(snr)) / _LN2
-    return efficiency
+    return np.asarray(np.log1p(_check_snr(snr)) / _LN2)
 
 
 def ergodic_efficiency(snr: ArrayLike) -> Floats:
@@ -63,8 +62,7 @@ def ergodic_efficiency(snr: ArrayLike) -> Floats:
     small = np.minimum(argument, _FRACTION_FROM)
     large = np.maximum(argument, _FRACTION_FROM)
     scaled = np.where(argument < _FRACTION_FROM, np.exp(small) * exp1(small), _scaled_exponential_integral(large))
-    efficiency: Floats = scaled / _LN2
-    return efficiency
+    return np.asarray(scaled / _LN2)
 
 
 def _scaled_exponential_integral(x: Floats) -> Floats:
@@ -72,8 +70,7 @@ def _scaled_exponential_integral(x: Floats) -> Floats:
     tail = x + (2 * _FRACTION_DEPTH + 1)
     for step in range(_FRACTION_DEPTH, 0, -1):
         tail = x + (2 * step - 1) - step**2 / tail
-    fraction: Floats = 1 / tail
-    return fraction
+    return np.asarray(1 / tail)
 
 
 def truncated_inverse_efficiency(snr: ArrayLike, outage: float) -> Floats:
@@ -99,8 +96,7 @@ def truncated_inverse_efficiency(snr: ArrayLike, outage: float) -> Floats:
     with np.errstate(divide="ignore"):
         for gain, weight in zip(gains, weights, strict=True):
             mean += weight / np.log1p(ratio * gain)
-    inverse: Floats = mean * _LN2
-    return inverse
+    return np.asarray(mean * _LN2)
 
 
 def nakagami_inverse_efficiency(snr: ArrayLike, shape: float) -> Floats:
@@ -130,8 +126,7 @@ def nakagami_inverse_efficiency(snr: ArrayLike, shape: float) -> Floats:
     for gain, weight in zip(gains, weights, strict=True):
         bounded += weight * _inverse_log_rest(ratio * gain)
     with np.errstate(divide="ignore"):
-        inverse: Floats = _LN2 * (shape / ((shape - 1) * ratio) + bounded)
-    return inverse
+        return np.asarray(_LN2 * (shape / ((shape - 1) * ratio) + bounded))
 
 
 def _ends_of_log_gain(shape: float) -> tuple[float, float]:
@@ -147,8 +142,7 @@ def _inverse_log_rest(z: Floats) -> Floats:
     """Return 1/ln(1+z) - 1/z, by its series for small z to avoid cancellation."""
     small, large = np.minimum(z, _SERIES_UP_TO), np.maximum(z, _SERIES_UP_TO)
     series = 0.5 - small / 12 + small**2 / 24
-    rest: Floats = np.where(z < _SERIES_UP_TO, series, 1 / np.log1p(large) - 1 / large)
-    return rest
+    return np.where(z < _SERIES_UP_TO, series, 1 / np.log1p(large) - 1 / large)
 
 
 def _legendre(low: float, high: float) -> tuple[Floats, Floats]:

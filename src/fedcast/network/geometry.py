@@ -52,12 +52,13 @@ class Layout:
     def cell_distance_m(self) -> Floats:
         """Return the distance on the ground of each user from its base station, float64[K]."""
         offsets = self.positions_m - self.base_stations_m[self.cell_of]
-        distance: Floats = np.hypot(offsets[:, 0], offsets[:, 1])
-        return distance
+        return np.asarray(np.hypot(*offsets.T))
 
 
 def place_users(num_users: int, geometry: Geometry, seed: int, names: Names | None = None) -> Layout:
     r"""Draw users uniformly in a disc, or read `positions_file`, and place the base stations that serve them.
+
+    The file is a table with the columns user, x_m and y_m, one row per user.
 
     The disc has the radius R of a cell, or :math:`R \sqrt{K / \text{users\_per\_cell}}` if the layout keeps the
     density. The position of a user in the unit disc is a function of (seed, user) alone; a user is identified by its
@@ -70,7 +71,9 @@ def place_users(num_users: int, geometry: Geometry, seed: int, names: Names | No
         ((100, 2), 1, True)
     """
     if geometry.positions_file is not None:
-        given = read_positions(geometry.positions_file, num_users, names)
+        columns = [Column(name, "float", minimum=-_FURTHEST_M, maximum=_FURTHEST_M) for name in ("x_m", "y_m")]
+        table = read_user_table(geometry.positions_file, columns, num_users, names)
+        given = np.column_stack([table["x_m"], table["y_m"]])
         return replace(layout_from_positions(given, geometry), names=names)
     users = user_hash_keys(num_users, names)
     radius = disc_radius_m(num_users, geometry)
@@ -145,12 +148,4 @@ def _hexagonal_grid(radius_m: float, cell_radius_m: float) -> Floats:
     columns = np.arange(-math.ceil(reach_m / column_m) - 1, math.ceil(reach_m / column_m) + 1)
     column, row = np.meshgrid(columns, rows)
     centres = np.stack([column_m * (column + 0.5 * (row % 2)), row_m * row], axis=-1).reshape(-1, 2)
-    covering: Floats = centres[np.hypot(centres[:, 0], centres[:, 1]) <= reach_m]
-    return covering
-
-
-def read_positions(path: str, num_users: int, names: Names | None = None) -> Floats:
-    """Read positions from a table with the columns user, x_m and y_m, one row per user; float64[K, 2]."""
-    coordinates = [Column(name, "float", minimum=-_FURTHEST_M, maximum=_FURTHEST_M) for name in ("x_m", "y_m")]
-    table = read_user_table(path, coordinates, num_users, names)
-    return np.column_stack([table["x_m"], table["y_m"]])
+    return centres[np.hypot(centres[:, 0], centres[:, 1]) <= reach_m]

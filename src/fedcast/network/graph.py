@@ -1,20 +1,34 @@
-"""The constrained graph in CSR form: assembly from links, and validation."""
+"""The constrained graph in CSR form: assembly from links, from tables or arrays of links, and validation."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fedcast.errors import DataError
+from fedcast.io import Column, Table, column_names, read_with_users
+from fedcast.typing import Floats, Ints, Names
+
+if TYPE_CHECKING:
+    from fedcast.scenario import Sidelink, Trust
 
 Floats32 = NDArray[np.float32]
 
 # From about this size on, compiled code is faster than NumPy's sort, including the time to load it.
 _COMPILED_FROM_LINKS = 500_000
+
+# Far above any real rate, far below the largest float32.
+_FASTEST_BPS = 1e15
+ENDS = (Column("user_a", "int", minimum=0), Column("user_b", "int", minimum=0))
+COLUMNS = (
+    Column("rate_bps", "float", required=False, minimum=0, maximum=_FASTEST_BPS),
+    Column("closeness", "float", minimum=0, maximum=1),
+)
 
 
 @dataclass(frozen=True)
@@ -66,6 +80,9 @@ class Links(NamedTuple):
         return Links(self.first[kept], self.second[kept], self.rate_bps[kept], self.closeness[kept])
 
 
+_NO_LINKS = Links(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.float32), np.empty(0, np.float32))
+
+
 def assemble(blocks: Sequence[Links], num_users: int, *, compiled: bool | None = None) -> Graph:
     """Return the graph of all links in the blocks, in any order; each link occurs once in all blocks together.
 
@@ -83,16 +100,11 @@ def assemble(blocks: Sequence[Links], num_users: int, *, compiled: bool | None =
 
 
 def _assemble_by_sorting(blocks: Sequence[Links], num_users: int) -> Graph:
-    links = Links(*(np.concatenate(parts) for parts in zip(*blocks, strict=True))) if blocks else _no_links()
+    links = Links(*(np.concatenate(parts) for parts in zip(_NO_LINKS, *blocks, strict=True)))
     one, other = np.concatenate([links.first, links.second]), np.concatenate([links.second, links.first])
     order = np.lexsort((other, one))
-    rates, closeness = np.tile(links.rate_bps, 2)[order], np.tile(links.closeness, 2)[order]
-    return Graph(
-        _offsets(np.bincount(one, minlength=num_users)),
-        other[order].astype(np.int32),
-        rates.astype(np.float32),
-        closeness.astype(np.float32),
-    )
+    rates, closeness = (np.tile(values, 2)[order].astype(np.float32) for values in (links.rate_bps, links.closeness))
+    return Graph(_offsets(np.bincount(one, minlength=num_users)), other[order].astype(np.int32), rates, closeness)
 
 
 def _assemble_compiled(blocks: Sequence[Links], num_users: int) -> Graph:
@@ -103,23 +115,132 @@ def _assemble_compiled(blocks: Sequence[Links], num_users: int) -> Graph:
         kernels.count_links(block.first, block.second, degrees)
     offsets = _offsets(degrees)
     size = int(offsets[-1])
-    graph = Graph(offsets, np.empty(size, np.int32), np.empty(size, np.float32), np.empty(size, np.float32))
+    rows = np.empty(size, np.int32), np.empty(size, np.float32), np.empty(size, np.float32)
     filled = offsets[:-1].copy()
     for block in blocks:
-        kernels.fill_rows(*block, filled, graph.neighbours, graph.rate_bps, graph.closeness)
-    kernels.sort_rows(offsets, graph.neighbours, graph.rate_bps, graph.closeness)
-    return graph
-
-
-def _no_links() -> Links:
-    users, values = np.empty(0, np.int32), np.empty(0, np.float32)
-    return Links(users, users, values, values)
+        kernels.fill_rows(block, filled, rows)
+    kernels.sort_rows(offsets, rows)
+    return Graph(offsets, *rows)
 
 
 def _offsets(degrees: NDArray[np.int64]) -> NDArray[np.int64]:
-    offsets = np.zeros(len(degrees) + 1, dtype=np.int64)
-    np.cumsum(degrees, out=offsets[1:])
-    return offsets
+    return np.concatenate([[0], np.cumsum(degrees)])
+
+
+def graph_from_links(
+    path: str | Path,
+    num_users: int,
+    sidelink: Sidelink,
+    trust: Trust,
+    radio: Callable[[Ints, Ints], Floats] | None = None,
+    names: Names | None = None,
+) -> Graph:
+    r"""Read the graph from a CSV or Parquet file with the columns user_a, user_b, closeness and optionally rate_bps.
+
+    A link listed in one direction is used in both; if both directions are listed, the smaller rate and the smaller
+    closeness are used. Links below `sidelink.min_rate_bps` or `trust.min_closeness` are left out. Pairs that the file
+    does not list are not linked. Users are 0 … K - 1, or have `names`. `radio` returns the rates of pairs of users in
+    bit/s, for a file without rates.
+
+    Example:
+        >>> import tempfile
+        >>> from fedcast.scenario import Sidelink, Trust
+        >>> file = Path(tempfile.mkdtemp(), "links.csv")
+        >>> _ = file.write_text("user_a,user_b,rate_bps,closeness\n0,1,9e5,0.8\n1,0,7e5,0.9\n1,2,9e5,0.1\n")
+        >>> graph = graph_from_links(file, 3, Sidelink(), Trust())
+        >>> graph.num_links, graph.rate_bps.tolist(), graph.closeness.round(3).tolist()
+        (1, [700000.0, 700000.0], [0.800000011920929, 0.800000011920929])
+    """
+    table = read_with_users(path, ENDS, COLUMNS, names, may_be_empty=True)
+    _check_users(table, num_users)
+    if "rate_bps" not in table.columns:
+        if radio is None:
+            raise DataError(f"{path}: missing column 'rate_bps', and there is no radio model to compute rates with")
+        rates = radio(table["user_a"], table["user_b"])
+        table = replace(table, columns={**table.columns, "rate_bps": rates})
+    return _graph(table, num_users, sidelink.min_rate_bps, trust.min_closeness)
+
+
+def has_rates(path: str | Path) -> bool:
+    """Return whether a table of links has a column of rates; if not, rates come from the radio model."""
+    return "rate_bps" in column_names(path)
+
+
+def graph_from_edges(
+    first: ArrayLike,
+    second: ArrayLike,
+    rate_bps: ArrayLike,
+    closeness: ArrayLike,
+    num_users: int,
+    *,
+    min_rate_bps: float = 0.0,
+    min_closeness: float = 0.0,
+) -> Graph:
+    """Return the graph of N links given as arrays, by the rules of `graph_from_links`.
+
+    Rates (bit/s) and closeness (in [0, 1]) are arrays [N], or scalars for all links.
+
+    Example:
+        >>> graph_from_edges([0, 1], [1, 2], 1e6, 0.9, num_users=4).degrees.tolist()
+        [1, 2, 1, 0]
+    """
+    one, other = np.asarray(first, dtype=np.int64), np.asarray(second, dtype=np.int64)
+    if one.shape != other.shape:
+        raise DataError(f"links: first has {one.size} users, second has {other.size}; expected equal lengths")
+    rates, close = np.asarray(rate_bps, np.float64), np.asarray(closeness, np.float64)
+    if any(values.shape not in (one.shape, ()) for values in (rates, close)):
+        raise DataError(
+            f"links: {one.size} links, {rates.size} rates and {close.size} values of closeness; expected "
+            "one value for each link, or one for all"
+        )
+    one, other, rates, close = np.broadcast_arrays(one, other, rates, close)
+    columns = {"user_a": one, "user_b": other, "rate_bps": rates, "closeness": close}
+    table = Table(Path("links"), columns, np.arange(len(one)), "link")
+    for row in np.flatnonzero(~((rates >= 0) & (rates <= _FASTEST_BPS) & (close >= 0) & (close <= 1))).tolist():
+        raise table.fail(
+            row,
+            f"invalid rate {rates[row]} bit/s or closeness {close[row]}: expected a rate in "
+            f"[0, {_FASTEST_BPS:g}] and a closeness in [0, 1]",
+        )
+    _check_users(table, num_users)
+    return _graph(table, num_users, min_rate_bps, min_closeness)
+
+
+def _graph(table: Table, num_users: int, min_rate_bps: float, min_closeness: float) -> Graph:
+    """Return the graph of a table; of the two directions of a link, the smaller rate and closeness are used."""
+    _check_consistency(table, num_users)
+    low, high = np.minimum(table["user_a"], table["user_b"]), np.maximum(table["user_a"], table["user_b"])
+    pairs, inverse = np.unique(low * num_users + high, return_inverse=True)
+    rates, closeness = np.full((2, len(pairs)), np.inf)
+    np.minimum.at(rates, inverse, table["rate_bps"])
+    np.minimum.at(closeness, inverse, table["closeness"])
+    one, other = (values.astype(np.int32) for values in divmod(pairs, num_users))
+    links = Links(one, other, rates.astype(np.float32), closeness.astype(np.float32))
+    return assemble([links.where((rates >= min_rate_bps) & (closeness >= min_closeness))], num_users)
+
+
+def _check_users(table: Table, num_users: int) -> None:
+    for name in ("user_a", "user_b"):
+        for row in np.flatnonzero((table[name] < 0) | (table[name] >= num_users)).tolist():
+            raise table.fail(row, f"user {table[name][row]} does not exist, expected 0 to {num_users - 1}", name)
+    for row in np.flatnonzero(table["user_a"] == table["user_b"]).tolist():
+        raise table.fail(row, f"{table.who(table['user_a'][row])} is linked to itself")
+
+
+def _check_consistency(table: Table, num_users: int) -> None:
+    """Raise an error if the same direction is listed twice with different values."""
+    direction = table["user_a"] * num_users + table["user_b"]
+    order = np.argsort(direction, kind="stable")
+    earlier, later = order[:-1], order[1:]
+    differ = np.any([table[name][earlier] != table[name][later] for name in ("rate_bps", "closeness")], axis=0)
+    bad = np.flatnonzero((direction[earlier] == direction[later]) & differ)
+    if len(bad):
+        found = bad[np.argmin(later[bad])]
+        row, before = int(later[found]), int(earlier[found])
+        rates, close = table["rate_bps"], table["closeness"]
+        values, earlier_values = (f"{rates[at]:g} bit/s, closeness {close[at]:g}" for at in (row, before))
+        who = f"{table.who(table['user_a'][row])} to {table.who(table['user_b'][row])}"
+        raise table.fail(row, f"{who} is {values} here but {earlier_values} on {table.word} {table.lines[before]}")
 
 
 def check_graph(graph: Graph, min_rate_bps: float = 0.0, min_closeness: float = 0.0) -> None:

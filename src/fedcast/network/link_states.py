@@ -54,17 +54,19 @@ def link_states(distance_m: ArrayLike, sidelink: Sidelink, geometry: Geometry) -
             loss = _slope(distance, sidelink, sidelink.los_exponent)
             return [State(CERTAIN, loss, propagation.UMI.los_shadow_db)]
         case "umi" | "uma":
-            return _two_states(propagation.URBAN[sidelink.model], distance, carrier_hz, height_m)
+            urban = propagation.URBAN[sidelink.model]
+            los = propagation.los_probability(urban, distance, height_m)
+            los_db = propagation.los_loss_before_breakpoint_db(urban, distance, carrier_hz)
+            nlos_db = np.maximum(los_db, propagation.nlos_row_db(urban, distance, carrier_hz, height_m))
+            nlos_shadow_db, los_shadow_db = urban.nlos_shadow_db, urban.los_shadow_db
         case "v2x_urban":
             los = propagation.v2x_urban_los_probability(distance)
             los_db = propagation.v2x_urban_los_loss_db(distance, carrier_hz)
             nlos_db = propagation.v2x_urban_nlos_loss_db(distance, carrier_hz)
-            return [
-                State(1 - los, nlos_db, propagation.V2X_NLOS_SHADOW_DB),
-                State(los, los_db, propagation.V2X_LOS_SHADOW_DB),
-            ]
+            nlos_shadow_db, los_shadow_db = propagation.V2X_NLOS_SHADOW_DB, propagation.V2X_LOS_SHADOW_DB
         case "macro":
             return [State(CERTAIN, propagation.macro_loss_db(distance), propagation.MACRO_SHADOW_DB)]
+    return [State(1 - los, nlos_db, nlos_shadow_db), State(los, los_db, los_shadow_db)]
 
 
 def _four_states(distance: Floats, sidelink: Sidelink, height_m: float) -> list[State]:
@@ -81,13 +83,6 @@ def _four_states(distance: Floats, sidelink: Sidelink, height_m: float) -> list[
     losses_db = nlos_db + sidelink.blockage_loss_db, los_db + sidelink.blockage_loss_db, nlos_db, los_db
     shadows_db = (propagation.UMI.optional_nlos_shadow_db, propagation.UMI.los_shadow_db) * 2
     return [State(*values) for values in zip(state_weights(los, blocked), losses_db, shadows_db, strict=True)]
-
-
-def _two_states(urban: propagation.Urban, distance: Floats, carrier_hz: float, height_m: float) -> list[State]:
-    los = propagation.los_probability(urban, distance, height_m)
-    los_db = propagation.los_loss_before_breakpoint_db(urban, distance, carrier_hz)
-    nlos_db = np.maximum(los_db, propagation.nlos_row_db(urban, distance, carrier_hz, height_m))
-    return [State(1 - los, nlos_db, urban.nlos_shadow_db), State(los, los_db, urban.los_shadow_db)]
 
 
 def _slope(distance: Floats, sidelink: Sidelink, exponent: float) -> Floats:
@@ -125,8 +120,7 @@ def blockage_probability(
         return np.zeros_like(distance)
     fraction_below = 1.0 if blocker_height_m >= high else (blocker_height_m - low) / (high - low)
     area_m2 = 2 * blocker_radius_m * (fraction_below * distance + blocker_radius_m)
-    probability: Floats = -np.expm1(-blocker_density_per_m2 * area_m2)
-    return probability
+    return np.asarray(-np.expm1(-blocker_density_per_m2 * area_m2))
 
 
 def state_weights(los_probability: ArrayLike, blockage_probability: ArrayLike) -> tuple[Floats, Floats, Floats, Floats]:

@@ -1,4 +1,4 @@
-r"""Path loss and line-of-sight probability of 3GPP TR 38.901, TR 37.885 and TR 36.942.
+r"""Path loss and line-of-sight probability of 3GPP TR 38.901, TR 37.885 and TR 36.942; decibels and receiver noise.
 
 Distances are in m, carrier frequencies in Hz, losses in dB and positive. All functions take arrays that broadcast.
 Distances are not clipped: the models of TR 38.901 hold from 10 m to 5 km and 0.5 to 100 GHz.
@@ -6,12 +6,17 @@ Distances are not clipped: the models of TR 38.901 hold from 10 m to 5 km and 0.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fedcast.typing import Floats
+
+BITS_PER_BYTE = 8
+_NEPERS_PER_DB = math.log(10) / 10
+_DBM_OF_ONE_WATT = 30.0
 
 # TR 38.901 Table 7.4.1-1 uses this rounded value for breakpoints, not 299 792 458 m/s.
 _STANDARD_LIGHT_SPEED_M_S = 3.0e8
@@ -94,8 +99,7 @@ def distance_3d_m(distance_2d_m: ArrayLike, first_height_m: float, second_height
         >>> distance_3d_m(4.0, 1.5, 4.5).item()
         5.0
     """
-    distance: Floats = np.hypot(np.asarray(distance_2d_m, dtype=np.float64), first_height_m - second_height_m)
-    return distance
+    return np.asarray(np.hypot(np.asarray(distance_2d_m, dtype=np.float64), first_height_m - second_height_m))
 
 
 def los_probability(scenario: Urban, distance_2d_m: ArrayLike, user_height_m: float) -> Floats:
@@ -156,8 +160,7 @@ def los_loss_db(
     near = los_loss_before_breakpoint_db(scenario, distance_3d, carrier_hz)
     reduction_db = scenario.breakpoint_slope_db * np.log10(turn_m**2 + (base_height_m - user_height_m) ** 2)
     far = _slope_db(scenario.los_db, 40.0, distance_3d, 20.0, carrier_hz) - reduction_db
-    loss: Floats = np.where(np.asarray(distance_2d_m) <= turn_m, near, far)
-    return loss
+    return np.where(np.asarray(distance_2d_m) <= turn_m, near, far)
 
 
 def los_loss_before_breakpoint_db(scenario: Urban, distance_m: ArrayLike, carrier_hz: float) -> Floats:
@@ -187,8 +190,7 @@ def nlos_loss_db(
     """
     distance_3d = distance_3d_m(distance_2d_m, base_height_m, user_height_m)
     los = los_loss_db(scenario, distance_2d_m, carrier_hz, base_height_m, user_height_m)
-    loss: Floats = np.maximum(los, nlos_row_db(scenario, distance_3d, carrier_hz, user_height_m))
-    return loss
+    return np.asarray(np.maximum(los, nlos_row_db(scenario, distance_3d, carrier_hz, user_height_m)))
 
 
 def nlos_row_db(scenario: Urban, distance_m: ArrayLike, carrier_hz: float, user_height_m: float) -> Floats:
@@ -226,8 +228,7 @@ def v2x_urban_los_probability(distance_m: ArrayLike) -> Floats:
         >>> v2x_urban_los_probability([1, 50, 100]).round(6).tolist()
         [1.0, 0.593802, 0.33581]
     """
-    probability: Floats = np.minimum(1.0, 1.05 * np.exp(-0.0114 * np.asarray(distance_m, dtype=np.float64)))
-    return probability
+    return np.asarray(np.minimum(1.0, 1.05 * np.exp(-0.0114 * np.asarray(distance_m, dtype=np.float64))))
 
 
 def v2x_urban_los_loss_db(distance_m: ArrayLike, carrier_hz: float) -> Floats:
@@ -265,8 +266,7 @@ def macro_loss_db(distance_m: ArrayLike) -> Floats:
         >>> macro_loss_db([100, 1000]).round(4).tolist()
         [90.5, 128.1]
     """
-    loss: Floats = 128.1 + 37.6 * (np.log10(np.asarray(distance_m, dtype=np.float64)) - 3)
-    return loss
+    return np.asarray(128.1 + 37.6 * (np.log10(np.asarray(distance_m, dtype=np.float64)) - 3))
 
 
 def single_slope_loss_db(distance_m: ArrayLike, carrier_hz: float, reference_loss_db: float, exponent: float) -> Floats:
@@ -287,5 +287,40 @@ def _slope_db(
 ) -> Floats:
     """Return a constant plus a loss per decade of distance and per decade of carrier frequency (in GHz)."""
     carrier_db = constant_db + carrier_slope_db * np.log10(carrier_hz / 1e9)
-    loss: Floats = carrier_db + slope_db * np.log10(np.asarray(distance_m, dtype=np.float64))
-    return loss
+    return np.asarray(carrier_db + slope_db * np.log10(np.asarray(distance_m, dtype=np.float64)))
+
+
+def from_db(decibels: ArrayLike) -> Floats:
+    """Return the power ratio of a value in decibels.
+
+    Example:
+        >>> from_db([0, 10, -20]).round(6).tolist()
+        [1.0, 10.0, 0.01]
+    """
+    # exp instead of 10 ** x: several times faster on arrays of millions of links.
+    return np.asarray(np.exp(np.asarray(decibels, dtype=np.float64) * _NEPERS_PER_DB))
+
+
+def to_db(ratio: ArrayLike) -> Floats:
+    """Return a positive power ratio in decibels.
+
+    Example:
+        >>> to_db([1.0, 0.01]).tolist()
+        [0.0, -20.0]
+    """
+    return np.asarray(10 * np.log10(np.asarray(ratio, dtype=np.float64)))
+
+
+def noise_power_w(
+    bandwidth_hz: float, noise_density_dbm_hz: float, noise_figure_db: float = 0.0, noise_rise_db: float = 0.0
+) -> float:
+    r"""Return the noise power in a band, :math:`N_0 B \cdot 10^{(F + I)/10}`, in watts.
+
+    F is the noise figure of the receiver and I the interference as a rise of the noise, both in dB.
+
+    Example:
+        >>> f"{noise_power_w(1e6, -174.0):.3e}"
+        '3.981e-15'
+    """
+    density_db = noise_density_dbm_hz - _DBM_OF_ONE_WATT + noise_figure_db + noise_rise_db
+    return float(bandwidth_hz * from_db(density_db))

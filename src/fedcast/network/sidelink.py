@@ -14,7 +14,7 @@ geometry only `user_height_m` is used.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from fedcast.errors import FedcastError
 from fedcast.network.fading import awgn_efficiency, ergodic_efficiency
 from fedcast.network.link_states import CERTAIN, State, link_states
-from fedcast.network.units import from_db, noise_power_w
+from fedcast.network.propagation import from_db, noise_power_w
 from fedcast.random import U64, pair_uniform
 from fedcast.typing import Floats, Ints
 
@@ -47,7 +47,7 @@ def sinr(distance_m: ArrayLike, sidelink: Sidelink, geometry: Geometry) -> Float
     r"""Return the linear SINR :math:`\gamma(d)`, averaged over the states of a link; interference is the noise rise.
 
     Example:
-        >>> from fedcast.network.units import to_db
+        >>> from fedcast.network.propagation import to_db
         >>> from fedcast.scenario import Geometry, Sidelink
         >>> single = Sidelink(tx_gain_db=0.0, rx_gain_db=0.0)
         >>> to_db(sinr([10, 100], single, Geometry())).round(3).tolist()
@@ -71,12 +71,8 @@ def rate_bps(distance_m: ArrayLike, sidelink: Sidelink, geometry: Geometry) -> F
         [815740000.0, 349000.0]
     """
     _check_deterministic(sidelink)
-
-    def rate_of_block(distance: Floats) -> Floats:
-        states = link_states(distance, sidelink, geometry)
-        return sidelink.bandwidth_hz * _efficiency(states, sidelink, _noise_w(sidelink))
-
-    return _in_blocks(rate_of_block, distance_m)
+    # Nothing is drawn, so that users and seed do not matter.
+    return pair_rate_bps(distance_m, 0, 0, sidelink, geometry, 0)
 
 
 def pair_rate_bps(
@@ -95,12 +91,15 @@ def pair_rate_bps(
         >>> bool(there == back)
         True
     """
-
-    def rate_of_block(distance: Floats, one: Ints, other: Ints) -> Floats:
-        states, shadow = _pair_states(distance, one, other, sidelink, geometry, seed)
-        return sidelink.bandwidth_hz * _efficiency(states, sidelink, _noise_w(sidelink), shadow)
-
-    return _in_blocks(rate_of_block, distance_m, first, second)
+    arrays = np.broadcast_arrays(distance_m, first, second)
+    distance, one, other = (array.reshape(-1) for array in arrays)
+    rates = np.empty(arrays[0].size)
+    # Blocks fit into the cache: several times faster on millions of links.
+    for start in range(0, len(rates), _BLOCK_LINKS):
+        block = slice(start, start + _BLOCK_LINKS)
+        states, shadow = _pair_states(distance[block], one[block], other[block], sidelink, geometry, seed)
+        rates[block] = sidelink.bandwidth_hz * _efficiency(states, sidelink, _noise_w(sidelink), shadow)
+    return rates.reshape(arrays[0].shape)
 
 
 def drawn_for_each_pair(sidelink: Sidelink) -> bool:
@@ -190,9 +189,8 @@ def reach_m(sidelink: Sidelink, geometry: Geometry) -> float:
         >>> round(reach_m(Sidelink(model="los_only", tx_gain_db=0.0, rx_gain_db=0.0), Geometry()))
         877
     """
-    if sidelink.min_rate_bps == 0:
-        return math.inf
-    if (unreachable_m := _unreachable_distance_m(sidelink, geometry)) == math.inf:
+    unreachable_m = _unreachable_distance_m(sidelink, geometry) if sidelink.min_rate_bps > 0 else math.inf
+    if unreachable_m == math.inf:
         return math.inf
     grid = np.geomspace(sidelink.min_distance_m, unreachable_m, _REACH_GRID)
     probability = _link_probability(grid, sidelink, geometry)
@@ -216,8 +214,8 @@ def _unreachable_distance_m(sidelink: Sidelink, geometry: Geometry) -> float:
     shadow = np.asarray(_LARGEST_SHADOW) if sidelink.shadowing == "drawn" else None
     while True:
         distance *= 2
-        certain = [state._replace(weight=CERTAIN) for state in link_states(distance, sidelink, geometry)]
-        best = max(float(_efficiency([state], sidelink, _noise_w(sidelink), shadow)) for state in certain)
+        certain = [[state._replace(weight=CERTAIN)] for state in link_states(distance, sidelink, geometry)]
+        best = max(float(_efficiency(state, sidelink, _noise_w(sidelink), shadow)) for state in certain)
         if sidelink.bandwidth_hz * best < sidelink.min_rate_bps:
             return distance
 
@@ -227,11 +225,8 @@ def _link_probability(distance: Floats, sidelink: Sidelink, geometry: Geometry) 
     states = link_states(distance, sidelink, geometry)
     if sidelink.state_mode != "sampled":
         return _rate_probability(states, sidelink)
-    certain = ([state._replace(weight=CERTAIN)] for state in states)
-    probability: Floats = np.sum(
-        [s.weight * _rate_probability(one, sidelink) for s, one in zip(states, certain, strict=True)], 0
-    )
-    return probability
+    parts = [state.weight * _rate_probability([state._replace(weight=CERTAIN)], sidelink) for state in states]
+    return np.asarray(np.sum(parts, 0))
 
 
 def _rate_probability(states: Sequence[State], sidelink: Sidelink) -> Floats:
@@ -247,8 +242,7 @@ def _rate_probability(states: Sequence[State], sidelink: Sidelink) -> Floats:
         middle = (low + high) / 2
         met = _efficiency(states, sidelink, noise_w, middle) >= needed
         low, high = np.where(met, low, middle), np.where(met, middle, high)
-    probability: Floats = np.where(high < _LARGEST_SHADOW, ndtr(-high), 0.0)
-    return probability
+    return np.where(high < _LARGEST_SHADOW, ndtr(-high), 0.0)
 
 
 def _pair_states(
@@ -274,18 +268,6 @@ def _drawn_state(states: Sequence[State], uniform: Floats) -> State:
     loss_db = np.select(drawn, [state.loss_db for state in others], last.loss_db)
     shadow_db = np.select(drawn, [state.shadow_db for state in others], last.shadow_db)
     return State(CERTAIN, loss_db, shadow_db)
-
-
-def _in_blocks(function: Callable[..., Floats], *arrays: ArrayLike) -> Floats:
-    """Apply an elementwise function to blocks that fit into the cache: several times faster on millions of links."""
-    broadcast = np.broadcast_arrays(*arrays)
-    flat = [array.reshape(-1) for array in broadcast]
-    out = np.empty(broadcast[0].shape)
-    pieces = out.reshape(-1)
-    for start in range(0, out.size, _BLOCK_LINKS):
-        block = slice(start, start + _BLOCK_LINKS)
-        pieces[block] = function(*(array[block] for array in flat))
-    return out
 
 
 def _efficiency(

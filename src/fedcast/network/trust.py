@@ -14,13 +14,12 @@ from numpy.typing import ArrayLike
 
 from fedcast.errors import FedcastError
 from fedcast.random import pair_uniform, user_uniform
-from fedcast.typing import Bools, Floats, Ints
+from fedcast.typing import Floats, Ints
 
 if TYPE_CHECKING:
     from fedcast.scenario import Trust
 
 PURPOSE = "closeness"
-_COMMUNITY_PURPOSE = "community"
 
 # Far above the rounding error of a distribution function and of its inverse, far below any relevant probability.
 _ROUNDING = 1e-9
@@ -45,8 +44,10 @@ def closeness(
         >>> bool(pairs[0] == pairs[1]), float(pairs[2])
         (True, 1.0)
     """
-    draws = pair_uniform(seed, PURPOSE, first, second)
-    close = closeness_of_draws(draws, trust, _together(first, second, trust, seed), distance_m)
+    together: ArrayLike = True
+    if trust.generator == "community":
+        together = np.equal(communities_of(first, trust, seed), communities_of(second, trust, seed))
+    close = closeness_of_draws(pair_uniform(seed, PURPOSE, first, second), trust, together, distance_m)
     return np.where(np.asarray(first) == np.asarray(second), 1.0, close)
 
 
@@ -58,22 +59,20 @@ def closeness_of_draws(
     `together` says whether both users are in one community, for ``community``; `distance_m` is for ``distance``.
     """
     uniform = np.asarray(draws, dtype=np.float64)
-    close: Floats
     match trust.generator:
         case "uniform":
-            close = uniform
+            return uniform
         case "community":
             from scipy.special import betaincinv
 
-            close = betaincinv(*_beta_parameters(trust, together), uniform)
+            return np.asarray(betaincinv(*_beta_parameters(trust, together), uniform))
         case "contact":
             from scipy.special import gammaincinv
 
             contacts = gammaincinv(trust.contact_shape, uniform)
-            close = -np.expm1(-contacts * trust.contact_time_s / trust.contact_scale_s)
+            return np.asarray(-np.expm1(-contacts * trust.contact_time_s / trust.contact_scale_s))
         case "distance":
-            close = trust.distance_share * _nearness(trust, distance_m) + (1 - trust.distance_share) * uniform
-    return close
+            return trust.distance_share * _nearness(trust, distance_m) + (1 - trust.distance_share) * uniform
 
 
 def least_draws(trust: Trust, distance_m: float = 0.0) -> tuple[float, float]:
@@ -98,13 +97,7 @@ def greatest_distance_m(trust: Trust) -> float:
 
 def communities_of(users: ArrayLike, trust: Trust, seed: int) -> Ints:
     """Return the community of each user, int64[...]; all communities are equally likely."""
-    return (user_uniform(seed, _COMMUNITY_PURPOSE, users) * trust.communities).astype(np.int64)
-
-
-def _together(first: ArrayLike, second: ArrayLike, trust: Trust, seed: int) -> Bools:
-    if trust.generator != "community":
-        return np.asarray(True)
-    return np.equal(communities_of(first, trust, seed), communities_of(second, trust, seed))
+    return (user_uniform(seed, "community", users) * trust.communities).astype(np.int64)
 
 
 def _beta_parameters(trust: Trust, together: ArrayLike) -> tuple[Floats, Floats]:
