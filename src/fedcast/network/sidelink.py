@@ -31,8 +31,7 @@ from fedcast.typing import Floats, Ints
 if TYPE_CHECKING:
     from fedcast.scenario import Geometry, Sidelink
 
-# Links with random states or shadowing that are longer than `reach_m` are left out: at most this fraction of all
-# links of uniformly placed users.
+# If states or shadowing are drawn, at most this fraction of links of uniformly placed users is longer than `reach_m`.
 NEGLECTED_LINKS = 1e-4
 
 _REACH_GRID = 2048
@@ -127,16 +126,9 @@ def concurrent_rate_bps(
     pair but without the margin: a margin protects the wanted link and must not weaken interference. Time grows with
     members x heads; memory does not, since they are processed in blocks.
 
-    Args:
-        positions_m: float[K, 2], positions of all users, m.
-        members: int[N], ids of the receiving users.
-        heads: int[N], the head of each; all distinct heads transmit at once.
-        sidelink: parameters of the link.
-        geometry: height of the antennas.
-        seed: seed of the scenario.
-        interferer_gain_db: sum of both antenna gains when the arrays do not point at each other; None: the worst case
-            `tx_gain_db` + `rx_gain_db`.
-        hash_keys: uint64[K], hash keys of the users, which determine their draws; None: their ids.
+    Positions are float[K, 2] of all users, `members` and `heads` int[N] ids; `hash_keys` uint64[K] determine the draws
+    of users (None: their ids). `interferer_gain_db` is the sum of both antenna gains when the arrays do not point at
+    each other (None: the worst case, `tx_gain_db` + `rx_gain_db`).
 
     Example:
         >>> from fedcast.scenario import Geometry, Sidelink
