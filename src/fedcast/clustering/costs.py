@@ -54,7 +54,8 @@ def cost_drops(problem: Problem, measure: Measure) -> Floats:
     alone, members = costs_alone(problem, measure), graph.neighbours
     if len(members) > kernels.INTERPRETED_STEPS:
         drops = np.empty(len(members))
-        data = alone, skew.sizes, skew.distributions, skew.global_distribution, problem.volumes, problem.sent_distributions
+        sent = problem.volumes, problem.sent_distributions
+        data = alone, skew.sizes, skew.distributions, skew.global_distribution, *sent
         options = measure == "emd", problem.weighting == "C"
         order = _visiting_order(graph)
         kernels.compiled(_fill_drops)(order, graph.offsets, members, data, *options, drops)
