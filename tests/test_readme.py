@@ -16,8 +16,10 @@ README = (ROOT / "README.md").read_text()
 def test_python_examples_run(page, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for code in re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL):
-        # A few rounds run the same lines as many.
-        exec(compile(re.sub(r"training\.rounds=\d+", "training.rounds=2", code), page, "exec"), {})
+        # A few rounds, and few steps of the search for volumes, run the same lines as many.
+        few = re.sub(r"training\.rounds=\d+", "training.rounds=2", code)
+        few = few.replace("overrides=[", 'overrides=["allocation.jfvo.steps=3", ')
+        exec(compile(few, page, "exec"), {})
     assert float(capsys.readouterr().out.split()[0]) > 0.5
 
 
@@ -32,6 +34,8 @@ def test_commands_run_in_the_order_given(tmp_path, monkeypatch, capsys):
         short = ["training.rounds=2", "data.num_users=20", "allocation.method=fixed", "training.model=mlp"]
         small = [word for change in short for word in ("--set", change)]
         words = [*shlex.split(command), *(small if command.startswith(("run", "compare", "train")) else [])]
+        if command.startswith("plan"):
+            words += ["--set", "allocation.jfvo.steps=3"]
         if command.startswith("compare"):
             words += ["--seeds", "2", "--workers", "1"]  # the last value of an option counts
         assert run(words) == 0, command

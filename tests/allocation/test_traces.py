@@ -15,6 +15,12 @@ from fedcast.testing.allocation import REGIMES, random_case
 
 SOON = 6
 WORLDS = tuple(itertools.product(REGIMES, "ABC", ("paper", "mixed", "dirichlet")))
+# A third of the worlds in which every regime meets every weighting and every kind of data, for each of three forms of
+# the rounds: together they are all worlds.
+THIRDS = tuple(
+    tuple(world for place, world in enumerate(WORLDS) if (place // 9 + place // 3 + place) % 3 == third)
+    for third in range(3)
+)
 PAPER, MNIST, DIGITS, SHIFTED = (
     ("paper-0.95", "paper", 100.0),
     ("mnist-0.95", "paper", 1.0),
@@ -23,11 +29,13 @@ PAPER, MNIST, DIGITS, SHIFTED = (
 )
 
 
-def off(fit: tuple[str, str, float], rule: str, cap: float, seed: int = 0, num_users: int = 60) -> np.ndarray:
+def off(
+    fit: tuple[str, str, float], rule: str, cap: float, seed: int = 0, num_users: int = 60, worlds=WORLDS
+) -> np.ndarray:
     """For each world, how far the trace is from the final value at most from iteration 6 on, as a share of it."""
     name, form, scale = fit
     largest = []
-    for regime, weighting, data in WORLDS:
+    for regime, weighting, data in worlds:
         world = random_case(seed, regime, num_users=num_users, rule=rule, weighting=weighting, data=data)
         world = replace(world, model=load_fit(name).model(form, round_scale=scale))
         problem = world.problem(Allocation(max_sharing_ratio=cap), seed=seed)
@@ -38,16 +46,16 @@ def off(fit: tuple[str, str, float], rule: str, cap: float, seed: int = 0, num_u
 
 
 @pytest.mark.parametrize("rule", ["daca", "gain"])
-@pytest.mark.parametrize("fit", [PAPER, MNIST, DIGITS])
-def test_within_a_hundredth_by_iteration_six_at_the_default_cap(rule, fit):
-    assert off(fit, rule, cap=0.2).max() < 0.01
+@pytest.mark.parametrize(("fit", "worlds"), list(zip([PAPER, MNIST, DIGITS], THIRDS, strict=True)))
+def test_within_a_hundredth_by_iteration_six_at_the_default_cap(rule, fit, worlds):
+    assert off(fit, rule, cap=0.2, worlds=worlds).max() < 0.01
 
 
 @pytest.mark.parametrize("rule", ["daca", "gain"])
-@pytest.mark.parametrize("fit", [PAPER, MNIST, DIGITS])
-def test_nearly_always_as_soon_without_a_cap(rule, fit):
-    distances = off(fit, rule, cap=1.0)
-    assert (distances < 0.01).mean() >= 0.9
+@pytest.mark.parametrize(("fit", "worlds"), list(zip([PAPER, MNIST, DIGITS], THIRDS, strict=True)))
+def test_nearly_always_as_soon_without_a_cap(rule, fit, worlds):
+    distances = off(fit, rule, cap=1.0, worlds=worlds)
+    assert (distances >= 0.01).sum() <= 1
     assert distances.max() < 0.02
 
 

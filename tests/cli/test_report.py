@@ -13,6 +13,7 @@ from fedcast.runs.store import run_scenario
 def store(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     few = ["data.num_users=20", "training.model=mlp", "training.rounds=2", "training.local_epochs=1"]
+    few += ["allocation.method=fixed"]
     for rule in ("none", "daca"):
         run_scenario(load_scenario(base="digits", overrides=[*few, f"clustering.rule={rule}"]), folder)
     return folder

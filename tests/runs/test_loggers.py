@@ -18,7 +18,7 @@ from fedcast.scenario import load_scenario
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     store = tmp_path_factory.mktemp("runs")
-    few = ["data.num_users=20", "training.rounds=2", "training.local_epochs=1"]
+    few = ["data.num_users=20", "training.rounds=2", "training.local_epochs=1", "allocation.method=fixed"]
     scenarios = [load_scenario(base="digits", overrides=[*few, f"clustering.rule={rule}"]) for rule in ("none", "daca")]
     return [load_run(run_scenario(scenario, store)) for scenario in scenarios]
 

@@ -29,7 +29,7 @@ def file(tmp_path):
 
 def scenario(file, **changes):
     own = {"training.model_file": str(file), "training.model": "net", "training.model_weights": WEIGHTS}
-    small = {"training.rounds": 2, "data.num_users": 20, "clustering.rule": "none"}
+    small = {"training.rounds": 2, "data.num_users": 20, "clustering.rule": "none", "allocation.method": "fixed"}
     return load_scenario(base="digits", overrides={**own, **small, **changes})
 
 

@@ -123,10 +123,11 @@ def test_the_clock_of_a_run_is_that_of_its_plan(finished):
 
 def test_volumes_of_the_plan_are_what_is_shared():
     """JFVO's volumes, which differ from head to head, reach the members."""
-    scenario = load_scenario(base="digits", overrides=["clustering.rule=blend"])
-    prepared = prepare_run(scenario)
+    few = ["clustering.rule=blend", "data.num_users=40", "allocation.jfvo.steps=3"]
+    prepared = prepare_run(load_scenario(base="digits", overrides=few))
     heads = prepared.plan.heads
     ledger = prepared.shared.ledger
+    assert len(set(prepared.plan.shared[heads])) > 1
     for head in heads:
         members = np.flatnonzero(prepared.plan.head_of == head)
         for member in members:

@@ -118,7 +118,7 @@ def test_fednova_does_not_favour_users_with_many_steps():
             bowl,
             batch_size=4,
             local_epochs=1,
-            rounds=800,
+            rounds=150,
             algorithm=algorithm,
             aggregation="uniform",
             learning_rate=0.001,

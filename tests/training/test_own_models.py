@@ -165,8 +165,8 @@ UNSTACKABLE = {
 }
 
 
-def text_model(**options):
-    return nn.Sequential(nn.Embedding(80, 5, **options), nn.Flatten(), nn.Linear(400, 80))
+def text_model(length=20, **options):
+    return nn.Sequential(nn.Embedding(80, 5, **options), nn.Flatten(), nn.Linear(5 * length, 80))
 
 
 @pytest.mark.parametrize("case", UNSTACKABLE)
@@ -257,7 +257,9 @@ def test_embeddings_of_bounded_norm_are_stepped_side_by_side():
     outcomes = []
     for engine in ("loop", "stacked"):
         torch.manual_seed(0)
-        outcomes.append(train(text_federation(), text_model(max_norm=1.0), settings(engine=engine, rounds=2), seed=3))
+        outcomes.append(
+            train(text_federation(length=80), text_model(80, max_norm=1.0), settings(engine=engine, rounds=2), seed=3)
+        )
     loop, stacked = outcomes
     assert stacked.engine == "StackedEngine"
     assert all(torch.allclose(a, b, atol=1e-9) for a, b in zip(loop.weights, stacked.weights, strict=True))
@@ -266,7 +268,7 @@ def test_embeddings_of_bounded_norm_are_stepped_side_by_side():
 @pytest.mark.parametrize("engine", ["loop", "stacked"])
 def test_bfloat16_of_a_recurrence(engine):
     def trained(precision):
-        model = build_model("lstm", (80,), 80, seed=1)
+        model = build_model("lstm", (20,), 80, seed=1)
         few = text_federation(sizes=[3, 5, 0, 2])
         return train(few, model, settings(engine=engine, precision=precision, rounds=1), seed=3)
 

@@ -1,12 +1,8 @@
 import json
-import os
+import multiprocessing
 import signal
-import subprocess
-import sys
-import textwrap
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -212,56 +208,53 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path):
         run(checkpoint=path)
 
 
-def test_kill_9_and_resume(tmp_path):
-    """A real process, killed at some moment after its first checkpoint, gives the bytes of an undisturbed one."""
-    script = tmp_path / "run.py"
-    script.write_text(
-        textwrap.dedent(
-            """
-            import sys
-            from pathlib import Path
-            import torch
-            from fedcast.training import build_model, train
-            from tests.training.conftest import federation, run, settings
-
-            torch.set_num_threads(1)
-            folder = Path(sys.argv[1])
-            outcome = train(
-                federation(), build_model("mlp", (1, 8, 8), 4, seed=1),
-                settings(rounds=150, checkpoint_every=1, algorithm="scaffold", momentum=0.5),
-                seed=2, checkpoint=folder / "c.pt",
-            )
-            outcome.history.save(folder / "history.json")
-            torch.save(outcome.weights, folder / "weights.pt")
-            """
-        )
+def train_with_checkpoints(folder):
+    torch.set_num_threads(1)
+    outcome = train(
+        federation(),
+        build_model("mlp", (1, 8, 8), 4, seed=1),
+        settings(rounds=100, checkpoint_every=1, algorithm="scaffold", momentum=0.5),
+        seed=2,
+        checkpoint=folder / "c.pt",
     )
-    root = str(Path(__file__).parents[2])
+    outcome.history.save(folder / "history.json")
+    torch.save(outcome.weights, folder / "weights.pt")
+
+
+def test_kill_9_and_resume(tmp_path):
+    """A process, killed at some moment after its first checkpoint, gives the bytes of an undisturbed one."""
+    # Children of one fresh process that has imported PyTorch, which takes longer than their work.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
 
     def start(folder):
         folder.mkdir(exist_ok=True)
-        return subprocess.Popen(
-            [sys.executable, str(script), str(folder)], cwd=root, env={**os.environ, "PYTHONPATH": root}
-        )
+        process = context.Process(target=train_with_checkpoints, args=(folder,))
+        process.start()
+        return process
+
+    def finish(folder):
+        process = start(folder)
+        process.join(120)
+        return process.exitcode
 
     calm, killed = tmp_path / "calm", tmp_path / "killed"
-    assert start(calm).wait(120) == 0
+    assert finish(calm) == 0
     kills = 0
     for _ in range(3):
+        before = (killed / "c.pt").stat().st_mtime_ns if (killed / "c.pt").exists() else 0
         process = start(killed)
         deadline = time.time() + 60
-        before = (killed / "c.pt").stat().st_mtime_ns if (killed / "c.pt").exists() else 0
-        while process.poll() is None and time.time() < deadline:
+        while process.is_alive() and time.time() < deadline:
             if (killed / "c.pt").exists() and (killed / "c.pt").stat().st_mtime_ns > before:
                 break
             time.sleep(0.002)
         time.sleep(0.05)
-        if process.poll() is None:
-            process.send_signal(signal.SIGKILL)
-            kills += 1
-        process.wait(60)
+        process.kill()
+        process.join(60)
+        kills += process.exitcode == -signal.SIGKILL
     assert kills >= 1
-    assert start(killed).wait(120) == 0
+    assert finish(killed) == 0
     assert (calm / "history.json").read_bytes() == (killed / "history.json").read_bytes()
     ours, theirs = torch.load(calm / "weights.pt"), torch.load(killed / "weights.pt")
     assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
