@@ -1,78 +1,117 @@
-"""Worlds of the rounds study: who trains on what, at several degrees of skew, with and without sharing.
+"""Prepare runs of the rounds study: who trains on what.
 
-    python studies/rounds/prepare.py mnist out/rounds
+    python studies/rounds/prepare.py mnist out/rounds/mnist --parts tuning design --count 300
 
-writes out/rounds/worlds.npz and dataset.npz for `train.py`, which needs PyTorch and NumPy alone and so runs on any GPU
-machine, and runs.csv with what is known of each run before it is trained.
+writes to the folder what `train.py` needs: dataset.npz, one file in worlds/ for each population after sharing, and
+runs.json. Runs that are stored in studies/rounds/mnist are left out.
 """
 
 from __future__ import annotations
 
-import csv
-import sys
+import argparse
+import json
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
+from design import LADDERS, MAX_ROUNDS, Setting, choices, design, tuning
 
 from fedcast.clustering import cluster
-from fedcast.data import average_emd, average_js, average_kl, distribution_shift
-from fedcast.plan import make_world
+from fedcast.plan import World, make_world
 from fedcast.scenario import load_scenario
 from fedcast.sharing import share_samples
 
-# (share of one-class users, rule, composition, sharing ratio, seeds, rounds)
-GRID = (
-    [(share, "none", "own", 0.0, (0, 1, 2), 150 if share >= 0.9 else 100) for share in (0.0, 0.3, 0.5, 0.7, 0.8, 0.9)]
-    + [(share, rule, own, 0.1, (0, 1), 150 if share >= 0.9 else 100)
-       for share in (1.0, 0.9, 0.8, 0.5) for rule, own in (("daca", "own"), ("blend", "balanced"), ("gain", "own"))]
-    + [(1.0, "none", "own", 0.0, (0, 1), 150)]
-    + [(share, "daca", "own", ratio, (0, 1), 150) for share in (1.0, 0.9) for ratio in (0.05, 0.2)]
-)  # fmt: skip
+HERE = Path(__file__).parent
+_LEVEL = {
+    "label_skew": "data.label_skew.single_class_share",
+    "dirichlet": "data.dirichlet.alpha",
+    "shards": "data.shards.classes_per_user",
+}
+POPULATIONS = {
+    "mnist": [("label_skew", 0.8, 50), ("label_skew", 1.0, 51), ("label_skew", 0.4, 52), ("dirichlet", 0.1, 53),
+              ("dirichlet", 1.0, 54), ("dirichlet", 10.0, 55)],
+    "digits": [("label_skew", 0.8, 50), ("label_skew", 1.0, 51), ("label_skew", 0.4, 52), ("dirichlet", 0.1, 53),
+               ("dirichlet", 0.3, 54), ("dirichlet", 1.0, 55), ("dirichlet", 10.0, 56), ("shards", 2.0, 57)],
+}  # fmt: skip
+CHOICE_STEP = {"mnist": 0.2, "digits": 0.4}
 
 
-def main(dataset: str, folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    arrays: dict[str, np.ndarray] = {}
-    rows = []
-    for share, rule, composition, ratio, seeds, rounds in GRID:
-        for seed in seeds:
-            scenario = load_scenario(
-                overrides=[
-                    f"data.dataset={dataset}", f"data.label_skew.single_class_share={share}", f"seed={seed}",
-                    f"clustering.rule={rule}", f"clustering.composition={composition}",
-                    f"clustering.sharing_ratio={ratio}",
-                ]
-            )  # fmt: skip
-            world = make_world(scenario)
-            clustering = cluster(world.problem())
-            shared = share_samples(world.population, clustering, seed)
-            name = f"{share}_{rule}_{ratio}_{seed}"
-            arrays[f"{name}/samples"] = shared.assignment.samples.astype(np.int32)
-            arrays[f"{name}/offsets"] = shared.assignment.offsets
-            arrays[f"{name}/counts"] = world.population.counts
-            after = clustering.after
-            rows.append(
-                {
-                    "name": name, "single_class_share": share, "rule": rule, "composition": composition,
-                    "sharing_ratio": ratio, "seed": seed, "max_rounds": rounds,
-                    **{f"emd_{kind.lower()}": average_emd(world.skew, after, kind) for kind in ("A", "B", "C")},
-                    "js": average_js(world.skew, after), "kl": average_kl(world.skew, after),
-                    "shift": distribution_shift(after), "distinct_shared": shared.ledger.distinct_samples,
-                }
-            )  # fmt: skip
-            print(name, f"EMD {rows[-1]['emd_b']:.3f}", f"shift {rows[-1]['shift']:.3f}", flush=True)
-    data = world.population.dataset
-    assert data is not None
-    np.savez_compressed(
-        folder / "dataset.npz", inputs=np.asarray(data.inputs), labels=data.labels,
-        test_inputs=np.asarray(data.test_inputs), test_labels=data.test_labels, scale=data.scale,
+def prepare_world(dataset: str, setting: Setting, path: Path) -> World:
+    """Write own samples, and what every head sends to whom, of one population."""
+    level = int(setting.level) if setting.partition == "shards" else setting.level
+    scenario = load_scenario(
+        overrides=[
+            f"data.dataset={dataset}", f"data.partition={setting.partition}", f"{_LEVEL[setting.partition]}={level}",
+            f"seed={setting.seed}", f"clustering.rule={setting.rule}",
+            *([f"clustering.sharing_ratio={setting.ratio}"] if setting.ratio else []),
+        ]
     )  # fmt: skip
-    np.savez_compressed(folder / "worlds.npz", **arrays)
-    with (folder / "runs.csv").open("w", newline="") as stream:
-        writer = csv.DictWriter(stream, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
+    world = make_world(scenario)
+    population, clustering = world.population, cluster(world.problem())
+    own, ledger = population.assignment, share_samples(population, clustering, setting.seed).ledger
+    assert own is not None
+    arrays = {"samples": own.samples.astype(np.uint16), "offsets": own.offsets.astype(np.uint16)}
+    assert own.samples.max() < 2**16
+    arrays["before"] = population.counts.astype(np.uint16)
+    arrays["after"] = after_sharing(population, ledger)
+    for number, sender in enumerate(np.unique(ledger.senders)):
+        mine = ledger.senders == sender
+        receivers = np.unique(ledger.receivers[mine])
+        first = ledger.samples[mine][ledger.receivers[mine] == receivers[0]]
+        assert mine.sum() == len(receivers) * len(first)
+        arrays[f"sent{number}"], arrays[f"to{number}"] = first.astype(np.uint16), receivers.astype(np.uint16)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    np.savez_compressed(path, **arrays)
+    return world
+
+
+def after_sharing(population, ledger) -> np.ndarray:  # type: ignore[no-untyped-def]
+    """Return the class counts after sharing, uint16[K, Y]."""
+    after = population.counts.copy()
+    np.add.at(after, (ledger.receivers, population.dataset.labels[ledger.samples]), 1)
+    return after.astype(np.uint16)
+
+
+def stored(dataset: str) -> set[str]:
+    """Return the names of the runs that the study holds."""
+    path = HERE / dataset / "accuracy.json"
+    return set(json.loads(path.read_text())) if path.exists() else set()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("dataset", choices=tuple(LADDERS))
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--parts", nargs="+", default=["tuning", "design"], choices=["tuning", "design", "choices"])
+    parser.add_argument("--count", type=int, default=300, help="runs of the design")
+    parser.add_argument("--first", type=int, default=0, help="first run of the design")
+    options = parser.parse_args()
+    settings: list[Setting] = []
+    if "tuning" in options.parts:
+        settings += tuning(options.dataset)
+    if "design" in options.parts:
+        settings += design(options.dataset, options.count)[options.first :]
+    if "choices" in options.parts:
+        settings += choices(options.dataset, POPULATIONS[options.dataset], CHOICE_STEP[options.dataset])
+    done = stored(options.dataset)
+    listed, data = [], None
+    for setting in settings:
+        if setting.name in done:
+            continue
+        path = options.folder / "worlds" / f"{setting.world}.npz"
+        if not path.exists():
+            data = prepare_world(options.dataset, setting, path).population.dataset or data
+        rounds = MAX_ROUNDS[options.dataset][setting.epochs]
+        listed.append({"name": setting.name, "world": setting.world, **asdict(setting), "max_rounds": rounds})
+    if data is not None and not (options.folder / "dataset.npz").exists():
+        np.savez_compressed(
+            options.folder / "dataset.npz", inputs=np.asarray(data.inputs), labels=data.labels.astype(np.uint8),
+            test_inputs=np.asarray(data.test_inputs), test_labels=data.test_labels.astype(np.uint8), scale=data.scale,
+        )  # fmt: skip
+    content = {"top": LADDERS[options.dataset][-1], "runs": listed}
+    (options.folder / "runs.json").write_text(json.dumps(content))
+    print(f"{len(listed)} runs to train in {options.folder}, {len(done)} are stored")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main()

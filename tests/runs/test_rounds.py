@@ -11,7 +11,7 @@ from fedcast.rounds import load_fit
 from fedcast.runs.rounds_study import RoundsRun, fit_runs, load_rounds_runs, run_rounds_grid, save_rounds_runs
 from fedcast.scenario import load_scenario
 
-STUDIES = Path(__file__).parents[2] / "studies" / "rounds"
+STUDIES = Path(__file__).parents[2] / "studies" / "rounds" / "first"
 
 
 @pytest.mark.parametrize(("dataset", "target"), [("mnist", 0.95), ("mnist", 0.97), ("digits", 0.85), ("digits", 0.9)])

@@ -30,7 +30,7 @@ PRESETS: dict[str, Tree] = {
         "devices": {"energy_coefficient": 4e-26, "energy_budget_j": 0.005},
         "allocation": {"max_sharing_ratio": 1.0},
     },
-    # Tasks with a fit of rounds of our own (studies/rounds), trained as they were for it.
+    # Tasks with a fit of rounds of our own (studies/rounds/first), trained as they were for it.
     # Digits stand for photographs of 31 kB that take 3 million cycles each, so that all parts of the delay show. A head
     # may share half of what it holds, since 14 samples are little to share from.
     "digits": {

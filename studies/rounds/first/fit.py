@@ -1,6 +1,6 @@
 """Fits of the rounds study from its stored runs.
 
-    python studies/rounds/fit.py studies/rounds/mnist mnist 0.95
+    python studies/rounds/first/fit.py studies/rounds/first/mnist mnist 0.95
 
 reads runs.csv and accuracy.json, writes table.csv and the shipped fit src/fedcast/rounds/fits/mnist-0.95.json. It
 prints how well each form fits rounds and their logarithms, and the same for `extended` if that were fitted to rounds
@@ -20,7 +20,7 @@ from scipy.optimize import least_squares
 from fedcast.rounds import FORMS, FormName, RoundsFit, nmse, save_fit
 from fedcast.runs import RoundsRun, fit_runs, save_rounds_runs
 
-FITS = Path(__file__).parents[2] / "src" / "fedcast" / "rounds" / "fits"
+FITS = Path(__file__).parents[3] / "src" / "fedcast" / "rounds" / "fits"
 
 
 def read(folder: Path, target: float) -> list[RoundsRun]:
