@@ -61,11 +61,11 @@ KINDS = {
 BUILT_IN: dict[str, dict[str, str]] = {
     "clustering": {
         "daca": "fedcast.clustering.daca:RULE",
-        "scc": "fedcast.clustering.baselines:SCC",
-        "cec": "fedcast.clustering.baselines:CEC",
-        "random": "fedcast.clustering.baselines:RANDOM",
-        "central": "fedcast.clustering.baselines:CENTRAL",
-        "none": "fedcast.clustering.baselines:NONE",
+        "scc": "fedcast.clustering.scc:RULE",
+        "cec": "fedcast.clustering.cec:RULE",
+        "random": "fedcast.clustering.random_clusters:RULE",
+        "central": "fedcast.clustering.central:RULE",
+        "none": "fedcast.clustering.none:RULE",
         "gain": "fedcast.clustering.gain:RULE",
         "blend": "fedcast.clustering.blend:RULE",
         "exact": "fedcast.clustering.exact:RULE",
@@ -74,14 +74,8 @@ BUILT_IN: dict[str, dict[str, str]] = {
         name: f"fedcast.allocation.{name}:METHOD" for name in ("jfvo", "jfvo_literal", "smm", "saa", "fixed", "oracle")
     },
     "algorithm": {
-        "fedavg": "fedcast.training.algorithms.fedavg:ALGORITHM",
-        "fedprox": "fedcast.training.algorithms.fedprox:ALGORITHM",
-        "scaffold": "fedcast.training.algorithms.scaffold:ALGORITHM",
-        "fednova": "fedcast.training.algorithms.fednova:ALGORITHM",
-        "feddyn": "fedcast.training.algorithms.feddyn:ALGORITHM",
-        "fedavgm": "fedcast.training.algorithms.fedopt:FEDAVGM",
-        "fedadam": "fedcast.training.algorithms.fedopt:FEDADAM",
-        "fedyogi": "fedcast.training.algorithms.fedopt:FEDYOGI",
+        name: f"fedcast.training.algorithms.{name}:ALGORITHM"
+        for name in ("fedavg", "fedprox", "scaffold", "fednova", "feddyn", "fedavgm", "fedadam", "fedyogi")
     },
     "model": {
         "mlp": "fedcast.training.models:MLP",

@@ -131,7 +131,7 @@ OWN_RULE = """
 import sys
 import fedcast
 from fedcast.clustering import Rule
-from fedcast.clustering.baselines import none
+from fedcast.clustering.none import none
 from fedcast.registry import register
 def main():
     register("clustering", "own", Rule(none, "none", why="is so"))

@@ -9,7 +9,7 @@ import pytest
 from fedcast.data import Assignment, Dataset, TextWindows, dataset_from_arrays
 from fedcast.errors import FedcastError
 from fedcast.training import Clock, TrainingSettings, load_history
-from fedcast.training.algorithms.fedopt import FedAvgMOptions
+from fedcast.training.algorithms.fedavgm import FedAvgMOptions
 from fedcast.training.algorithms.fedprox import FedProxOptions
 from fedcast.training.pack_files import (
     PackedRun,

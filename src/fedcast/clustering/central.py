@@ -1,0 +1,47 @@
+"""central: the server sends the same samples to all users, a baseline of the paper."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedcast.clustering.clustering_problem import Problem, Rule, water_fill
+from fedcast.clustering.clustering_result import Broadcast, Clustering
+from fedcast.clustering.daca import daca
+
+
+def central(problem: Problem, _: object = None) -> Clustering:
+    """Send all users the same samples, as equal over classes as all data together allow; nobody has a head.
+
+    There are `server_volume` samples; by default as many as a member receives under DACA on average, so that both
+    cost a member the same. Where the descriptor does not show classes (`one_hot` is false) they have the global
+    distribution.
+
+    Example:
+        >>> from fedcast.clustering.sample_problems import path_problem
+        >>> clustering = central(path_problem([[80, 20], [50, 50]]))
+        >>> clustering.broadcast.volume, clustering.broadcast.mix.tolist(), clustering.received.tolist()
+        (10.0, [0.5, 0.5], [10.0, 10.0])
+    """
+    skew = problem.skew
+    volume = _default_volume(problem) if problem.server_volume is None else problem.server_volume
+    mix = skew.global_distribution
+    if problem.one_hot and volume > 0:
+        taken = water_fill(skew.sizes.sum() * mix, volume)
+        mix = taken / taken.sum()
+    return Clustering(problem, np.full(problem.num_users, -1), broadcast=Broadcast(volume, mix))
+
+
+def _default_volume(problem: Problem) -> float:
+    compared = daca(problem)
+    if len(compared.members):
+        return compared.mean_received
+    able = problem.volumes[problem.volumes > 0]
+    return float(able.mean()) if len(able) else 0.0
+
+
+RULE = Rule(
+    central,
+    "no clusters: the server sends one set of samples to all users",
+    why="is none: the server sends",
+    allocates=False,
+)
