@@ -26,22 +26,24 @@ LONG_FILES = {
     "runs/test_loggers.py",
     "runs/test_own_model_file.py",
     "runs/test_packing.py",
+    "runs/test_plugin_files.py",
     "runs/test_sweep.py",
     "test_examples.py",
     "test_readme.py",
 }
 # ... and tests of other files that take more than two seconds, all their parameters together.
 LONG_TESTS = {
-    "fedcast.runs.run.train_scenario",
+    "fedcast.runs.prepare.train_scenario",
+    "fedcast.testing.algorithms.check_algorithm",
     "test_a_device_that_left_keeps_its_row_with_zeros",
     "test_a_difference_lists_every_user_as_json",
     "test_a_dropout_file_is_checked",
+    "test_a_file_means_the_same_to_every_command",
     "test_a_million_links_with_one_bad_line",
     "test_a_plain_double_loop_gives_the_same_links",
-    "test_a_file_means_the_same_to_every_command",
     "test_a_real_process_and_a_closed_pipe",
-    "test_an_interrupted_plan_promises_nothing",
     "test_a_time_limit_leaves_a_clustering_and_a_true_bound",
+    "test_an_interrupted_plan_promises_nothing",
     "test_any_places_give_a_sound_graph_both_ways",
     "test_auto_engine_stacks_small_models_and_loops_over_large_ones",
     "test_bfloat16_of_a_recurrence",
@@ -61,6 +63,7 @@ LONG_TESTS = {
     "test_fednova_does_not_favour_users_with_many_steps",
     "test_fit_rounds_from_training_to_plan",
     "test_fractional_against_root_finding",
+    "test_gaps_to_the_optimum",
     "test_gpu_layers_compile_to_the_same",
     "test_heavier_models_with_other_algorithms",
     "test_it_is_the_best_of_all_clusterings_on_100_instances_under_a_b_and_c",
@@ -73,6 +76,7 @@ LONG_TESTS = {
     "test_more_energy_or_a_faster_sidelink_never_costs_time",
     "test_never_worse_than_cvxpy",
     "test_one_bad_line_in_a_million_is_named_within_seconds",
+    "test_only_png_and_pdf_need_matplotlib",
     "test_paths_of_a_scenario_start_at_its_folder",
     "test_rates_are_those_of_the_radio_to_float32",
     "test_repeating_clustering_never_makes_it_worse",
@@ -109,6 +113,11 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if _is_long(item.path) or getattr(item, "originalname", item.name) in LONG_TESTS:
             item.add_marker("long")
+            # Searches by brute force, whose lines other tests run too: measuring coverage would cost half their time.
+            if item.path.parent.name in ("allocation", "clustering"):
+                item.add_marker("no_cover")
+    # Long files first, so that no process is left alone with one of them at the end.
+    items.sort(key=lambda item: not _is_long(item.path))
 
 
 @pytest.fixture(scope="session")

@@ -63,6 +63,7 @@ def test_a_target_that_is_not_met_is_refused():
 def test_fit_rounds_from_training_to_plan(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     common = ["--set", "data.num_users=20", "--set", "rounds.target_accuracy=0.8", "--set", "training.device=cpu"]
+    common += ["--set", "allocation.method=fixed"]
     changes = ["model=mlp", "rounds=20", "local_epochs=3", "learning_rate=0.2"]
     training = [word for change in changes for word in ("--set", f"training.{change}")]
     words = ["fit-rounds", *common, *training, "--shares", "0,0.4,0.6,0.8", "--seeds", "1", "--runs", "runs.csv"]
