@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import shutil
+import sys
 
 import numpy as np
 import pytest
@@ -269,6 +270,8 @@ def test_a_full_disk_leaves_no_half_written_file(small, tmp_path, monkeypatch):
 def _do(scenario, folder, barrier):
     barrier.wait(60)
     run_scenario(scenario, folder)
+    # Importing these takes longer than a small run: a process that only trains must not.
+    assert not {"sklearn", "torch._dynamo", "matplotlib"} & set(sys.modules)
 
 
 def test_two_processes_on_one_folder_do_the_run_once(small, finished, tmp_path):
