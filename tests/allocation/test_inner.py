@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedcast.allocation.inner import (
+    Surrogate,
     minimise_compiled,
     minimise_sorted,
     minimise_surrogate,
     rising_root,
     upper_prices,
 )
-from fedcast.allocation.surrogate import Surrogate
 from fedcast.scenario import Allocation
 from fedcast.testing.allocation import random_case
 

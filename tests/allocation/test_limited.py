@@ -11,10 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedcast.allocation import METHODS, allocate
-from fedcast.allocation.oracle import oracle
+from fedcast.allocation.oracle import full_window, grid_in, least_within_budget, oracle, skew_lower_bound
 from fedcast.allocation.oracle.cost_table import CostTable, cluster_table
-from fedcast.allocation.oracle.delay_grid import full_window, grid_in
-from fedcast.allocation.oracle.limited import least_within_budget, skew_lower_bound
 from fedcast.clustering import Clustering
 from fedcast.clustering.sample_problems import table_problem
 from fedcast.scenario import Allocation

@@ -10,11 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedcast.allocation import METHODS, allocate, evaluate
-from fedcast.allocation.allocation_result import make_result
+from fedcast.allocation import METHODS, allocate, evaluate, make_result
 from fedcast.allocation.oracle import oracle
-from fedcast.allocation.oracle.cost_table import cheapest_volumes, cluster_table
-from fedcast.allocation.oracle.delay_grid import least_skew
+from fedcast.allocation.oracle.cost_table import cheapest_volumes, cluster_table, least_skew
 from fedcast.clustering import Clustering, cluster
 from fedcast.clustering.sample_problems import disc_problem, path_problem, table_problem
 from fedcast.cost import round_cost

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 from scipy.stats import entropy
 
-from fedcast.allocation import average_skew, evaluate
-from fedcast.allocation.average_skew import balanced_offer, js_of_members, kl_of_members
-from fedcast.allocation.engine import Schedule, StochasticOptions
-from fedcast.allocation.surrogate import Surrogate
+from fedcast.allocation import Surrogate, average_skew, evaluate, find_method
+from fedcast.allocation.average_skew import BalancedOffer, js_of_members, kl_of_members
+from fedcast.allocation.engine import StochasticOptions
 from fedcast.clustering import water_fill
 from fedcast.cost import best_frequency_hz, compute_energy_j, compute_s, round_cost
 from fedcast.data import average_emd, average_js, average_kl, distribution_shift, js_divergence, mix_distributions
@@ -74,11 +73,11 @@ def test_the_compiled_loop_gives_the_same(monkeypatch):
 def test_a_balanced_offer_is_a_water_fill(counts, part):
     table, whole = np.array([counts], float), np.full(len(counts), 1 / len(counts))
     volume = np.array([part * sum(counts)])
-    sent, slope = balanced_offer(table, whole).at(volume)
+    sent, slope = BalancedOffer(table, whole).at(volume)
     np.testing.assert_allclose(sent, water_fill(table, volume) - volume * whole, atol=1e-9)
     if part < 0.999:
         step = 1e-7 * sum(counts)
-        ahead = balanced_offer(table, whole).at(volume + step)[0]
+        ahead = BalancedOffer(table, whole).at(volume + step)[0]
         assert slope.sum() == pytest.approx(0, abs=1e-12)
         assert np.abs((ahead - sent) / step - slope).max() < 1e-3
 
@@ -145,14 +144,13 @@ def test_volumes_beyond_use_are_cut_off_and_nothing_is_lost():
         assert problem.at(x).skew_at.skew < problem.at(more).skew_at.skew
 
 
-def test_schedules_are_checked_when_they_are_made():
+def test_exponents_of_step_sizes_are_checked():
+    smm, problem = find_method("smm"), random_case(0, num_users=12).problem()
     for exponent in (0.5, 1.2):
         with pytest.raises(FedcastError, match=f"exponent {exponent}"):
-            Schedule(surrogate=exponent)
+            smm(problem, smm.options(surrogate_exponent=exponent))
     with pytest.raises(ValueError, match=r"value 0.6 for iterate_exponent: expected .* above surrogate_exponent = 0.6"):
         StochasticOptions(surrogate_exponent=0.6, iterate_exponent=0.6)
-    schedule = StochasticOptions(surrogate_exponent=0.6, iterate_exponent=0.9).schedule()
-    assert schedule.sizes(8) == (pytest.approx(8**-0.6), pytest.approx(8**-0.9))
 
 
 def test_mixing_surrogates_mixes_their_values():

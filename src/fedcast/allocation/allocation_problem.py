@@ -15,9 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedcast.allocation.average_skew import MEASURES, AverageSkew, Offer, OwnOffer, SkewAt, balanced_offer
-from fedcast.allocation.inner import Feasible, Minimiser, minimise_surrogate
-from fedcast.allocation.round_delay import round_delay
+from fedcast.allocation.average_skew import MEASURES, AverageSkew, BalancedOffer, Offer, OwnOffer, SkewAt
+from fedcast.allocation.inner import Feasible, Minimiser, minimise_surrogate, round_delay
 from fedcast.clustering import Clustering
 from fedcast.cost import Feasibility, Fleet, feasibility, round_cost
 from fedcast.data import Skew, Weighting, average_emd, average_js, average_kl
@@ -129,6 +128,8 @@ def make_allocation_problem(
     delay = round_delay(fleet.of(trained), base.sizes[trained], members, cluster, caps * sizes)
     leak = clustering.cluster_sizes[clustering.heads] / len(trained)
     limit = np.inf if settings.max_asr is None else settings.max_asr
+    before = part_of(clustering.problem.skew, trained)
+    skew_before = skew_for_model(before, before, model, clustering.problem.weighting)
     return AllocationProblem(
         clustering,
         fleet.of(trained),
@@ -139,7 +140,7 @@ def make_allocation_problem(
         averages,
         caps,
         Feasible(worst / (bits_per_sample * sizes), upper, sizes, delay, leak, limit),
-        model.draw(beta_samples, _skew_before(clustering, trained, model), seed),
+        model.draw(beta_samples, skew_before, seed),
         model,
         settings.initial_ratio,
         seed,
@@ -154,8 +155,7 @@ def part_of(skew: Skew, users: NDArray[np.bool_]) -> Skew:
 
 def skew_for_model(before: Skew, after: Skew, model: RoundsModel, weighting: Weighting) -> float:
     """Return the average skew that a rounds model is a function of, by `fedcast.data.skew`."""
-    average = {"emd": average_emd, "js": average_js, "kl": average_kl}[model.measure]
-    return average(before, after, weighting)
+    return {"emd": average_emd, "js": average_js, "kl": average_kl}[model.measure](before, after, weighting)
 
 
 def _who_trains(clustering: Clustering, held: Floats, fleet: Fleet, settings: Allocation) -> NDArray[np.bool_]:
@@ -196,10 +196,11 @@ def _slow_down_rounds(fleet: Fleet, held: Floats, trained: NDArray[np.bool_]) ->
 def _infeasible_users_text(report: Feasibility) -> str:
     users = report.infeasible_users
     lines = [report.explain(int(user)) for user in users[:_LISTED]]
-    more = [f"and {len(users) - _LISTED} more"] if len(users) > _LISTED else []
+    if len(users) > _LISTED:
+        lines.append(f"and {len(users) - _LISTED} more")
     return (
         f"devices.energy_budget_j: {len(users)} of {len(report.feasible)} users cannot upload within their budget:\n  "
-        + "\n  ".join(lines + more)
+        + "\n  ".join(lines)
         + f"\na budget of {report.enough_j:g} J is enough for all of them; raise it, use a smaller model, or train "
         f"without them (allocation.infeasible_users = 'exclude')"
     )
@@ -224,16 +225,6 @@ def _checked_rates(clustering: Clustering, rate_bps: ArrayLike | None, names: Na
     return rates
 
 
-def _offer(clustering: Clustering) -> Offer:
-    problem, heads = clustering.problem, clustering.heads
-    overall = problem.skew.global_distribution
-    if not len(heads):
-        return OwnOffer(np.zeros((0, len(overall))))
-    if problem.settings.composition == "balanced":
-        return balanced_offer(problem.skew.sizes[heads, None] * problem.skew.distributions[heads], overall)
-    return OwnOffer(problem.sent_distributions[heads] - overall)
-
-
 def _averages(
     clustering: Clustering, trained: NDArray[np.bool_], members: Ints, cluster: Ints, base: Skew, model: RoundsModel
 ) -> AverageSkew:
@@ -246,13 +237,20 @@ def _averages(
     others[members] = False
     each = measure(deviation[others], np.zeros_like(deviation[others]), held[others], overall)[0]
     rest = float((own if weighting == "C" else held)[others] @ each)
+    heads = clustering.heads
+    if clustering.problem.settings.composition == "balanced":
+        offer: Offer = BalancedOffer(before.sizes[heads, None] * before.distributions[heads], overall)
+    else:
+        # Without heads the composition may still be open.
+        sent = clustering.problem.sent_distributions if len(heads) else before.distributions
+        offer = OwnOffer(sent[heads] - overall)
     return AverageSkew(
-        _offer(clustering),
+        offer,
         cluster,
         deviation[members],
         held[members],
         overall,
-        np.bincount(cluster, minlength=len(clustering.heads)).astype(float),
+        np.bincount(cluster, minlength=len(heads)).astype(float),
         rest,
         float(own.sum()),
         float(held.sum()),
@@ -260,8 +258,3 @@ def _averages(
         measure,
         weighting,
     )
-
-
-def _skew_before(clustering: Clustering, trained: NDArray[np.bool_], model: RoundsModel) -> float:
-    some = part_of(clustering.problem.skew, trained)
-    return skew_for_model(some, some, model, clustering.problem.weighting)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -47,24 +48,26 @@ class BalancedOffer:
     r"""Heads that send as equal a part as their data allow, :math:`s_y = \min(c_y, \ell(N))`."""
 
     counts: Floats  # [M, Y], samples of each head by class
-    ascending: Floats  # [M, Y], the same, sorted within each row
-    filled: Floats  # [M, Y], volume at which the level reaches the i-th smallest class
     global_distribution: Floats  # [Y], P_g
+
+    @cached_property
+    def _levels(self) -> tuple[Floats, Floats]:
+        """Counts sorted within each row, and the volume at which the level reaches each, float64[M, Y] each."""
+        ascending, columns = np.sort(self.counts, axis=1), self.counts.shape[1]
+        return ascending, np.cumsum(ascending, axis=1) - ascending + ascending * (columns - np.arange(columns))
 
     def at(self, volumes: Floats) -> tuple[Floats, Floats]:
         """Return V and dV/dN at volumes float64[M], float64[M, Y] each; at a kink, the slope to its right.
 
         Example:
-            >>> offer = balanced_offer(np.array([[90.0, 10.0]]), np.array([0.5, 0.5]))
+            >>> offer = BalancedOffer(np.array([[90.0, 10.0]]), np.array([0.5, 0.5]))
             >>> offer.at(np.array([30.0]))[0].tolist(), offer.at(np.array([10.0]))[0].tolist()
             ([[5.0, -5.0]], [[0.0, 0.0]])
         """
-        columns = self.counts.shape[1]
-        full = np.minimum((self.filled <= volumes[:, None]).sum(axis=1), columns - 1)
-        rows = np.arange(len(volumes))
-        previous = np.maximum(full - 1, 0)
-        start = np.where(full > 0, self.ascending[rows, previous], 0.0)
-        used = np.where(full > 0, self.filled[rows, previous], 0.0)
+        (ascending, filled), columns = self._levels, self.counts.shape[1]
+        full = np.minimum((filled <= volumes[:, None]).sum(axis=1), columns - 1)
+        last = np.arange(len(volumes)), np.maximum(full - 1, 0)
+        start, used = np.where(full > 0, ascending[last], 0.0), np.where(full > 0, filled[last], 0.0)
         level = start + (volumes - used) / (columns - full)
         unfinished = self.counts > start[:, None]
         sent = np.minimum(self.counts, level[:, None])
@@ -74,14 +77,6 @@ class BalancedOffer:
 
 
 Offer = OwnOffer | BalancedOffer
-
-
-def balanced_offer(counts: Floats, global_distribution: Floats) -> BalancedOffer:
-    """Return the balanced offer of heads that hold counts, float64[M, Y]."""
-    ascending = np.sort(counts, axis=1)
-    below = np.cumsum(ascending, axis=1) - ascending
-    filled = below + ascending * (counts.shape[1] - np.arange(counts.shape[1]))
-    return BalancedOffer(counts, ascending, filled, global_distribution)
 
 
 class SkewAt(NamedTuple):
@@ -129,12 +124,13 @@ class AverageSkew:
         if self.weighting == "C":
             costs, slopes = self._by_cluster(self.sizes * each), self._by_cluster(self.sizes * changes)
         else:
-            costs = self._by_cluster(samples * each)
-            slopes = self._by_cluster(each + samples * changes)
+            costs, slopes = self._by_cluster(samples * each), self._by_cluster(each + samples * changes)
         denominator = after if self.weighting == "B" else self.total
         skew = (self.rest + float(costs.sum())) / denominator
         gradient = (slopes - skew * self.members_of) / denominator if self.weighting == "B" else slopes / denominator
-        shift, shift_gradient = self._shift(sent, slope, after)
+        moved = self.imbalance + self.members_of @ sent
+        shift = float(np.abs(moved).sum()) / after
+        shift_gradient = self.members_of * (slope @ np.sign(moved) - shift) / after
         return SkewAt(skew, shift, gradient, shift_gradient, costs, slopes, denominator)
 
     @property
@@ -169,12 +165,6 @@ class AverageSkew:
     def _by_cluster(self, values: Floats) -> Floats:
         sums: Floats = np.bincount(self.cluster, values, len(self.members_of)).astype(np.float64, copy=False)
         return sums
-
-    def _shift(self, sent: Floats, slope: Floats, after: float) -> tuple[float, Floats]:
-        moved = self.imbalance + self.members_of @ sent
-        shift = float(np.abs(moved).sum()) / after
-        by_volume = self.members_of * (slope @ np.sign(moved) - shift) / after
-        return shift, by_volume
 
 
 def emd_of_members(deviation: Floats, slope: Floats, samples: Floats, global_distribution: Floats) -> MemberSkew:  # noqa: ARG001

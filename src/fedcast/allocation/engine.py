@@ -1,41 +1,37 @@
 r"""One engine for JFVO, SMM and SAA: they differ in step sizes and in how many parameter vectors a step uses.
 
 A step (Eq. 33 to 36): draw :math:`\beta`, build a convex surrogate of the objective at the current ratios x, average it
-into the running surrogate with weight :math:`\rho_t`, minimise that, move a part :math:`\mu_t` of the way.
+into the running surrogate with weight :math:`\rho_t`, minimise that, move a part :math:`\mu_t` of the way. The
+surrogate keeps what is convex, the sharing delay and the delay of a round, and linearises the rounds:
+
+.. math:: g(y) = \tau^s(y) + T\, \tau(y) + \tau\, \nabla T^\top (y - x) + \tfrac12 \sum_m L_m (y_m - x_m)^2
+
+The paper linearises the product :math:`T \tau` (Eq. 34), which loses that :math:`\tau` is a maximum.
 
 SMM and SAA need surrogates that are upper bounds. Curvature is found by backtracking: it grows until the surrogate is
 above the objective at the minimiser, and shrinks again afterwards. It has an entry for each cluster, since EMD has
 kinks and one cluster at a kink must not slow down the others.
 
 JFVO needs no upper bound: its curvature is small and shrinks. The first minimisers are therefore far away, where
-tangents are too low: T is convex, a cluster's cost is curved, most where a head runs out of some classes, and smoothing
-forgets an error of the first step slowly. So the first steps minimise again, with the curvature that matches the
-clusters' costs at the minimiser. The very first step does so three times, halving the change each time, and uses a
-slope of T halfway between tangent and secant. Later steps are short and do without.
+tangents are too low, and smoothing forgets an error of the first step slowly. So the first steps minimise again, with
+the curvature that matches the clusters' costs at the minimiser. The very first step does so three times, halving the
+change each time, and uses a slope of T halfway between tangent and secant.
 
-Step sizes: stochastic successive convex approximation converges if both :math:`\rho_t` and :math:`\mu_t` go to 0,
-:math:`\sum \rho_t = \sum \mu_t = \infty`, :math:`\sum \rho_t^2, \sum \mu_t^2 < \infty` and
-:math:`\mu_t / \rho_t \to 0`. For powers of t this is :math:`\tfrac12 < \kappa_1 < \kappa_2 \le 1`. Both are 1 at t = 1,
-so that the starting surrogate is forgotten.
+Stochastic successive convex approximation converges if :math:`\sum \rho_t = \sum \mu_t = \infty`,
+:math:`\sum \rho_t^2, \sum \mu_t^2 < \infty` and :math:`\mu_t / \rho_t \to 0`. For powers of t this is
+:math:`\tfrac12 < \kappa_1 < \kappa_2 \le 1`. Both are 1 at t = 1, so that the starting surrogate is forgotten.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from fedcast.allocation.allocation_problem import AllocationProblem, Point
-from fedcast.allocation.surrogate import (
-    Approximation,
-    Excess,
-    LinearRounds,
-    Surrogate,
-    curvature_between,
-    secant_to_tangent,
-)
+from fedcast.allocation.inner import Surrogate
 from fedcast.errors import FedcastError
 from fedcast.random import generator
 from fedcast.registry import option
@@ -72,31 +68,6 @@ class Solution(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Schedule:
-    """Step sizes t^-exponent of new surrogates and of new iterates; exponent 0: only the newest counts.
-
-    Example:
-        >>> Schedule(surrogate=0.6).sizes(1), round(Schedule(surrogate=0.6).sizes(10)[0], 3)
-        ((1.0, 1.0), 0.251)
-    """
-
-    surrogate: float = 0.0
-    iterate: float = 0.0
-
-    def __post_init__(self) -> None:
-        for exponent in (self.surrogate, self.iterate):
-            if exponent != 0 and not 0.5 < exponent <= 1:
-                raise FedcastError(
-                    f"step size: exponent {exponent}, expected above 0.5 (the sum of squares must be finite) and at "
-                    f"most 1 (the sum of steps must be infinite)"
-                )
-
-    def sizes(self, step: int) -> tuple[float, float]:
-        """Return rho and mu of step 1, 2, ..."""
-        return float(step**-self.surrogate), float(step**-self.iterate)
-
-
-@dataclass(frozen=True)
 class StochasticOptions:
     """Options of the methods with two step sizes (Eq. 33 and 36)."""
 
@@ -111,9 +82,46 @@ class StochasticOptions:
                 f"surrogate_exponent = {self.surrogate_exponent}, so that iterates change more slowly than surrogates"
             )
 
-    def schedule(self) -> Schedule:
-        """Return the step sizes."""
-        return Schedule(self.surrogate_exponent, self.iterate_exponent)
+    @property
+    def exponents(self) -> tuple[float, float]:
+        """Exponents of both step sizes."""
+        return self.surrogate_exponent, self.iterate_exponent
+
+
+class Approximation(Protocol):
+    """Construction of surrogates: which parts of the objective are linearised at a point, for given betas."""
+
+    def linear(self, point: Point, betas: BetaSet, slope_factor: float = 1.0) -> tuple[float, Floats]:
+        """Return the weight of the round's delay, and the gradient float64[M] of what is linear times a factor."""
+
+    def excess_s(self, point: Point, betas: BetaSet, new: Point) -> float:
+        """Return how far the objective at `new` is above the surrogate at `point` without its quadratic term, s."""
+
+
+@dataclass(frozen=True, eq=False)
+class LinearRounds:
+    """Linearise the rounds and keep the delay of a round convex."""
+
+    problem: AllocationProblem
+
+    def linear(self, point: Point, betas: BetaSet, slope_factor: float = 1.0) -> tuple[float, Floats]:
+        """Return the expected rounds, and their gradient times the delay of a round."""
+        rounds, gradient = rounds_and_gradient(self.problem, point, betas)
+        return rounds, slope_factor * point.round_s * gradient
+
+    def excess_s(self, point: Point, betas: BetaSet, new: Point) -> float:
+        """Return how far the objective at `new` is above the surrogate at `point` without its quadratic term, s."""
+        rounds, gradient = rounds_and_gradient(self.problem, point, betas)
+        expected = betas.expected(new.skew_at.skew, new.skew_at.shift)[0]
+        return (expected - rounds) * new.round_s - point.round_s * float(gradient @ (new.x - point.x))
+
+
+def rounds_and_gradient(problem: AllocationProblem, point: Point, betas: BetaSet) -> tuple[float, Floats]:
+    """Return the expected rounds at a point and their gradient by ratios, float64[M]."""
+    at = point.skew_at
+    rounds, by_skew, by_shift = betas.expected(at.skew, at.shift)
+    by_volume = by_skew * at.skew_gradient + by_shift * at.shift_gradient
+    return rounds, by_volume * problem.feasible.sizes
 
 
 class _StepState(NamedTuple):
@@ -128,16 +136,29 @@ class _StepState(NamedTuple):
 
     def minimise(self, curvature: Floats, slope_factor: float = 1.0) -> tuple[Surrogate, Floats]:
         """Return the running surrogate with a new one averaged in, and its minimiser float64[M]."""
-        new = self.build.surrogate(self.point, self.betas, curvature, slope_factor)
+        round_weight, gradient = self.build.linear(self.point, self.betas, slope_factor)
+        new = Surrogate(1.0, round_weight, gradient - curvature * self.point.x, curvature)
         average = new if self.running is None or self.weight == 1 else self.running.averaged(self.weight, new)
         return average, self.problem.minimiser(average, self.problem.feasible)
+
+    def curvature_to(self, new: Point) -> Floats:
+        """Return the curvature, float64[M], with which tangents of the clusters' costs meet the costs at `new`."""
+        # The shift is curved too, but belongs to no cluster: equal curvature for all would end in worse optima.
+        here, there, change = self.point.skew_at, new.skew_at, new.x - self.point.x
+        moved = change * self.problem.feasible.sizes
+        above = np.maximum(there.costs - here.costs - here.cost_slopes * moved, 0.0) / here.denominator
+        by_skew = self.betas.expected(here.skew, here.shift)[1]
+        excess_s = self.point.round_s * max(by_skew, 0.0) * above
+        squares = change**2
+        curvature: Floats = np.divide(2 * excess_s, squares, out=np.zeros_like(squares), where=squares > 0)
+        return curvature
 
 
 def search(
     problem: AllocationProblem,
-    schedule: Schedule,
     draw: Callable[[int], BetaSet],
     steps: int,
+    exponents: tuple[float, float] = (0.0, 0.0),
     *,
     start: Floats | None = None,
     approximation: Approximation | None = None,
@@ -147,13 +168,19 @@ def search(
 
     Args:
         problem: to be solved.
-        schedule: step sizes.
         draw: the betas of step 1, 2, ...
         steps: number of iterations.
+        exponents: step sizes t^-exponent of new surrogates and of new iterates; 0: only the newest counts.
         start: float64[M], ratios; None: those of the problem.
         approximation: how surrogates are built; None: with linearised rounds.
         upper_bound: raise curvature until surrogates are above the objective at their minimiser.
     """
+    for exponent in exponents:
+        if exponent != 0 and not 0.5 < exponent <= 1:
+            raise FedcastError(
+                f"step size: exponent {exponent}, expected above 0.5 (the sum of squares must be finite) and at "
+                f"most 1 (the sum of steps must be infinite)"
+            )
     build = LinearRounds(problem) if approximation is None else approximation
     point = problem.at(problem.start() if start is None else start)
     value = problem.objective_s(point)
@@ -161,7 +188,7 @@ def search(
     curvature, running, trace = np.full(problem.num_clusters, _FIRST_CURVATURE * value), None, []
     target = point.x
     for step in range(1, steps + 1):
-        weight, move = schedule.sizes(step)
+        weight, move = (float(step**-exponent) for exponent in exponents)
         state = _StepState(problem, build, point, draw(step), running, weight)
         if upper_bound:
             running, target, curvature = _minimise_upper_bound(state, curvature)
@@ -178,17 +205,12 @@ def search(
     return Solution(problem.best_of([best, target, np.zeros_like(best)]), tuple(trace)), point.x
 
 
-def search_on_all(problem: AllocationProblem, steps: int, start: Floats | None = None) -> Solution:
+def descend(problem: AllocationProblem, start: Floats | None = None, steps: int = _DESCENT_STEPS) -> Solution:
     """Run the engine with all parameter vectors in every step: a deterministic descent on the evaluation set.
 
     Rounds depend on volumes only through the average skew, a number: a step costs as much as one with a single vector.
     """
-    return search(problem, Schedule(), lambda _: problem.betas, steps, start=start)[0]
-
-
-def descend(problem: AllocationProblem, start: Floats, steps: int = _DESCENT_STEPS) -> Floats:
-    """Return the end, float64[M], of a short descent from given ratios."""
-    return search_on_all(problem, steps, start).x
+    return search(problem, lambda _: problem.betas, steps, start=start)[0]
 
 
 def draw_one(problem: AllocationProblem, steps: int) -> Callable[[int], BetaSet]:
@@ -197,8 +219,16 @@ def draw_one(problem: AllocationProblem, steps: int) -> Callable[[int], BetaSet]
     return lambda step: problem.betas.only(int(chosen[step - 1]))
 
 
+def step_at(problem: AllocationProblem, x: Floats) -> Step:
+    """Return the iteration of a search that does not move: the expected delay at ratios float64[M]."""
+    return Step(problem.objective_s(problem.at(x)), 0.0)
+
+
 def _minimise_upper_bound(state: _StepState, curvature: Floats) -> tuple[Surrogate, Floats, Floats]:
-    """Minimise, and again with more curvature while the objective at the minimiser is above the surrogate."""
+    """Minimise, and again with more curvature while the objective at the minimiser is above the surrogate.
+
+    Curvature is raised where a cluster's own cost needs it, and equally for all by what is missing after that.
+    """
     problem, point = state.problem, state.point
     tolerance = _TOLERANCE * problem.objective_s(point)
     for _ in range(_MAX_TRIES):
@@ -206,36 +236,39 @@ def _minimise_upper_bound(state: _StepState, curvature: Floats) -> tuple[Surroga
         squares = (target - point.x) ** 2
         if not squares.any():
             break
-        excess = state.build.excess(point, state.betas, problem.at(target))
-        if excess.total <= float(curvature @ squares) / 2 + tolerance:
+        there = problem.at(target)
+        excess_s = state.build.excess_s(point, state.betas, there)
+        if excess_s <= float(curvature @ squares) / 2 + tolerance:
             break
-        curvature = _raised(curvature, excess, squares)
+        least = float(curvature.min())
+        curvature = np.maximum(curvature, np.minimum(1.2 * state.curvature_to(there), _MAX_GROWTH * curvature))
+        missing = 2 * excess_s - float(curvature @ squares)
+        if missing > 0:
+            curvature = curvature + min(max(1.2 * missing / float(squares.sum()), least), _MAX_GROWTH * least)
     return average, target, curvature
 
 
 def _minimise_corrected(state: _StepState, curvature: Floats, corrections: int) -> tuple[Surrogate, Floats]:
     """Minimise, and again as often as given with the curvature of the costs seen at the minimiser."""
-    problem, point, betas = state.problem, state.point, state.betas
     average, target = state.minimise(curvature)
     corrected, slope_factor = curvature, 1.0
     for correction in range(corrections):
-        if np.array_equal(target, point.x):
+        if np.array_equal(target, state.point.x):
             break
-        there = problem.at(target)
+        there = state.problem.at(target)
         if correction == 0 and state.running is None:
-            slope_factor = (1 + secant_to_tangent(point, betas, there)) / 2
-        seen = slope_factor * curvature_between(problem, point, betas, there)
+            slope_factor = (1 + _secant_to_tangent(state, there)) / 2
+        seen = slope_factor * state.curvature_to(there)
         corrected = np.maximum(curvature, seen if correction == 0 else (corrected + seen) / 2)
         average, target = state.minimise(corrected, slope_factor)
     return average, target
 
 
-def _raised(curvature: Floats, excess: Excess, squares: Floats) -> Floats:
-    """Return more curvature: where a cluster's own cost needs it, and equally for all what is missing after that."""
-    needed = np.divide(2 * excess.by_cluster, squares, out=np.zeros_like(squares), where=squares > 0)
-    raised = np.maximum(curvature, np.minimum(1.2 * needed, _MAX_GROWTH * curvature))
-    missing = 2 * excess.total - float(raised @ squares)
-    if missing > 0:
-        equal = 1.2 * missing / float(squares.sum())
-        raised = raised + min(max(equal, float(curvature.min())), _MAX_GROWTH * float(curvature.min()))
-    return raised
+def _secant_to_tangent(state: _StepState, new: Point) -> float:
+    """Return the slope of rounds against skew up to `new` over that at the iterate; at most 1, T being convex."""
+    here, there = state.point.skew_at, new.skew_at
+    rounds, by_skew, _ = state.betas.expected(here.skew, here.shift)
+    if there.skew >= here.skew or by_skew <= 0:
+        return 1.0
+    saved = rounds - state.betas.expected(there.skew, here.shift)[0]
+    return max(saved / (by_skew * (here.skew - there.skew)), 0.0)

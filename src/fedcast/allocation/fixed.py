@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcast.allocation.allocation_problem import AllocationProblem
-from fedcast.allocation.engine import Solution, Step
+from fedcast.allocation.engine import Solution, step_at
 from fedcast.allocation.methods import Method
 from fedcast.registry import option
 
@@ -22,7 +22,7 @@ class FixedOptions:
 def fixed(problem: AllocationProblem, options: FixedOptions) -> Solution:
     """Return the given ratio, less where the cap of a head, its consent or the limit of the average ratio requires."""
     x = problem.feasible.scaled_to_limit(np.minimum(options.ratio, problem.caps))
-    return Solution(x, (Step(problem.objective_s(problem.at(x)), 0.0),))
+    return Solution(x, (step_at(problem, x),))
 
 
 METHOD = Method(fixed, "one given ratio for every head", options=FixedOptions, optimises=False)

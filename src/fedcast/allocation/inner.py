@@ -1,6 +1,12 @@
-r"""The exact minimiser of a surrogate on the feasible ratios.
+r"""Convex surrogates of the objective, and the exact minimiser of one on the feasible ratios.
 
-On a box this is the inner problem (Eq. 35),
+.. math:: g(x) = w \max_m \frac{x_m}{r_m} + w_T\, \tau(x) + b^\top x + \tfrac12 \sum_m q_m x_m^2 + \text{const}
+
+in ratios :math:`x_m = N_m / n_m`. Averages of such functions (Eq. 33) are again such functions, so that the whole
+history of a stochastic search is two numbers and two vectors. The paper's initial surrogate has a norm instead of
+its square, with which the family is not closed under averaging; the square is meant.
+
+On a box, without the delay of a round, this is the inner problem (Eq. 35),
 
 .. math:: \min_{0 \le x \le u}\; w \max_m \frac{x_m}{r_m} + b^\top x + \tfrac12 \sum_m q_m x_m^2
 
@@ -23,17 +29,41 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedcast.allocation.round_delay import RoundDelay
-from fedcast.allocation.surrogate import Surrogate
-from fedcast.typing import Floats
+from fedcast.cost import Fleet, fastest_compute_s, round_cost
+from fedcast.typing import Floats, Ints
 
-Minimiser = Callable[[Surrogate, "Feasible"], Floats]
+Minimiser = Callable[["Surrogate", "Feasible"], Floats]
 
 # From this many clusters the compiled loop is used, which first has to be compiled or read from the cache. Every head
 # has a member, so there are at least 5,000 users then.
 LARGE = 2_500
 _RELATIVE = 1e-10
 _MAX_STEPS = 100
+
+
+class Surrogate(NamedTuple):
+    """A convex surrogate of the objective."""
+
+    sharing_weight: float  # w, of the sharing delay
+    round_weight: float  # w_T, of the round's delay: expected rounds
+    linear: Floats  # [M], b
+    curvature: Floats  # [M], q
+
+    def averaged(self, weight: float, other: Surrogate) -> Surrogate:
+        """Return the weighted average (1 - weight) of this surrogate and weight of the other (Eq. 33).
+
+        Example:
+            >>> old, new = (Surrogate(1.0, rounds, np.zeros(1), np.ones(1)) for rounds in (10.0, 20.0))
+            >>> old.averaged(0.5, new).round_weight
+            15.0
+        """
+        keep = 1 - weight
+        return Surrogate(
+            keep * self.sharing_weight + weight * other.sharing_weight,
+            keep * self.round_weight + weight * other.round_weight,
+            keep * self.linear + weight * other.linear,
+            keep * self.curvature + weight * other.curvature,
+        )
 
 
 class BoxMinimum(NamedTuple):
@@ -53,9 +83,8 @@ def minimise_on_box(weight: float, rate: Floats, linear: Floats, curvature: Floa
         >>> minimise_on_box(1.0, np.array([1.0, 4.0]), np.array([-0.5, -1.0]), box, box).x.tolist()
         [0.20588235294117646, 0.8235294117647058]
     """
-    if len(rate) >= LARGE:
-        return minimise_compiled(weight, rate, linear, curvature, upper)
-    return minimise_sorted(weight, rate, linear, curvature, upper)
+    solve = minimise_compiled if len(rate) >= LARGE else minimise_sorted
+    return solve(weight, rate, linear, curvature, upper)
 
 
 def minimise_sorted(weight: float, rate: Floats, linear: Floats, curvature: Floats, upper: Floats) -> BoxMinimum:
@@ -113,6 +142,91 @@ def upper_prices(
 
 
 @dataclass(frozen=True, eq=False)
+class RoundDelay:
+    r"""The delay of a round as a convex function of the volumes, at the best frequencies.
+
+    With the frequency of Eq. 29 substituted, user k ends a round after
+
+    .. math:: g_k(\tilde n) = o_k + \max\big(\alpha_k \tilde n,\; \kappa_k \tilde n^{3/2}\big), \qquad
+        \alpha_k = \frac{L_k E}{f_{max}}, \quad
+        \kappa_k = (L_k E)^{3/2} \sqrt{\frac{\varsigma}{\gamma_{th} - \gamma^u_k}}
+
+    where :math:`o_k` is the broadcast in its cell and its upload (with ``waves``, its wave and those after it). The
+    round is the largest of these. Only members that can ever end a round last are kept: one that is faster with the
+    largest volume than the slowest user is with none never determines the round.
+    """
+
+    floor_s: float  # delay without sharing; no round is shorter
+    cluster: Ints  # [B], cluster of each member that can end a round last, ascending
+    sizes: Floats  # [B], its samples before sharing
+    offset_s: Floats  # [B], broadcast and upload
+    linear_s: Floats  # [B], seconds per sample at the highest frequency
+    energy_s: Floats  # [B], seconds per sample^1.5 at the frequency that the energy allows
+    num_clusters: int  # number of clusters M
+    places: Ints  # [B], indices of these members among all members
+
+    def at(self, volumes: Floats) -> float:
+        """Return the delay of a round when head m sends volumes[m] samples, s."""
+        samples = self.sizes + volumes[self.cluster]
+        each = self.offset_s + np.maximum(self.linear_s * samples, self.energy_s * samples * np.sqrt(samples))
+        return float(each.max(initial=self.floor_s))
+
+    def at_fixed_frequencies(self, volumes: Floats, seconds_per_sample: Floats) -> tuple[float, Floats]:
+        """Return the delay at fixed frequencies, with float64[B] seconds per sample, and a subgradient by volume."""
+        each = self.offset_s + seconds_per_sample * (self.sizes + volumes[self.cluster])
+        gradient = np.zeros(self.num_clusters)
+        if each.max(initial=self.floor_s) > self.floor_s:
+            slowest = int(each.argmax())
+            gradient[self.cluster[slowest]] = seconds_per_sample[slowest]
+        return float(each.max(initial=self.floor_s)), gradient
+
+    def caps(self, round_s: float) -> tuple[Floats, Floats]:
+        """Return the largest volumes of rounds that take at most `round_s`, and their slopes by it, float64[M] each.
+
+        A cap is infinite where no member of the cluster can ever end a round last.
+        """
+        caps, slopes = np.full(self.num_clusters, np.inf), np.zeros(self.num_clusters)
+        if not len(self.cluster):
+            return caps, slopes
+        left = np.maximum(round_s - self.offset_s, 0.0)
+        by_frequency, by_energy = left / self.linear_s, np.cbrt(left / self.energy_s) ** 2
+        room = np.minimum(by_frequency, by_energy) - self.sizes
+        np.minimum.at(caps, self.cluster, room)
+        tight = np.flatnonzero(room <= caps[self.cluster])
+        slope = np.where(by_frequency < by_energy, 1 / self.linear_s, by_energy / (1.5 * np.maximum(left, 1e-300)))
+        slopes[self.cluster[tight]] = slope[tight]
+        return np.maximum(caps, 0.0), slopes
+
+
+def round_delay(fleet: Fleet, sizes: Floats, members: Ints, cluster: Ints, upper: Floats) -> RoundDelay:
+    """Return the delay of a round of `fleet`, whose users hold `sizes` samples before sharing.
+
+    With ``fractional`` uploads the band is assumed to be split equally, which is an upper bound of the delay; the split
+    that is used in the end can only shorten the round.
+
+    `members` int64[C] are indices of members in the fleet, `cluster` their clusters in ascending order, and `upper`
+    float64[M] the largest volumes.
+    """
+    cost = round_cost(fleet, sizes)
+    span = fleet.upload_s if fleet.cellular.uplink == "fractional" else cost.span_s
+    offset = cost.broadcast_s + span
+    floor_s = float((offset + cost.compute_s).max())
+    most = sizes.copy()
+    most[members] += upper[cluster]
+    limits = fleet.energy_left_j, fleet.devices.max_frequency_hz, fleet.energy_coefficient
+    slowest = offset + fastest_compute_s(fleet.cycles(most), *limits)
+    deciding = slowest[members] > floor_s
+    users = members[deciding]
+    per_sample = fleet.cycles(np.ones(len(sizes)))[users]
+    with np.errstate(divide="ignore"):
+        energy = per_sample**1.5 * np.sqrt(fleet.energy_coefficient / np.maximum(fleet.energy_left_j[users], 0.0))
+    linear = per_sample / fleet.devices.max_frequency_hz[users]
+    return RoundDelay(
+        floor_s, cluster[deciding], sizes[users], offset[users], linear, energy, len(upper), np.flatnonzero(deciding)
+    )
+
+
+@dataclass(frozen=True, eq=False)
 class Feasible:
     """The feasible set of sharing ratios."""
 
@@ -156,16 +270,14 @@ def minimise_surrogate(surrogate: Surrogate, feasible: Feasible) -> Floats:
 
 def _minimise_without_limit(surrogate: Surrogate, linear: Floats, feasible: Feasible) -> Floats:
     """Return the minimiser without a limit of the average sharing ratio."""
-    delay, weight = feasible.delay, surrogate.sharing_weight
-    curvature = surrogate.curvature
+    delay, weight, curvature = feasible.delay, surrogate.sharing_weight, surrogate.curvature
     free = minimise_on_box(weight, feasible.rate, linear, curvature, feasible.upper).x
     longest = delay.at(free * feasible.sizes)
     if surrogate.round_weight <= 0 or longest <= delay.floor_s:
         return free
 
     def capped(round_s: float) -> tuple[Floats, float]:
-        caps, slopes = delay.caps(round_s)
-        caps, slopes = caps / feasible.sizes, slopes / feasible.sizes
+        caps, slopes = (by_volume / feasible.sizes for by_volume in delay.caps(round_s))
         upper = np.minimum(feasible.upper, caps)
         found = minimise_on_box(weight, feasible.rate, linear, curvature, upper)
         prices = upper_prices(found, weight, feasible.rate, linear, curvature, upper)
@@ -183,10 +295,6 @@ def rising_root(function: Callable[[float], float], low: float, high: float, at_
     """Return where a nondecreasing function turns positive, by false position with the Illinois rule.
 
     Every third step halves the bracket, since a jump would otherwise slow false position down.
-
-    Example:
-        >>> round(rising_root(lambda x: x * x - 2, 0.0, 2.0, -2.0, 2.0), 9)
-        1.414213562
     """
     side = 0
     for step in range(_MAX_STEPS):

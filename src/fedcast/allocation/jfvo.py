@@ -23,11 +23,11 @@ def jfvo(problem: AllocationProblem, options: StochasticOptions) -> Solution:
     has left a local optimum of its own cost. The trace is that of the stochastic search alone.
     """
     draw = draw_one(problem, options.steps)
-    found, _ = search(problem, options.schedule(), draw, options.steps, upper_bound=False)
+    found, _ = search(problem, draw, options.steps, options.exponents, upper_bound=False)
     start = found.x
     if not problem.averages.convex and problem.num_clusters:
         start = problem.best_of([problem.feasible.scaled_to_limit(_least_skew_in_time(problem, start)), start])
-    return Solution(descend(problem, start), found.trace)
+    return Solution(descend(problem, start).x, found.trace)
 
 
 def _least_skew_in_time(problem: AllocationProblem, x: Floats) -> Floats:

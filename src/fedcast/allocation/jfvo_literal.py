@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fedcast.allocation.allocation_problem import AllocationProblem, Point
-from fedcast.allocation.engine import Solution, Step, StochasticOptions, draw_one, search
+from fedcast.allocation.engine import Solution, Step, StochasticOptions, draw_one, rounds_and_gradient, search
 from fedcast.allocation.methods import Method
-from fedcast.allocation.surrogate import Excess, Surrogate, excess_by_cluster, rounds_and_gradient, tangent
 from fedcast.cost import best_frequency_hz
 from fedcast.rounds import BetaSet
 from fedcast.typing import Floats
@@ -29,36 +28,27 @@ class LinearProduct:
     problem: AllocationProblem  # to be solved
     seconds: Floats  # [B], seconds per sample of the members that can end a round last
 
-    def surrogate(self, point: Point, betas: BetaSet, curvature: Floats, slope_factor: float = 1.0) -> Surrogate:
-        """Return the surrogate at a point."""
-        return tangent(point.x, slope_factor * self._gradient(point, betas), curvature, round_weight=0.0)
+    def linear(self, point: Point, betas: BetaSet, slope_factor: float = 1.0) -> tuple[float, Floats]:
+        """Return no weight of the round's delay, and the gradient of the product."""
+        return 0.0, slope_factor * self._product(point, betas)[1]
 
-    def excess(self, point: Point, betas: BetaSet, new: Point) -> Excess:
-        """Return how far rounds times delay at `new` are above their linear part."""
-        gain = self._product(new, betas) - self._product(point, betas)
-        total = gain - float(self._gradient(point, betas) @ (new.x - point.x))
-        return Excess(total, excess_by_cluster(self.problem, point, betas, new))
+    def excess_s(self, point: Point, betas: BetaSet, new: Point) -> float:
+        """Return how far the product at `new` is above its linear part, s."""
+        here, gradient = self._product(point, betas)
+        return self._product(new, betas)[0] - here - float(gradient @ (new.x - point.x))
 
-    def _round(self, point: Point) -> tuple[float, Floats]:
+    def _product(self, point: Point, betas: BetaSet) -> tuple[float, Floats]:
+        """Return rounds times delay, and its gradient by ratios."""
         sizes = self.problem.feasible.sizes
-        round_s, by_volume = self.problem.feasible.delay.at_fixed_frequencies(point.x * sizes, self.seconds)
-        return round_s, by_volume * sizes
-
-    def _product(self, point: Point, betas: BetaSet) -> float:
-        rounds = betas.expected(point.skew_at.skew, point.skew_at.shift)[0]
-        return rounds * self._round(point)[0]
-
-    def _gradient(self, point: Point, betas: BetaSet) -> Floats:
         rounds, by_ratio = rounds_and_gradient(self.problem, point, betas)
-        round_s, round_gradient = self._round(point)
-        return round_s * by_ratio + rounds * round_gradient
+        round_s, by_volume = self.problem.feasible.delay.at_fixed_frequencies(point.x * sizes, self.seconds)
+        return rounds * round_s, round_s * by_ratio + rounds * (by_volume * sizes)
 
 
 def jfvo_literal(problem: AllocationProblem, options: StochasticOptions) -> Solution:
     """Alternate: best frequencies for the volumes (Eq. 29), then volumes for the frequencies (Eq. 30, 33 to 36)."""
     inner = max(1, options.steps // _OUTER)
-    schedule, draw = options.schedule(), draw_one(problem, options.steps)
-    x = problem.start()
+    draw, x = draw_one(problem, options.steps), problem.start()
     trace: list[Step] = []
     for outer in range(min(_OUTER, options.steps)):
         bound, seconds = _at_frequencies_of(problem, x)
@@ -67,15 +57,14 @@ def jfvo_literal(problem: AllocationProblem, options: StochasticOptions) -> Solu
         shift = outer * inner
         found, x = search(
             narrowed,
-            schedule,
             lambda step, shift=shift: draw(min(shift + step, options.steps)),  # type: ignore[misc]
             inner,
+            options.exponents,
             start=np.minimum(x, bound),
             approximation=LinearProduct(problem, seconds),
         )
-        trace += found.trace[:-1]
-    trace.append(found.trace[-1])
-    return Solution(x, tuple(trace))
+        trace.extend(found.trace[:-1])
+    return Solution(x, (*trace, found.trace[-1]))
 
 
 def _at_frequencies_of(problem: AllocationProblem, x: Floats) -> tuple[Floats, Floats]:

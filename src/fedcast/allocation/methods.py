@@ -1,4 +1,9 @@
-"""Define allocation methods, look them up by name, and run one."""
+"""Define allocation methods, look them up by name, run one, and evaluate what it finds.
+
+The final volumes are integers. Rounding down never breaks a constraint: caps and the limit on the average sharing ratio
+are upper bounds, and the energy constraint is met by the frequencies, which are recomputed for the rounded volumes.
+Rounding to the nearest integer is used instead where it breaks no constraint either and is better.
+"""
 
 from __future__ import annotations
 
@@ -6,34 +11,29 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from fedcast import registry
-from fedcast.allocation.allocation_problem import AllocationProblem, make_allocation_problem
-from fedcast.allocation.allocation_result import AllocationResult, make_result
-from fedcast.allocation.engine import Solution
+from fedcast.allocation.allocation_problem import AllocationProblem, make_allocation_problem, part_of, skew_for_model
+from fedcast.allocation.engine import Solution, Step
 from fedcast.allocation.inner import Minimiser, minimise_surrogate
-from fedcast.clustering import Clustering
-from fedcast.cost import Fleet
-from fedcast.rounds import RoundsModel
+from fedcast.clustering import ROUNDING, Clustering
+from fedcast.cost import Fleet, RoundCost, round_cost, sharing_cost, task_s
+from fedcast.data import distribution_shift
+from fedcast.rounds import BetaSet, RoundsModel
 from fedcast.scenario import Allocation
+from fedcast.typing import Floats, Ints
 
 
 @dataclass(frozen=True)
 class Method:
-    """An allocation method.
+    """An allocation method."""
 
-    Attributes:
-        find: from a problem and the method's options to ratios; deterministic.
-        summary: one line that says what it does.
-        options: frozen dataclass of its options, see `fedcast.registry.option`.
-        optimises: whether it chooses volumes; otherwise they are given, and only rounded down.
-    """
-
-    find: Callable[[AllocationProblem, Any], Solution]
-    summary: str
-    options: type[Any] = registry.NoOptions
-    optimises: bool = True
+    find: Callable[[AllocationProblem, Any], Solution]  #: from a problem and the options to ratios; deterministic
+    summary: str  #: one line that says what it does
+    options: type[Any] = registry.NoOptions  #: frozen dataclass of its options, see `fedcast.registry.option`
+    optimises: bool = True  #: whether it chooses volumes; otherwise they are given, and only rounded down
 
     def __call__(self, problem: AllocationProblem, options: Any = None) -> Solution:
         """Solve a problem; options default to those of the dataclass."""
@@ -68,6 +68,49 @@ def method_options(settings: Allocation, **changes: Any) -> Any:
     options = settings.options("allocation")
     fields = registry.option_fields(type(options))
     return replace(options, **{name: value for name, value in changes.items() if name in fields})
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """The cost of given volumes, by `fedcast.data.skew` and `fedcast.cost` alone."""
+
+    clustering: Clustering  #: with these volumes; users that are left out have no head
+    skew: float  #: average skew after sharing, by the measure of the rounds model
+    shift: float  #: of the global label distribution
+    rounds: float  #: expected rounds to the target
+    sharing_s: float  #: sharing delay
+    trained: NDArray[np.bool_]  #: [K], which users train: those that can, and hold samples after sharing
+    round: RoundCost  #: cost of one round, of the users that train, in the order of their ids
+    objective_s: float  #: expected delay of the task, sharing delay + rounds x delay of a round
+
+
+@dataclass(frozen=True, eq=False)
+class AllocationResult(Evaluation):
+    """Volumes of heads and frequencies of devices, with the cost of rounded volumes."""
+
+    method: str  #: name of the method
+    volumes: Floats  #: [K], real volumes as optimised; 0 for all but heads
+    shared: Ints  #: [K], samples that each head sends to each member
+    frequency_hz: Floats  #: [K], CPU frequencies; 0 for users that do not train
+    relaxed_objective_s: float  #: expected delay of the task with real volumes
+    trace: tuple[Step, ...]  #: one entry for each iteration
+    betas: BetaSet  #: parameter vectors over which every expectation is taken
+    gap: float | None = None  #: relative excess of `relaxed_objective_s` over the global optimum; None: not computed
+
+    @property
+    def round_s(self) -> float:
+        """Return the delay of one round, s."""
+        return self.round.round_s
+
+    @property
+    def average_sharing_ratio(self) -> float:
+        """Return the average sharing ratio (leakage), in [0, 1]."""
+        return self.clustering.average_sharing_ratio
+
+    @property
+    def left_out(self) -> Ints:
+        """Return the ids of the users that do not train."""
+        return np.flatnonzero(~self.trained)
 
 
 def allocate(
@@ -133,3 +176,51 @@ def allocate(
     rounds_model.check(result.skew, result.shift)
     rounds_model.check_target(result.skew)
     return result
+
+
+def evaluate(problem: AllocationProblem, volumes: Floats) -> Evaluation:
+    """Return the cost of volumes float64[K], computed independently of the searches."""
+    clustering = problem.clustering.with_volumes(volumes)
+    # A member without samples whose head sends nothing has nothing to train on.
+    trained = problem.trained & (clustering.after.sizes > 0)
+    before, after = part_of(clustering.problem.skew, trained), part_of(clustering.after, trained)
+    skew = skew_for_model(before, after, problem.model, clustering.problem.weighting)
+    shift = distribution_shift(after)
+    rounds = problem.betas.expected(skew, shift)[0]
+    cost = round_cost(problem.fleet.of(trained[problem.trained]), after.sizes)
+    sent = clustering.head_of, clustering.shared, problem.rate_bps, problem.bits_per_sample
+    sharing_s = sharing_cost(*sent, power_w=1.0).sharing_s
+    total_s = task_s(sharing_s, cost.round_s, rounds)
+    return Evaluation(clustering, skew, shift, rounds, sharing_s, trained, cost, total_s)
+
+
+def make_result(
+    problem: AllocationProblem, method: str, found: Solution, best_s: float | None = None, *, free_rounding: bool = True
+) -> AllocationResult:
+    """Return the result of a search: rounded, evaluated, and compared with the global optimum `best_s` if given."""
+    volumes = problem.volumes_of_users(found.x)
+    relaxed_s = problem.objective_s(problem.at(found.x))
+    candidates = [evaluate(problem, near) for near in _rounded(problem, volumes, free=free_rounding)]
+    rounded = min(candidates, key=lambda evaluation: evaluation.objective_s)
+    frequency = np.zeros(len(volumes))
+    frequency[rounded.trained] = rounded.round.frequency_hz
+    return AllocationResult(
+        **vars(rounded),
+        method=method,
+        volumes=volumes,
+        shared=rounded.clustering.problem.volumes.astype(np.int64),
+        frequency_hz=frequency,
+        relaxed_objective_s=relaxed_s,
+        trace=found.trace,
+        betas=problem.betas,
+        gap=None if best_s is None else (relaxed_s - best_s) / best_s,
+    )
+
+
+def _rounded(problem: AllocationProblem, volumes: Floats, *, free: bool) -> list[Floats]:
+    """Return feasible integer volumes near the given ones: rounded down and, if allowed, to the nearest."""
+    heads, feasible = problem.clustering.heads, problem.feasible
+    down, nearest = np.floor(volumes + ROUNDING), np.round(volumes)
+    nearest[heads] = np.minimum(nearest[heads], np.floor(feasible.upper * feasible.sizes + ROUNDING))
+    use_both = free and not np.array_equal(nearest, down) and feasible.allows(nearest[heads] / feasible.sizes)
+    return [down, nearest] if use_both else [down]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedcast.allocation.allocation_problem import AllocationProblem
-from fedcast.allocation.engine import Solution, search_on_all
+from fedcast.allocation.engine import Solution, descend
 from fedcast.allocation.methods import Method
 from fedcast.registry import option
 
@@ -19,7 +19,7 @@ class SaaOptions:
 
 def saa(problem: AllocationProblem, options: SaaOptions) -> Solution:
     """Use all parameter vectors in every step."""
-    return search_on_all(problem, options.steps)
+    return descend(problem, steps=options.steps)
 
 
 METHOD = Method(saa, "sample average: all parameter vectors in every step", options=SaaOptions)

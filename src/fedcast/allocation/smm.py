@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedcast.allocation.allocation_problem import AllocationProblem
-from fedcast.allocation.engine import Schedule, Solution, draw_one, search
+from fedcast.allocation.engine import Solution, draw_one, search
 from fedcast.allocation.methods import Method
 from fedcast.registry import option
 
@@ -20,8 +20,7 @@ class SmmOptions:
 
 def smm(problem: AllocationProblem, options: SmmOptions) -> Solution:
     """Average upper bounds and take their minimiser as the next iterate: JFVO with step size 1."""
-    schedule = Schedule(surrogate=options.surrogate_exponent)
-    return search(problem, schedule, draw_one(problem, options.steps), options.steps)[0]
+    return search(problem, draw_one(problem, options.steps), options.steps, (options.surrogate_exponent, 0.0))[0]
 
 
 METHOD = Method(smm, "stochastic majorisation-minimisation: every iterate a minimiser", options=SmmOptions)

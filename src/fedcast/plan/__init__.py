@@ -2,8 +2,15 @@
 
 from fedcast.plan.diff import PlanDiff, diff_plans
 from fedcast.plan.make import Planned, clustering_of, make_plan, plan_world
-from fedcast.plan.plan_json import load_plan, plan_from_json, plan_schema, plan_to_json, save_plan
-from fedcast.plan.sharing_plan import LeakagePoint, SharingPlan
+from fedcast.plan.sharing_plan import (
+    LeakagePoint,
+    SharingPlan,
+    load_plan,
+    plan_from_json,
+    plan_schema,
+    plan_to_json,
+    save_plan,
+)
 from fedcast.plan.world import World, check_world, link_rates_bps, make_world, network_of, sharing_cost_of
 
 __all__ = [

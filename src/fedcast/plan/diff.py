@@ -26,24 +26,17 @@ _CHANGES = {
 
 @dataclass(frozen=True, eq=False)
 class PlanDiff:
-    """The difference of two plans; users are matched by name, or by id if they have no names.
-
-    Attributes:
-        names: of all users, those of the new plan in its order, then those that left; None: users have no names.
-        joined: users that only the new plan has; likewise the next three.
-        moved: users with another head, including those that gained or lost one.
-        volumes: heads of both plans that share a different number of samples.
-    """
+    """The difference of two plans; users are matched by name, or by id if they have no names."""
 
     old: SharingPlan
     new: SharingPlan
-    names: Names | None
-    joined: Ints
+    names: Names | None  #: of all users, those of the new plan in its order, then those that left
+    joined: Ints  #: users that only the new plan has; likewise the next three
     left: Ints
     new_heads: Ints
     former_heads: Ints
-    moved: Ints
-    volumes: Ints
+    moved: Ints  #: users with another head, including those that gained or lost one
+    volumes: Ints  #: heads of both plans that share a different number of samples
 
     @property
     def same(self) -> bool:
@@ -54,12 +47,18 @@ class PlanDiff:
     def lines(self) -> list[str]:
         """Return the difference as lines of text."""
         parts = {part: getattr(self, part) for part in _CHANGES}
-        lines = [
-            f"{pluralize(len(users), *_CHANGES[part])}: {self._few(users)}"
-            for part, users in parts.items()
-            if len(users)
+        changes = [f"{pluralize(len(k), *_CHANGES[part])}: {self._few(k)}" for part, k in parts.items() if len(k)]
+        old, new = self.old, self.new
+        figures = [
+            _change("delay of the task", old.delay_s, new.delay_s, "s"),
+            _change("expected rounds", old.rounds, new.rounds),
+            _change("average EMD after sharing", old.emd_after, new.emd_after),
+            _change("average sharing ratio", old.average_sharing_ratio, new.average_sharing_ratio),
+            _change("energy of a round", float(old.energy_j.sum()), float(new.energy_j.sum()), "J"),
         ]
-        return (["nothing changed for any user"] if self.same else lines) + [_change(*row) for row in self._figures()]
+        if old.server_samples or new.server_samples:
+            figures.append(_change("samples from the server", old.server_samples, new.server_samples))
+        return (["nothing changed for any user"] if self.same else changes) + figures
 
     def users(self, part: Ints) -> list[int] | list[str]:
         """Return the ids, or the names if users have any, of a part such as `joined`."""
@@ -69,19 +68,6 @@ class PlanDiff:
     def _few(self, users: Ints) -> str:
         shown = ", ".join(str(user) for user in self.users(users[:_LISTED]))
         return shown + (f" … and {len(users) - _LISTED:,} more" if len(users) > _LISTED else "")
-
-    def _figures(self) -> list[tuple[str, float | None, float | None, str]]:
-        old, new = self.old, self.new
-        figures: list[tuple[str, float | None, float | None, str]] = [
-            ("delay of the task", old.delay_s, new.delay_s, "s"),
-            ("expected rounds", old.rounds, new.rounds, ""),
-            ("average EMD after sharing", old.emd_after, new.emd_after, ""),
-            ("average sharing ratio", old.average_sharing_ratio, new.average_sharing_ratio, ""),
-            ("energy of a round", float(old.energy_j.sum()), float(new.energy_j.sum()), "J"),
-        ]
-        if old.server_samples or new.server_samples:
-            figures.append(("samples from the server", old.server_samples, new.server_samples, ""))
-        return figures
 
 
 def diff_plans(old: SharingPlan, new: SharingPlan) -> PlanDiff:
@@ -111,7 +97,7 @@ def diff_plans(old: SharingPlan, new: SharingPlan) -> PlanDiff:
     )
 
 
-def _change(name: str, before: float | None, after: float | None, unit: str) -> str:
+def _change(name: str, before: float | None, after: float | None, unit: str = "") -> str:
     if before is None or after is None:
         shown = ("not predicted" if value is None else f"{value:,.4g} {unit}".rstrip() for value in (before, after))
         return f"{name}: {' → '.join(shown)}"
@@ -120,31 +106,16 @@ def _change(name: str, before: float | None, after: float | None, unit: str) -> 
 
 
 class Matched(NamedTuple):
-    """A previous plan in a common numbering: present users keep their ids, those that left come after.
+    """A previous plan in a common numbering: present users keep their ids, those that left come after."""
 
-    Attributes:
-        places: int64[K'], the number of each previous user.
-        names: of all users, if they have names.
-        head_of: int64[size], the previous head of each user; -1: none.
-        shared: int64[size], samples that each previous head sent to each member.
-    """
-
-    places: Ints
-    names: Names | None
-    head_of: Ints
-    shared: Ints
+    places: Ints  # [K'], the number of each previous user
+    names: Names | None  # of all users, if they have names
+    head_of: Ints  # [size], the previous head of each user; -1: none
+    shared: Ints  # [size], samples that each previous head sent to each member
 
 
 def match_users(before: SharingPlan, num_users: int, names: Names | None) -> Matched:
-    """Number the users of a previous plan like the present users.
-
-    Example:
-        >>> from fedcast.plan import make_plan
-        >>> from fedcast.scenario import Scenario
-        >>> plan = make_plan(Scenario(), with_curve=False)
-        >>> len(match_users(plan, num_users=90, names=None).head_of)
-        100
-    """
+    """Number the users of a previous plan like the present users."""
     if (before.names is None) != (names is None):
         named, numbered = ("present", "previous") if before.names is None else ("previous", "present")
         raise FedcastError(

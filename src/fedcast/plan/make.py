@@ -25,7 +25,8 @@ from fedcast.rounds import RoundsModel, load_fit, load_rounds
 from fedcast.scenario import Scenario
 from fedcast.typing import Floats, Ints
 
-_CURVE_SHARES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+# Limits on the average sharing ratio in the curve, as shares of the plan's; none and all of it come without a search.
+_CURVE_SHARES = (0.2, 0.4, 0.6, 0.8)
 # A point of the curve needs few stochastic steps: the final steps on all samples find the same volumes to 0.1 %.
 _CURVE_STEPS = 4
 
@@ -102,21 +103,27 @@ def _predicted(world: World, previous: SharingPlan | None, with_curve: bool) -> 
         start = _carried_ratios(planner.problem, former.head_of, former.shared)
         carried = _carried_clustering(planner.problem, former.head_of, previous.composition)
     best, passes = planner.best_of_passes(start, carried)
-    without = planner.allocate(_without_sharing(planner.problem))
+    alone = planner.problem.settings.model_copy(update={"rule": "none", "composition": "own"})
+    without = planner.allocate(cluster(replace(planner.problem, settings=alone)))
     curve = planner.leakage_curve(best, without) if with_curve and best.clustering.broadcast is None else ()
     clustering = _without_idle_heads(best.clustering)
     cost = TaskCost(sharing_cost_of(world, clustering), best.round)
-    return _planned(world, clustering, cost, best.trained, planner.rounds, (best, without), curve, passes=passes)
+    planned = _planned(world, clustering, cost, best.trained, planner.rounds)
+    plan = replace(planned.plan, rounds=best.rounds, rounds_without=without.rounds, leakage=curve, passes=passes)
+    return replace(planned, plan=replace(plan, delay_without_s=without.objective_s))
 
 
 def _not_predicted(world: World, reason: str) -> Planned:
     """Plan the fixed ratio or the rule without heads where the fit of rounds does not cover the scenario."""
-    scenario = world.scenario
+    scenario, settings = world.scenario, world.scenario.allocation
     clustering = cluster(world.problem())
     if clustering.broadcast is None:
-        ratio = min(scenario.allocation.options("allocation", "fixed").ratio, scenario.allocation.max_sharing_ratio)
+        ratio = min(settings.options("allocation", "fixed").ratio, settings.max_sharing_ratio)
         clustering = cluster(world.problem(scenario.clustering.model_copy(update={"sharing_ratio": ratio})))
-        clustering = _within_leakage(clustering, scenario.allocation.max_asr)
+        average, limit = clustering.average_sharing_ratio, settings.max_asr
+        if limit is not None and average > limit:
+            volumes = np.floor(clustering.problem.volumes * (limit / average) + ROUNDING)
+            clustering = _without_idle_heads(clustering.with_volumes(volumes))
     sizes = clustering.after.sizes
     trained = sizes > 0
     cost = task_cost(sharing_cost_of(world, clustering), world.fleet, sizes, trained)
@@ -125,16 +132,8 @@ def _not_predicted(world: World, reason: str) -> Planned:
         few = "; ".join(report.explain(int(user)) for user in report.infeasible_users[:3])
         raise FedcastError(f"{len(report.infeasible_users)} users cannot take part within their energy budget: {few}")
     rounds = load_fit(scenario.rounds.fit).model(scenario.rounds.form, scenario.rounds.round_scale)
-    return _planned(world, clustering, cost, trained, rounds, not_predicted=reason)
-
-
-def _within_leakage(clustering: Clustering, max_asr: float | None) -> Clustering:
-    """Return the clustering with all volumes scaled down to a limit on the average sharing ratio."""
-    ratio = clustering.average_sharing_ratio
-    if max_asr is None or ratio <= max_asr:
-        return clustering
-    volumes = np.floor(clustering.problem.volumes * (max_asr / ratio) + ROUNDING)
-    return _without_idle_heads(clustering.with_volumes(volumes))
+    planned = _planned(world, clustering, cost, trained, rounds)
+    return replace(planned, plan=replace(planned.plan, not_predicted=reason))
 
 
 class _Planner:
@@ -167,11 +166,9 @@ class _Planner:
     def best_of_passes(self, ratios: Floats, carried: Clustering | None) -> tuple[AllocationResult, int]:
         """Repeat clustering and allocation until no offer gives new clusters; return the best and the passes."""
         found = [] if carried is None else [self.allocate(carried)]
-        seen: set[bytes] = set()
-        offers = [ratios]
+        offers, seen = [ratios], set[bytes]()
         for _ in range(self.world.scenario.clustering.max_passes):
-            clustering = self._unseen(offers, seen)
-            if clustering is None:
+            if (clustering := self._unseen(offers, seen)) is None:
                 break
             found.append(self.allocate(clustering))
             offers = self._solved_ratios(found[-1])
@@ -182,8 +179,7 @@ class _Planner:
         for ratios in offers:
             volumes = np.floor(ratios * self.problem.skew.sizes + ROUNDING)
             clustering = cluster(replace(self.problem, volumes=volumes))
-            key = clustering.head_of.tobytes()
-            if key not in seen:
+            if (key := clustering.head_of.tobytes()) not in seen:
                 seen.add(key)
                 return clustering
         return None
@@ -213,7 +209,7 @@ class _Planner:
 
     def leakage_curve(self, best: AllocationResult, without: AllocationResult) -> tuple[LeakagePoint, ...]:
         """Return the delay under limits on the average sharing ratio, in parts of the plan's, for its clusters."""
-        limits = [share * best.average_sharing_ratio for share in _CURVE_SHARES[1:-1]]
+        limits = [share * best.average_sharing_ratio for share in _CURVE_SHARES]
         between = [self.allocate(best.clustering, max_asr=limit) if limit else without for limit in limits]
         results = (without, *between, best if best.average_sharing_ratio else without)
         return tuple(LeakagePoint(result.average_sharing_ratio, result.objective_s) for result in results)
@@ -244,37 +240,21 @@ def _carried_clustering(problem: Problem, head_of: Ints, composition: str) -> Cl
     return Clustering(problem, np.where(able & linked, head_of, -1))
 
 
-def _without_sharing(problem: Problem) -> Clustering:
-    settings = problem.settings.model_copy(update={"rule": "none", "composition": "own"})
-    return cluster(replace(problem, settings=settings))
-
-
 def _without_idle_heads(clustering: Clustering) -> Clustering:
     """Return the clustering without heads whose volume was solved to 0: they send nothing."""
     return replace(clustering, head_of=np.where(clustering.received > 0, clustering.head_of, -1), proof=None)
 
 
 def _planned(
-    world: World,
-    clustering: Clustering,
-    cost: TaskCost,
-    trained: NDArray[np.bool_],
-    rounds: RoundsModel,
-    predicted: tuple[AllocationResult, AllocationResult] | None = None,
-    curve: Sequence[LeakagePoint] = (),
-    *,
-    passes: int = 1,
-    not_predicted: str | None = None,
+    world: World, clustering: Clustering, cost: TaskCost, trained: NDArray[np.bool_], rounds: RoundsModel
 ) -> Planned:
-    """Put a plan together; `predicted` is the allocation with sharing and the one without."""
+    """Put a plan together, without rounds and delay of the task."""
     before, after = part_of(world.skew, trained), part_of(clustering.after, trained)
     weighting = world.scenario.clustering.weighting
-    metrics = metrics_of(before, after, weighting, clustering.average_sharing_ratio, cost)
     frequency, energy = np.zeros((2, world.skew.num_users))
     frequency[trained], energy[trained] = cost.round.frequency_hz, cost.round.energy_j
-    best, without = predicted or (None, None)
     plan = SharingPlan(
-        **vars(metrics),
+        **vars(metrics_of(before, after, weighting, clustering.average_sharing_ratio, cost)),
         scenario=world.scenario,
         head_of=clustering.head_of,
         shared=clustering.shared.astype(np.int64),
@@ -282,12 +262,6 @@ def _planned(
         frequency_hz=frequency,
         energy_j=energy,
         composition=clustering.problem.settings.composition,
-        rounds=None if best is None else best.rounds,
-        rounds_without=None if without is None else without.rounds,
-        delay_without_s=None if without is None else without.objective_s,
-        not_predicted=not_predicted,
-        leakage=tuple(curve),
-        passes=passes,
         fit=world.scenario.rounds.fit,
         form=rounds.form,
         measure=rounds.measure,

@@ -21,21 +21,15 @@ _SYNTHETIC_BITS_PER_SAMPLE = 6272.0  # as an MNIST image
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """Everything that planning starts from.
-
-    Attributes:
-        skew: sizes and distributions of the users' data, as the planner sees them.
-        graph: who may share with whom.
-        bits_per_sample: of shared samples.
-    """
+    """Everything that planning starts from."""
 
     scenario: Scenario
     population: Population
-    skew: Skew
+    skew: Skew  #: sizes and distributions of the users' data, as the planner sees them
     layout: Layout
-    graph: Graph
+    graph: Graph  #: who may share with whom
     fleet: Fleet
-    bits_per_sample: float
+    bits_per_sample: float  #: of shared samples
 
     def problem(self, settings: ClusteringSettings | None = None) -> Problem:
         """Return the clustering problem, in whole samples; no user shares more than it consents to."""

@@ -1,8 +1,8 @@
-"""Tables of the clusters' costs over all volumes, for searches that do not rely on convexity."""
+"""Tables of the clusters' costs over all volumes, and the least average skew in them; nothing need be convex."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -28,10 +28,6 @@ class CostTable:
         places = np.where(priced <= least, np.arange(len(priced))[:, None], 0)
         return priced, least, np.maximum.accumulate(places, axis=0)
 
-    def priced(self, per_sample: Floats, refund: float) -> CostTable:
-        """Return the table with float64[M] added to the cost of every sample sent, and a refund subtracted in total."""
-        return replace(self, costs=self.costs + per_sample * self.volumes, rest=self.rest - refund)
-
     def cost_of(self, cluster: int, volumes: Floats, ratio: float) -> Floats:
         """Return costs of one cluster at volumes float64[L] and a Dinkelbach ratio, interpolated between rows."""
         costs: Floats = np.interp(volumes, self.volumes[:, cluster], self.costs[:, cluster])
@@ -44,8 +40,7 @@ class CostTable:
 
     def places(self, caps: Floats) -> tuple[Ints, Floats]:
         """Return the row at or below caps[..., M], and the position of the cap between it and the next row."""
-        spacing = np.maximum(self.volumes[1], 1e-300)
-        where = caps / spacing
+        where = caps / np.maximum(self.volumes[1], 1e-300)
         row = np.minimum(where.astype(np.int64), len(self.volumes) - 2)
         return row, where - row
 
@@ -68,3 +63,30 @@ def cheapest_volumes(table: CostTable, caps: Floats, ratio: float) -> Floats:
     at_cap = priced[row, clusters] * (1 - part) + priced[row + 1, clusters] * part
     in_table = table.volumes[places[row, clusters], clusters]
     return np.where(at_cap < least[row, clusters], caps, in_table)
+
+
+def least_skew(table: CostTable, caps: Floats, ratios: Floats) -> Floats:
+    """Return the least average skew with volumes up to caps[..., M], float64[...].
+
+    `ratios` are ascending Dinkelbach ratios around the answer; ignored unless weighting is B.
+    """
+    row, part = table.places(caps)
+    clusters = np.arange(caps.shape[-1])
+    sums = []
+    for ratio in ratios if table.fractional else ratios[:1]:
+        priced, least, _ = table.running_least(float(ratio))
+        at_cap = priced[row, clusters] * (1 - part) + priced[row + 1, clusters] * part
+        cheapest = np.minimum(least[row, clusters], at_cap).sum(axis=-1)
+        sums.append(table.rest + cheapest - (ratio * table.total if table.fractional else 0.0))
+    if not table.fractional:
+        average: Floats = sums[0] / table.total
+        return average
+    if ratios[-1] <= ratios[0]:
+        return np.full(sums[0].shape, ratios[0])
+    # The sums are concave and decrease with the ratio: interpolate where they cross 0.
+    falling = np.stack(sums)
+    right = np.clip((falling > 0).sum(axis=0), 1, len(ratios) - 1)
+    above, below = (np.take_along_axis(falling, place[None], axis=0)[0] for place in (right - 1, right))
+    left_ratio, width = ratios[right - 1], ratios[right] - ratios[right - 1]
+    root: Floats = left_ratio + width * above / np.maximum(above - below, 1e-300)
+    return root
