@@ -57,13 +57,7 @@ class BalancedOffer:
         return ascending, np.cumsum(ascending, axis=1) - ascending + ascending * (columns - np.arange(columns))
 
     def at(self, volumes: Floats) -> tuple[Floats, Floats]:
-        """Return V and dV/dN at volumes float64[M], float64[M, Y] each; at a kink, the slope to its right.
-
-        Example:
-            >>> offer = BalancedOffer(np.array([[90.0, 10.0]]), np.array([0.5, 0.5]))
-            >>> offer.at(np.array([30.0]))[0].tolist(), offer.at(np.array([10.0]))[0].tolist()
-            ([[5.0, -5.0]], [[0.0, 0.0]])
-        """
+        """Return V and dV/dN at volumes float64[M], float64[M, Y] each; at a kink, the slope to its right."""
         (ascending, filled), columns = self._levels, self.counts.shape[1]
         full = np.minimum((filled <= volumes[:, None]).sum(axis=1), columns - 1)
         last = np.arange(len(volumes)), np.maximum(full - 1, 0)

@@ -166,14 +166,9 @@ def search(
 ) -> tuple[Solution, Floats]:
     """Run the engine; return the best ratios on the evaluation set with the trace, and the last iterate float64[M].
 
-    Args:
-        problem: to be solved.
-        draw: the betas of step 1, 2, ...
-        steps: number of iterations.
-        exponents: step sizes t^-exponent of new surrogates and of new iterates; 0: only the newest counts.
-        start: float64[M], ratios; None: those of the problem.
-        approximation: how surrogates are built; None: with linearised rounds.
-        upper_bound: raise curvature until surrogates are above the objective at their minimiser.
+    `draw` gives the betas of step 1, 2, ...; `exponents` are those of the step sizes t^-exponent of new surrogates and
+    of new iterates (0: only the newest counts); `approximation` builds surrogates, by default with linearised rounds.
+    With `upper_bound` curvature is raised until surrogates are above the objective at their minimiser.
     """
     for exponent in exponents:
         if exponent != 0 and not 0.5 < exponent <= 1:
