@@ -12,7 +12,7 @@ from fedcast.training.device_data import DeviceData
 from fedcast.training.engines import Task
 from fedcast.training.engines import choose as choosing
 from fedcast.training.engines.choose import choose_engine, worth_compiling
-from fedcast.training.engines.sizing import multiplications
+from fedcast.training.engines.engine_protocol import multiplications
 from fedcast.training.engines.stacked import compiled
 from tests.training.conftest import settings
 

@@ -1,10 +1,4 @@
-"""Checks that every dataset must pass.
-
-Each check takes the entry of a dataset and its options, and raises `AssertionError` that says what is wrong::
-
-    @pytest.mark.parametrize("check", CHECKS)
-    def test_my_dataset(check):
-        check(DATASET, DATASET.options())
+"""Checks that every dataset must pass: functions of its entry and options.
 
 Files are searched in the folder that ``$FEDCAST_DATA`` names and in the cache, as by `fedcast run`.
 """
@@ -13,8 +7,6 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
@@ -24,9 +16,8 @@ from unittest import mock
 import numpy as np
 
 from fedcast.data import PARTITIONS, Dataset, DatasetEntry, TextWindows, divide
-from fedcast.errors import FedcastError
 from fedcast.registry import option_fields
-from fedcast.testing.common import check_declaration
+from fedcast.testing.common import attempt, check_declaration, contents
 
 # Samples that are checked at a time, to bound the memory of large datasets.
 _BLOCK = 10_000
@@ -116,14 +107,20 @@ def can_be_divided(entry: DatasetEntry, options: Any) -> None:
 
 def loads_the_same_again(entry: DatasetEntry, options: Any) -> None:
     """Check that two loads give the same samples in the same order."""
-    first, second = _arrays(_loaded(entry, options)), _arrays(entry.load(options, None))
-    for name, values in first.items():
-        assert np.array_equal(values, second[name]), f"{name} differ between two loads"
+    first, second = contents(_loaded(entry, options)), contents(entry.load(options, None))
+    differing = ", ".join(name for name in first if first[name] != second.get(name))
+    assert not differing, f"{differing} differ between two loads"
 
 
 def names_missing_files(entry: DatasetEntry, options: Any) -> None:
     """Check that missing files are one error that names them, without network and without a cache."""
-    with tempfile.TemporaryDirectory() as folder, _offline(Path(folder)):
+    refused = OSError("no network in this check")
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        mock.patch("fedcast.data.catalogue.cache_folder", return_value=Path(folder)),
+        mock.patch("socket.getaddrinfo", side_effect=refused),
+        mock.patch("socket.socket.connect", side_effect=refused),
+    ):
         for name in option_fields(entry.options):
             if name.endswith(("file", "path")):
                 missing = str(Path(folder, "missing.npz"))
@@ -154,34 +151,9 @@ def _overlapping(train: TextWindows, test: TextWindows) -> int:
     return int(np.count_nonzero(nearest < train.length))
 
 
-def _arrays(data: Dataset) -> dict[str, Any]:
-    """Return the arrays of a dataset by name; of text its codes and the starts of its sequences."""
-    values = {name: value for name, value in vars(data).items() if isinstance(value, np.ndarray | TextWindows)}
-    texts = [name for name, value in values.items() if isinstance(value, TextWindows)]
-    parts = {f"{part} of {name}": getattr(values[name], part) for name in texts for part in ("codes", "starts")}
-    return {name: value for name, value in values.items() if name not in texts} | parts
-
-
-@contextmanager
-def _offline(cache: Path) -> Iterator[None]:
-    """Do without network, with another cache folder."""
-    refused = OSError("no network in this check")
-    with (
-        mock.patch("fedcast.data.catalogue.cache_folder", return_value=cache),
-        mock.patch("socket.getaddrinfo", side_effect=refused),
-        mock.patch("socket.socket.connect", side_effect=refused),
-    ):
-        yield
-
-
 def _check_error(entry: DatasetEntry, options: Any, folder: str, names: list[str]) -> None:
-    expected = f"expected a DataError that names {names[0]}"
-    try:
-        entry.load(options, folder)
-    except FedcastError as error:
-        message = str(error)
-    except Exception as error:
-        raise AssertionError(f"a missing file gives {type(error).__name__}: {error}; {expected}") from error
-    else:
-        raise AssertionError(f"it loads without its files; {expected}")
-    assert any(name in message for name in names), f"the error does not name the missing file: {message}; {expected}"
+    expected = f"a DataError that names {names[0]}"
+    _, message = attempt("a missing file", expected, entry.load, options, folder)
+    assert message, f"it loads without its files; expected {expected}"
+    named = any(name in message for name in names)
+    assert named, f"the error does not name the missing file: {message}; expected {expected}"

@@ -1,10 +1,4 @@
-"""Checks that every model must pass.
-
-Each check takes a model, its options and a dataset, and raises `AssertionError` that says what is wrong::
-
-    @pytest.mark.parametrize("check", CHECKS)
-    def test_my_model(check):
-        check(MODEL, MODEL.options(), sample_images((3, 32, 32)))
+"""Checks that every model must pass: functions of a model, its options and a dataset.
 
 The dataset should have the shapes of the model's usual one, as `sample_images` or `sample_text` make it; six samples
 are enough. A function of a file that `training.model_file` names is checked as ``Model(function, "summary")``.
@@ -12,8 +6,7 @@ are enough. A function of a file that `training.model_file` names is checked as 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,12 +14,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fedcast.data import Assignment, Dataset, TextWindows, dataset_from_arrays
-from fedcast.errors import FedcastError
-from fedcast.testing.common import check_declaration
+from fedcast.data import Dataset, TextWindows
+from fedcast.testing.common import attempt, check_declaration, federation_of, largest_gap, sample_data
 from fedcast.training import (
     CannotStackError,
-    Federation,
     Forward,
     Model,
     TrainingSettings,
@@ -62,16 +53,14 @@ def is_built_from_the_seed(model: Model, options: Any, dataset: Dataset) -> None
 
 def can_be_averaged(model: Model, options: Any, dataset: Dataset) -> None:
     """Check that the state of the model is finite weights that all can be trained: no buffers, no batch norm."""
-    with _errors_as_failures():
-        check_model(_built(model, options, dataset))
+    _accepted(check_model, _built(model, options, dataset))
 
 
 def scores_every_class(model: Model, options: Any, dataset: Dataset) -> None:
     """Check that one sample gives a finite score for each class, and several samples a row for each."""
     module, inputs = _built(model, options, dataset), _inputs(dataset)
-    with _errors_as_failures():
-        for sample in inputs:
-            check_scores(module, sample[None], dataset.num_classes)
+    for sample in inputs:
+        _accepted(check_scores, module, sample[None], dataset.num_classes)
     expected, found = (len(inputs), dataset.num_classes), tuple(_scores(module.eval(), inputs).shape)
     assert found == expected, f"the scores of {len(inputs)} samples have the shape {found}; expected {expected}"
 
@@ -124,15 +113,13 @@ def engines_agree(model: Model, options: Any, dataset: Dataset) -> None:
 
     A model that cannot be stacked must train in the engine ``auto``.
     """
-    module, federation, outcomes = _built(model, options, dataset).eval(), _federation(dataset), []
-    with _errors_as_failures():
-        for engine in ("loop", "stacked" if _stacked(module, _inputs(dataset)) else "auto"):
-            settings = TrainingSettings(rounds=1, batch_size=2, precision="float64", device="cpu", engine=engine)
-            outcomes.append(train(federation, module, settings))
-    for outcome in outcomes:
-        assert np.isfinite(outcome.history.column("test_loss")).all(), "a loss is not finite"
-    gaps = [float((one - two).abs().max()) for one, two in zip(*(each.weights for each in outcomes), strict=True)]
-    assert max(gaps) < 1e-9, f"the engines differ by {max(gaps):.2g}; expected less than 1e-9"
+    module, outcomes = _built(model, options, dataset).eval(), []
+    for engine in ("loop", "stacked" if _stacked(module, _inputs(dataset)) else "auto"):
+        settings = TrainingSettings(rounds=1, batch_size=2, precision="float64", device="cpu", engine=engine)
+        outcomes.append(_accepted(train, federation_of(dataset, _SIZES), module, settings))
+        assert np.isfinite(outcomes[-1].history.column("test_loss")).all(), "a loss is not finite"
+    gap = largest_gap(*(outcome.weights for outcome in outcomes))
+    assert gap < 1e-9, f"the engines differ by {gap:.2g}; expected less than 1e-9"
 
 
 CHECKS = (
@@ -148,9 +135,7 @@ def sample_images(shape: tuple[int, ...] = (1, 8, 8), num_classes: int = 10) -> 
         >>> sample_images((3, 32, 32)).sample_shape
         (3, 32, 32)
     """
-    labels = np.arange(max(num_classes, sum(_SIZES)))[::-1] % num_classes
-    images = np.random.default_rng(0).random((len(labels), *shape), dtype=np.float32)
-    return dataset_from_arrays(images, labels, images[:_INPUTS], labels[:_INPUTS])
+    return sample_data(np.arange(max(num_classes, sum(_SIZES)))[::-1] % num_classes, shape)
 
 
 def sample_text(length: int = 20, characters: int = 80) -> Dataset:
@@ -167,12 +152,11 @@ def sample_text(length: int = 20, characters: int = 80) -> Dataset:
     return Dataset("text", windows, labels, few, labels[:_INPUTS], characters, bits_per_sample=0.0, scale=None)
 
 
-@contextmanager
-def _errors_as_failures() -> Iterator[None]:
-    try:
-        yield
-    except FedcastError as error:
-        raise AssertionError(str(error)) from error
+def _accepted(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Return the result of a call; any error is a failure."""
+    result, error = attempt("the model", "no error", function, *arguments)
+    assert not error, error
+    return result
 
 
 def _built(model: Model, options: Any, dataset: Dataset, seed: int = 0) -> nn.Module:
@@ -204,9 +188,3 @@ def _stacked(module: nn.Module, inputs: Tensor) -> Forward | None:
         return stacked_forward(module, torch.device("cpu"), inputs[:1])
     except CannotStackError:
         return None
-
-
-def _federation(dataset: Dataset) -> Federation:
-    users = Assignment(np.arange(sum(_SIZES)), np.concatenate([[0], np.cumsum(_SIZES)]))
-    classes = dataset.num_classes
-    return Federation(dataset, users, users.sizes, np.full((len(_SIZES), classes), 1 / classes))

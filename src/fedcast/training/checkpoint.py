@@ -47,14 +47,13 @@ def load_checkpoint(path: Path, fingerprint: str, device: torch.device) -> tuple
     try:
         content: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
     except Exception as error:
-        fault = f"not a readable checkpoint ({type(error).__name__}); delete it to start again"
-        raise FedcastError(f"{path}: {fault}") from None
+        fault = f"not a readable checkpoint ({type(error).__name__})"
+        raise FedcastError(f"{path}: {fault}; delete it to start again") from None
     if (version := content.get("version")) != _VERSION:
-        fault = f"a checkpoint of version {version}, this fedcast resumes version {_VERSION}; delete it to start again"
-        raise FedcastError(f"{path}: {fault}")
+        fault = f"a checkpoint of version {version}, this fedcast resumes version {_VERSION}"
+        raise FedcastError(f"{path}: {fault}; delete it to start again")
     if content.get("fingerprint") != fingerprint:
-        raise FedcastError(
-            f"{path}: belongs to a run with other data, settings or weights; delete it to start again or name another"
-        )
+        fault = "belongs to a run with other data, settings or weights"
+        raise FedcastError(f"{path}: {fault}; delete it to start again or name another")
     state = TrainingState(**{field.name: content[field.name] for field in fields(TrainingState)})
     return content["completed"], state, history_of(content["records"])

@@ -19,8 +19,7 @@ class LSTM(nn.Module):
     def __init__(self, input_size: int, hidden_size: int, num_layers: int) -> None:
         super().__init__()
         self.num_layers = num_layers
-        reference = nn.LSTM(input_size, hidden_size, num_layers)
-        for name, parameter in reference.named_parameters():
+        for name, parameter in nn.LSTM(input_size, hidden_size, num_layers).named_parameters():
             self.register_parameter(name, nn.Parameter(parameter.detach().clone()))
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -53,17 +52,13 @@ def lstm(inputs: Tensor, weights: list[Tensor], num_layers: int) -> Tensor:
         # Time first, so that the steps lie side by side; in one arithmetic forwards and backwards.
         steps = projected.movedim(-2, 0).contiguous()
         with torch.autocast(steps.device.type, enabled=False):
-            states = _all_states(steps, weight_hh.to(steps.dtype))
+            recurrent = weight_hh.to(steps.dtype)
+            if torch.is_grad_enabled():
+                states = _Recurrence.apply(steps, recurrent)[0]  # type: ignore[no-untyped-call]
+            else:  # nothing else is kept
+                states = torch.stack([hidden for hidden, _, _ in _steps(steps, recurrent)])
         inputs = states.movedim(0, -2)
     return inputs
-
-
-def _all_states(projected: Tensor, weight_hh: Tensor) -> Tensor:
-    if torch.is_grad_enabled():
-        states: Tensor = _Recurrence.apply(projected, weight_hh)[0]  # type: ignore[no-untyped-call]
-        return states
-    # Without gradients nothing else is kept.
-    return torch.stack([hidden for hidden, _, _ in _steps(projected, weight_hh)])
 
 
 def _steps(projected: Tensor, weight_hh: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
@@ -99,9 +94,8 @@ class _Recurrence(torch.autograd.Function):
         before, cells_before = torch.cat([first, states[:-1]]), torch.cat([first, cells[:-1]])
         found = []
         for time in reversed(range(len(states))):
-            of_gates, of_cell = _cell_backward(
-                of_states[time] + of_hidden, of_cell, cells_before[time], cells[time], gates[time]
-            )
+            arrived = of_states[time] + of_hidden
+            of_gates, of_cell = _cell_backward(arrived, of_cell, cells_before[time], cells[time], gates[time])
             of_hidden = of_gates @ weight_hh
             found.append(of_gates)
         of_projected = torch.stack(found[::-1])

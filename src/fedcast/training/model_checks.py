@@ -39,12 +39,11 @@ def check_model(model: nn.Module, *, replace_batch_norm: bool = False) -> nn.Mod
         parent = model.get_submodule(path.rpartition(".")[0])
         groups = next(groups for groups in range(_NORM_GROUPS, 0, -1) if module.num_features % groups == 0)
         setattr(parent, path.rpartition(".")[2], nn.GroupNorm(groups, module.num_features))
-    frozen = next((name for name, weight in model.named_parameters() if not weight.requires_grad), None)
-    if frozen is not None:
-        raise FedcastError(f"model weight {frozen!r}: it does not require a gradient, but all weights are trained here")
-    buffer = next((name for name, _ in model.named_buffers()), None)
-    if buffer is not None:
-        raise FedcastError(f"model buffer {buffer!r}: state that is not a weight is not sent or averaged; remove it")
+    for name, weight in model.named_parameters():
+        if not weight.requires_grad:
+            raise FedcastError(f"model weight {name!r}: it does not require a gradient, but all weights are trained")
+    for name, _ in model.named_buffers():
+        raise FedcastError(f"model buffer {name!r}: state that is not a weight is not sent or averaged; remove it")
     return model
 
 

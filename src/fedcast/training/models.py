@@ -9,7 +9,6 @@ import math
 import runpy
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -132,14 +131,10 @@ def build_model(
     """
     import torch
 
-    build: Callable[..., nn.Module]
-    if file is not None:
-        build = _function_of(Path(file), name)
-    else:
-        build = partial(registry.find("model", name).value, options=options)
+    model = registry.find("model", name).value if file is None else Model(_function_of(Path(file), name), name)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return build(shape, num_classes)
+        return model(shape, num_classes, options)  # type: ignore[no-any-return]
 
 
 def _function_of(file: Path, name: str) -> Callable[..., nn.Module]:

@@ -84,15 +84,16 @@ def read_run(pack: Path, listed: dict[str, Any]) -> PackedRun:
         registry.load_file(pack / "plugins" / name)
     with np.load(pack / "runs" / f"{listed['name']}.npz") as stored:
         arrays = {name: stored[name] for name in stored.files}
-    whole = {name: array.astype(np.int64) for name, array in arrays.items() if name != "distributions"}
+    distributions = arrays.pop("distributions")
+    whole = {name: array.astype(np.int64) for name, array in arrays.items()}
     own = Assignment(whole["own_samples"], whole["own_offsets"]) if "own_samples" in whole else None
     users = Assignment(whole["samples"], whole["offsets"])
-    rest = {"users": users, "own": own, "own_sizes": whole["own_sizes"], "distributions": arrays["distributions"]}
+    rest: dict[str, Any] = {"users": users, "own": own, "own_sizes": whole["own_sizes"], "distributions": distributions}
     # In JSON tuples have become lists.
     clock: dict[str, Any] = dict(listed["clock"])
     clock |= {name: tuple(value) for name, value in clock.items() if isinstance(value, list)}
-    converted = {"clock": Clock(**clock), "training": settings_from_dict(listed["training"])}
-    return PackedRun(**{**listed, **converted}, **rest)
+    rest |= {"clock": Clock(**clock), "training": settings_from_dict(listed["training"])}
+    return PackedRun(**(listed | rest))
 
 
 def write_plugin(pack: Path, file: Path) -> str:
@@ -113,12 +114,10 @@ def write_dataset(pack: Path, name: str, dataset: Dataset, part_bytes: int = PAR
     """Write a dataset in numbered parts, unless they are there."""
     if _parts(pack, name):
         return
-    stream = io.BytesIO()
     arrays = {"labels": smallest(dataset.labels), "test_labels": smallest(dataset.test_labels)}
     arrays |= _packed_inputs("inputs", dataset.inputs) | _packed_inputs("test_inputs", dataset.test_inputs)
-    scale = np.nan if dataset.scale is None else dataset.scale
-    arrays |= {"scale": np.array(scale), "num_classes": np.array(dataset.num_classes)}
-    np.savez_compressed(stream, **arrays)  # type: ignore[arg-type]
+    scale, stream = np.nan if dataset.scale is None else dataset.scale, io.BytesIO()
+    np.savez_compressed(stream, **arrays, scale=scale, num_classes=dataset.num_classes)  # type: ignore[arg-type]
     content = stream.getvalue()
     # The first part is written last: while it is missing, there is no dataset.
     for start in reversed(range(0, len(content), part_bytes)):
@@ -137,17 +136,11 @@ def read_dataset(pack: Path, name: str) -> Dataset:
     except (ValueError, zipfile.BadZipFile) as error:
         raise FedcastError(f"{pack}: dataset {name} is damaged or lacks a part ({error}); pack it anew") from None
     classes, scale = int(arrays["num_classes"]), float(arrays["scale"])
-    return Dataset(
-        name,
-        _unpacked_inputs("inputs", arrays),
-        arrays["labels"].astype(np.int64),
-        _unpacked_inputs("test_inputs", arrays),
-        arrays["test_labels"].astype(np.int64),
-        classes,
-        bits_per_sample=0.0,
-        scale=None if np.isnan(scale) else scale,
-        class_names=tuple(str(label) for label in range(classes)),
+    train, test = (
+        (_unpacked_inputs(f"{part}inputs", arrays), arrays[f"{part}labels"].astype(np.int64)) for part in ("", "test_")
     )
+    names = tuple(map(str, range(classes)))
+    return Dataset(name, *train, *test, classes, 0.0, None if np.isnan(scale) else scale, names)
 
 
 def _parts(pack: Path, name: str) -> list[Path]:

@@ -21,9 +21,8 @@ from fedcast.training.algorithms import State, Tensors, Upload
 from fedcast.training.checkpoint import TrainingState, load_checkpoint, save_checkpoint
 from fedcast.training.device_data import score, to_device, user_accuracies
 from fedcast.training.engines import BlockResult, Round, Task, choose_device, choose_engine, rows_of, worth_compiling
-from fedcast.training.engines.engine_protocol import Aggregate
+from fedcast.training.engines.engine_protocol import Aggregate, one_sample
 from fedcast.training.engines.schedule import Pairs, participants
-from fedcast.training.engines.sizing import one_sample
 from fedcast.training.history import Clock, History, Record
 from fedcast.training.model_checks import check_model, check_scores, with_weights
 from fedcast.training.settings import TrainingSettings, training_settings

@@ -14,10 +14,9 @@ from torch import nn
 from fedcast.data import Assignment
 from fedcast.errors import FedcastError
 from fedcast.training.device_data import DeviceData
-from fedcast.training.engines.engine_protocol import Engine, Task
+from fedcast.training.engines.engine_protocol import Engine, Task, multiplications
 from fedcast.training.engines.forward import CannotStackError
 from fedcast.training.engines.loop import LoopEngine
-from fedcast.training.engines.sizing import multiplications
 from fedcast.training.engines.stacked import StackedEngine, most_lanes
 from fedcast.training.lstm import LSTM
 from fedcast.training.settings import TrainingSettings

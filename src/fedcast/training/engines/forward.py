@@ -21,8 +21,6 @@ Weights = list[Tensor]
 Forward = Callable[[Weights, Tensor], Tensor]
 Layer = Callable[[Any, Weights, Tensor, int], Tensor]
 
-_UNSTACKABLE = (nn.RNNBase, nn.RNNCellBase)
-
 
 class CannotStackError(Exception):
     """Users of a model cannot be stepped at once; the message says why."""
@@ -88,10 +86,11 @@ def _agrees(chain: Forward, model: nn.Module, sample: Tensor) -> bool:
             found = chain(weights, torch.stack([sample, sample]))
     except Exception:  # whatever the tables did not expect of a model
         return False
-    near = 0.01 * float(expected.abs().max())
-    return found.shape == (2, *expected.shape) and torch.allclose(
-        found, expected.expand_as(found), rtol=0.01, atol=near
-    )
+    return found.shape == (2, *expected.shape) and _near(found, expected.expand_as(found))
+
+
+def _near(found: Tensor, expected: Tensor) -> bool:
+    return torch.allclose(found, expected, rtol=0.01, atol=0.01 * float(expected.abs().max()))
 
 
 # On a CPU images are held as [B, users × channels, H, W].
@@ -108,10 +107,7 @@ def _group_norm_in_channels(layer: Any, weights: Weights, hidden: Tensor, users:
 
 
 def _flatten_from_channels(_: nn.Module, __: Weights, hidden: Tensor, users: int) -> Tensor:
-    if hidden.dim() == 4:
-        split: Tensor = hidden.unflatten(1, (users, -1))
-        return split.flatten(2).transpose(0, 1)
-    return hidden.flatten(2)
+    return hidden.reshape(len(hidden), users, -1).transpose(0, 1) if hidden.dim() == 4 else hidden.flatten(2)
 
 
 # On a GPU images are held as [users, channels, B, H, W], as the product of a convolution leaves them.
@@ -136,11 +132,6 @@ def _group_norm_users_first(layer: Any, weights: Weights, hidden: Tensor, _: int
     return normalised.to(hidden.dtype)
 
 
-def _pool_users_first(layer: Any, _: Weights, hidden: Tensor, __: int) -> Tensor:
-    pooled: Tensor = layer(hidden.flatten(0, 2)).unflatten(0, hidden.shape[:3])
-    return pooled
-
-
 def _flatten_users_first(_: nn.Module, __: Weights, hidden: Tensor, ___: int) -> Tensor:
     return hidden.transpose(1, 2).flatten(2) if hidden.dim() == 5 else hidden.flatten(2)
 
@@ -163,14 +154,10 @@ def _embedding(layer: Any, weights: Weights, codes: Tensor, users: int) -> Tenso
     return torch.where((codes == layer.padding_idx)[..., None], rows.detach(), rows)
 
 
-def _elementwise(layer: Any, _: Weights, hidden: Tensor, __: int) -> Tensor:
-    changed: Tensor = layer(hidden)
-    return changed
-
-
+_POOLS = (nn.MaxPool2d, nn.AvgPool2d)
 _ELEMENTWISE = (LastStep, nn.ReLU, nn.Tanh, nn.Sigmoid, nn.GELU, nn.Identity)
 _COMMON: dict[type[Any], Layer] = {
-    **dict.fromkeys(_ELEMENTWISE, _elementwise),
+    **dict.fromkeys((*_ELEMENTWISE, *_POOLS), lambda layer, _, hidden, __: layer(hidden)),
     nn.Linear: _linear,
     nn.Embedding: _embedding,
     LSTM: lambda layer, weights, hidden, _: lstm(hidden, weights, layer.num_layers),
@@ -178,15 +165,13 @@ _COMMON: dict[type[Any], Layer] = {
 _CPU_LAYERS = _COMMON | {
     nn.Conv2d: _grouped_convolution,
     nn.GroupNorm: _group_norm_in_channels,
-    nn.MaxPool2d: _elementwise,
-    nn.AvgPool2d: _elementwise,
     nn.Flatten: _flatten_from_channels,
 }
-_GPU_LAYERS = _COMMON | {
+_GPU_LAYERS: dict[type[Any], Layer] = {
+    **_COMMON,
     nn.Conv2d: _patch_convolution,
     nn.GroupNorm: _group_norm_users_first,
-    nn.MaxPool2d: _pool_users_first,
-    nn.AvgPool2d: _pool_users_first,
+    **dict.fromkeys(_POOLS, lambda pool, _, hidden, __: pool(hidden.flatten(0, 2)).unflatten(0, hidden.shape[:3])),
     nn.Flatten: _flatten_users_first,
 }
 
@@ -270,11 +255,10 @@ def _product(kernel: Tensor, windows: Tensor) -> Tensor:
 def _vmapped(model: nn.Module, sample: Tensor | None) -> Forward:
     """Return the model as a function of weights [U, ...] and inputs [U, B, ...], tested on a sample [1, ...] if given.
 
-    Raises:
-        CannotStackError: users stepped at once do not get the results of single users.
+    Raise `CannotStackError` if users stepped at once do not get the results of single users.
     """
     for part in model.modules():
-        if isinstance(part, _UNSTACKABLE):
+        if isinstance(part, nn.RNNBase | nn.RNNCellBase):
             raise CannotStackError(
                 f"nn.{type(part).__name__} takes one user's weights; fedcast.training.lstm.LSTM takes those of many"
             )
@@ -327,7 +311,4 @@ def _gradients_agree(many: Forward, one: Forward, model: nn.Module, sample: Tens
     found = torch.func.grad(lambda at: many(at, filled)[:, 0].logsumexp(-1).sum())(both)
     alone = [torch.func.grad(lambda at: one(at, sample).logsumexp(-1).sum())(user) for user in users]
     expected = [torch.stack([gradient.to_dense() for gradient in pair]) for pair in zip(*alone, strict=True)]
-    return all(
-        torch.allclose(ours, right, rtol=0.01, atol=0.01 * float(right.abs().max()))
-        for ours, right in zip(found, expected, strict=True)
-    )
+    return all(map(_near, found, expected))

@@ -16,11 +16,17 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fedcast.training.algorithms import Tensors, per_user
-from fedcast.training.engines.engine_protocol import BlockResult, Round, Task
+from fedcast.training.engines.engine_protocol import (
+    BlockResult,
+    Round,
+    Task,
+    activation_bytes,
+    one_sample,
+    weight_bytes,
+)
 from fedcast.training.engines.forward import Forward, stacked_forward
 from fedcast.training.engines.lane_buffers import LaneBuffers
 from fedcast.training.engines.schedule import Lanes, fill_lanes, steps_of, useful_lanes
-from fedcast.training.engines.sizing import activation_bytes, one_sample, weight_bytes
 from fedcast.training.model_checks import first_line
 from fedcast.training.settings import TrainingSettings
 from fedcast.typing import Ints
@@ -58,14 +64,10 @@ class StackedEngine:
         order = np.argsort(-steps, kind="stable")
         for start in range(0, len(order), self.block):
             some = order[start : start + self.block]
-            yield self._train(users[some], steps[some], current)
-
-    def _train(self, users: Ints, steps: Ints, current: Round) -> BlockResult:
-        lanes = self._lanes(steps)
-        if self.buffers is None:
-            self.buffers = LaneBuffers(self.task, self.step, self.most, self.block, current)
-        change, losses = self.buffers.run(users, lanes, current)
-        return BlockResult(users, change, losses, steps)
+            if self.buffers is None:
+                self.buffers = LaneBuffers(task, self.step, self.most, self.block, current)
+            change, losses = self.buffers.run(users[some], self._lanes(steps[some]), current)
+            yield BlockResult(users[some], change, losses, steps[some])
 
     def _lanes(self, steps: Ints) -> Lanes:
         """Return the lanes of a block; blocks with the same steps as the block before share them."""
@@ -86,8 +88,7 @@ class StackedEngine:
 
 def stacked_step(forward: Forward, task: Task) -> Step:
     """Return one step of a block as a function of tensors alone, so that it can be compiled or recorded."""
-    update = local_update(task.settings)
-    eager = task.device.type == "cpu" and not task.compiled
+    update, eager = local_update(task.settings), task.device.type == "cpu" and not task.compiled
 
     def step(
         weights: Tensors,
@@ -109,8 +110,7 @@ def stacked_step(forward: Forward, task: Task) -> Step:
 
         # A user's loss depends on its own weights alone, so that the gradient of the sum is every user's own.
         gradients, of_user = (_eager_grad(total_loss) if eager else torch.func.grad(total_loss, has_aux=True))(weights)
-        step_size = learning_rate * (shares[:, 0] > 0)
-        update(weights, momenta, gradients, start, context, step_size)
+        update(weights, momenta, gradients, start, context, learning_rate * (shares[:, 0] > 0))
         losses.add_(of_user)
 
     return step
@@ -144,8 +144,7 @@ def local_update(settings: TrainingSettings) -> Step:
             gradients = _clipped(gradients, settings.clip_norm)
         if algorithm.local_gradients is not None:
             gradients = algorithm.local_gradients(options, gradients, weights, start, context)
-        added = algorithm.local_terms(options, weights, start, context) if algorithm.local_terms is not None else ()
-        for factor, terms in added:
+        for factor, terms in algorithm.local_terms(options, weights, start, context) if algorithm.local_terms else ():
             gradients = [gradient.add(term, alpha=factor) for gradient, term in zip(gradients, terms, strict=True)]
         for index, gradient in enumerate(gradients):
             if settings.weight_decay:
@@ -179,7 +178,7 @@ def compiled(step: Step) -> Step:
                 raise
             _log.warning("compiling the training step failed, it runs uncompiled: %s", first_line(error))
             run = step
-            run(*arguments)
+            step(*arguments)
         worked = True
 
     return either
