@@ -152,7 +152,5 @@ def _weights() -> Tensors:
 
 def _states(algorithm: str | Algorithm) -> tuple[State, State]:
     """Return the first states of the server and of one user."""
-    settings, weights = _settings(algorithm), _weights()
-    makers = (settings.implementation.server_state, settings.implementation.user_state)
-    server, user = ({} if make is None else make(settings.options, weights) for make in makers)
-    return server, user
+    settings = _settings(algorithm)
+    return settings.implementation.first_states(settings.options, _weights())

@@ -134,7 +134,7 @@ def build_model(
     model = registry.find("model", name).value if file is None else Model(_function_of(Path(file), name), name)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return model(shape, num_classes, options)  # type: ignore[no-any-return]
+        return model(shape, num_classes, options)
 
 
 def _function_of(file: Path, name: str) -> Callable[..., nn.Module]:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from fedcast.data import Assignment, Dataset, TextWindows
 from fedcast.errors import FedcastError
 from fedcast.random import stream_key
-from fedcast.training.algorithms import State, Tensors, Upload
+from fedcast.training.algorithms import Tensors, Upload
 from fedcast.training.checkpoint import TrainingState, load_checkpoint, save_checkpoint
 from fedcast.training.device_data import score, to_device, user_accuracies
 from fedcast.training.engines import BlockResult, Round, Task, choose_device, choose_engine, rows_of, worth_compiling
@@ -184,14 +184,10 @@ class Trainer:
         if checkpoint is not None and (found := load_checkpoint(checkpoint, self.fingerprint, self.device)):
             return found
         settings, weights = self.settings, [weight.detach().clone() for weight in self.model.parameters()]
-        algorithm, optimizer = settings.implementation, settings.server_implementation
-        count = len(self.federation.own_sizes)
-        users = {
-            name: [tensor.expand(count, *tensor.shape).clone() for tensor in tensors]
-            for name, tensors in _made(algorithm.user_state, settings.options, weights).items()
-        }
-        server = _made(algorithm.server_state, settings.options, weights)
-        of_optimizer = {} if optimizer is None else _made(optimizer.server_state, settings.server_options, weights)
+        count, optimizer = len(self.federation.own_sizes), settings.server_implementation
+        server, user = settings.implementation.first_states(settings.options, weights)
+        users = {name: [each.expand(count, *each.shape).clone() for each in tensors] for name, tensors in user.items()}
+        of_optimizer = {} if optimizer is None else optimizer.first_states(settings.server_options, weights)[0]
         state = TrainingState(weights, server, users, of_optimizer)
         return 0, state, History([self.record(0, weights, None, None, np.zeros(0, dtype=np.int64), None)])
 
@@ -284,7 +280,3 @@ def effective_steps(steps: Tensor, momentum: float) -> Tensor:
     if momentum == 0:
         return steps
     return (steps - momentum * (1 - momentum**steps) / (1 - momentum)) / (1 - momentum)
-
-
-def _made(make: Callable[[Any, Tensors], State] | None, options: Any, weights: Tensors) -> State:
-    return {} if make is None else make(options, weights)

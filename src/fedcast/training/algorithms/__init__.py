@@ -70,6 +70,12 @@ class Algorithm:
     #: change, or follows `training.server_optimizer`
     server_step: Callable[[Any, Tensors, Tensors, State], tuple[Tensors, State]] | None = None
 
+    def first_states(self, options: Any, weights: Tensors) -> tuple[State, State]:
+        """Return the states of the server and of one user before the first round."""
+        makers = (self.server_state, self.user_state)
+        server, user = ({} if make is None else make(options, weights) for make in makers)
+        return server, user
+
 
 def zeros_like(weights: Tensors) -> Tensors:
     """Return a tensor of zeros for every weight."""
