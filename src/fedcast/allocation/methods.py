@@ -28,11 +28,11 @@ from fedcast.typing import Floats, Ints
 
 @dataclass(frozen=True)
 class Method:
-    """An allocation method."""
+    """An allocation method; `options` is the frozen dataclass of its options, see `fedcast.registry.option`."""
 
     find: Callable[[AllocationProblem, Any], Solution]  #: from a problem and the options to ratios; deterministic
     summary: str  #: one line that says what it does
-    options: type[Any] = registry.NoOptions  #: frozen dataclass of its options, see `fedcast.registry.option`
+    options: type[Any] = registry.NoOptions
     optimises: bool = True  #: whether it chooses volumes; otherwise they are given, and only rounded down
 
     def __call__(self, problem: AllocationProblem, options: Any = None) -> Solution:
@@ -79,7 +79,7 @@ class Evaluation:
     shift: float  #: of the global label distribution
     rounds: float  #: expected rounds to the target
     sharing_s: float  #: sharing delay
-    trained: NDArray[np.bool_]  #: [K], which users train: those that can, and hold samples after sharing
+    trained: NDArray[np.bool_]  #: [K], which users train (those that can, and hold samples after sharing)
     round: RoundCost  #: cost of one round, of the users that train, in the order of their ids
     objective_s: float  #: expected delay of the task, sharing delay + rounds x delay of a round
 
@@ -95,7 +95,7 @@ class AllocationResult(Evaluation):
     relaxed_objective_s: float  #: expected delay of the task with real volumes
     trace: tuple[Step, ...]  #: one entry for each iteration
     betas: BetaSet  #: parameter vectors over which every expectation is taken
-    gap: float | None = None  #: relative excess of `relaxed_objective_s` over the global optimum; None: not computed
+    gap: float | None = None  #: relative excess of `relaxed_objective_s` over the global optimum, if computed
 
     @property
     def round_s(self) -> float:
