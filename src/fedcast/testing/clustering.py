@@ -70,13 +70,12 @@ def can_be_explained(rule: str) -> None:
 def survives_worlds_without_links(rule: str) -> None:
     """Nobody has a head where nobody is linked."""
     clustering = _of_table(rule, [[9, 1], [5, 5], [1, 9]], linked=False)
-    assert clustering is None or clustering.ignores_graph or len(clustering.members) == 0
+    assert clustering.ignores_graph or len(clustering.members) == 0, "a user without links has a head"
 
 
 def survives_a_single_user(rule: str) -> None:
     """One user has nobody to share with."""
-    clustering = _of_table(rule, [[9, 1]])
-    assert clustering is None or clustering.head_of.tolist() == [-1]
+    assert _of_table(rule, [[9, 1]]).head_of.tolist() == [-1], "a single user has a head"
 
 
 def survives_complete_graphs(rule: str) -> None:
@@ -86,26 +85,25 @@ def survives_complete_graphs(rule: str) -> None:
 
 def survives_empty_users(rule: str) -> None:
     """A user without data never leads; it may be a member."""
-    clustering = _of_table(rule, [[0, 0], [9, 1], [0, 0], [1, 9], [5, 5], [0, 0]])
-    assert clustering is None or not set(clustering.heads.tolist()) & {0, 2, 5}, "an empty user leads"
+    heads = _of_table(rule, [[0, 0], [9, 1], [0, 0], [1, 9], [5, 5], [0, 0]]).heads
+    assert not set(heads.tolist()) & {0, 2, 5}, "an empty user leads"
 
 
 def survives_identical_users(rule: str) -> None:
     """Where all users hold the same, sharing changes nothing."""
-    clustering = _of_table(rule, [[5, 5]] * 6)
-    assert clustering is None or clustering.after.emd.max() < 1e-9, "equal users became unequal"
+    assert _of_table(rule, [[5, 5]] * 6).after.emd.max() < 1e-9, "equal users became unequal"
 
 
 def survives_pairs(rule: str) -> None:
     """Two linked users: at most one leads the other."""
-    clustering = _of_table(rule, [[9, 1], [5, 5]])
-    assert clustering is None or len(clustering.members) <= 1
+    assert len(_of_table(rule, [[9, 1], [5, 5]]).members) <= 1, "both users of a pair have a head"
 
 
 def survives_nothing_to_share(rule: str) -> None:
     """A sharing ratio of 0 leaves everybody alone."""
     clustering = _answer(disc_problem(12, 700, seed=0, sharing_ratio=0.0, rule=rule, num_clusters=1))
-    assert clustering is None or (len(clustering.members) == 0 and not clustering.received.any())
+    assert len(clustering.members) == 0, "a user has a head that sends nothing"
+    assert not clustering.received.any(), "a user receives samples at a sharing ratio of 0"
 
 
 CHECKS = (
@@ -115,15 +113,14 @@ CHECKS = (
 )  # fmt: skip
 
 
-def _of_table(rule: str, counts: ArrayLike, *, linked: bool = True) -> Clustering | None:
+def _of_table(rule: str, counts: ArrayLike, *, linked: bool = True) -> Clustering:
     """Return the clustering of users with these class counts, all linked with each other or none."""
     count = len(np.asarray(counts))
     pairs = [(a, b) for a in range(count) for b in range(a)] if linked else []
     clustering = _answer(table_problem(counts, pairs, rule=rule, num_clusters=1))
-    if clustering is not None:
-        assert np.isfinite(clustering.after.distributions).all(), "a distribution after sharing is not finite"
-        assert abs(clustering.after.distributions.sum(axis=1) - 1).max() < 1e-9, "a distribution does not sum to 1"
-        assert 0 <= clustering.average_sharing_ratio <= 1 + 1e-9, "the average sharing ratio leaves [0, 1]"
+    assert np.isfinite(clustering.after.distributions).all(), "a distribution after sharing is not finite"
+    assert abs(clustering.after.distributions.sum(axis=1) - 1).max() < 1e-9, "a distribution does not sum to 1"
+    assert 0 <= clustering.average_sharing_ratio <= 1 + 1e-9, "the average sharing ratio leaves [0, 1]"
     return clustering
 
 
@@ -150,9 +147,9 @@ def _worlds(rule: str) -> Iterator[Problem]:
             yield replace(problem, skew=skew, volumes=0.1 * skew.sizes)
 
 
-def _answer(problem: Problem) -> Clustering | None:
-    """The clustering, or None where the rule refuses the world with an error that names what to change."""
+def _answer(problem: Problem) -> Clustering:
+    """Return the clustering; one without members if the rule raises an error that names the setting to change."""
     expected = "a clustering, or a FedcastError that names the setting to change"
     clustering, error = attempt("the rule", expected, cluster, problem)
     assert not error or "clustering." in error, f"the error does not name a setting: {error}"
-    return clustering  # type: ignore[no-any-return]
+    return Clustering(problem, np.full(problem.num_users, -1)) if error else clustering

@@ -31,33 +31,33 @@ def declares_itself(partition: Partition, options: Any) -> None:
 
 def assigns_samples_once(partition: Partition, options: Any) -> None:
     """Check that no sample is assigned twice, and that every sample is assigned if the partition is `complete`."""
-    for dataset, people in _populations(partition, options):
-        samples = _assignment(people).samples
-        assert len(np.unique(samples)) == len(samples), "a sample is assigned twice"
+    for dataset, _, held in _populations(partition, options):
+        assigned, total = len(held.samples), len(dataset)
+        assert len(np.unique(held.samples)) == assigned, "a sample is assigned twice"
         if partition.complete:
-            assert len(samples) == len(dataset), f"{len(samples)} of {len(dataset)} samples are assigned; expected all"
+            assert assigned == total, f"{assigned} of {total} samples are assigned; expected all"
 
 
 def gives_every_user_samples(partition: Partition, options: Any) -> None:
     """Check that every user holds at least one sample, or as many as the option ``min_samples`` asks for."""
     least = getattr(options, "min_samples", 1)
-    for _, people in _populations(partition, options):
+    for _, people, _ in _populations(partition, options):
         smallest = int(people.sizes.min())
         assert smallest >= least, f"user {people.sizes.argmin()} holds {smallest} samples; expected at least {least}"
 
 
 def counts_what_users_hold(partition: Partition, options: Any) -> None:
     """Check that the class counts, which need no samples, are those of the samples that users are assigned."""
-    for dataset, people in _populations(partition, options):
+    for dataset, people, held in _populations(partition, options):
         if partition.counts is not None:
             counts = partition.counts(dataset.class_sizes, people.num_users, options, 0)
-            held = class_counts(_assignment(people), dataset.labels, dataset.num_classes)
-            assert np.array_equal(counts, held), "the counts are not those of the samples that users hold"
+            found = class_counts(held, dataset.labels, dataset.num_classes)
+            assert np.array_equal(counts, found), "the counts are not those of the samples that users hold"
 
 
 def repeats_itself(partition: Partition, options: Any) -> None:
     """Check that the same seed gives the same users and the same samples."""
-    for dataset, people in _populations(partition, options):
+    for dataset, people, _ in _populations(partition, options):
         again = divide(dataset, partition, people.num_users, options, 0)
         assert contents(people) == contents(again), "two calls with the same seed differ"
 
@@ -85,7 +85,7 @@ def changes_no_argument(partition: Partition, options: Any) -> None:
 
 def transforms_samples_of_users_only(partition: Partition, options: Any) -> None:
     """Check that the transformed dataset has as many samples and classes, and that samples of nobody are unchanged."""
-    for dataset, people in _populations(partition, options):
+    for dataset, people, held in _populations(partition, options):
         made = people.dataset
         assert made is not None
         assert len(made.inputs) == len(made.labels) == len(dataset), "the number of samples has changed"
@@ -95,7 +95,7 @@ def transforms_samples_of_users_only(partition: Partition, options: Any) -> None
         values = made.features(everyone)
         assert np.isfinite(values).all(), "an input is not finite"
         assert ((made.labels >= 0) & (made.labels < made.num_classes)).all(), "a label is not a class"
-        others = np.setdiff1d(everyone, _assignment(people).samples)
+        others = np.setdiff1d(everyone, held.samples)
         assert np.array_equal(values[others], dataset.features(others)), "a sample of no user has changed"
         assert np.array_equal(made.labels[others], dataset.labels[others]), "the label of a sample of no user changed"
 
@@ -122,8 +122,8 @@ def _images(labels: Ints) -> Dataset:
     return sample_data(labels, groups=owners)
 
 
-def _populations(partition: Partition, options: Any) -> Iterator[tuple[Dataset, Population]]:
-    """Yield datasets and populations; the first must be possible, others only if no error explains why not."""
+def _populations(partition: Partition, options: Any) -> Iterator[tuple[Dataset, Population, Assignment]]:
+    """Yield datasets, populations and assignments; the first must be possible, others only if no error says why not."""
     gap, two = np.arange(300) % 3 * 2, np.arange(300) % 2
     cases = {
         _SAMPLE: (sample_dataset(), USERS),
@@ -138,7 +138,7 @@ def _populations(partition: Partition, options: Any) -> Iterator[tuple[Dataset, 
         expected = "a population, or a DataError that names the setting to change"
         people, error = attempt(name, expected, _divided, partition, options, dataset, num_users)
         if not error:
-            yield dataset, people
+            yield dataset, people, people.assignment
             continue
         assert name != _SAMPLE, f"{name}: {error}"
         # A setting, or a file that the options name.
@@ -163,8 +163,3 @@ def _divided(partition: Partition, options: Any, dataset: Dataset, num_users: in
         inside = (held.samples >= 0) & (held.samples < len(dataset))
         assert inside.all(), f"sample {held.samples[~inside][0]} does not exist"
     return divide(dataset, partition, num_users, options, 0)
-
-
-def _assignment(people: Population) -> Assignment:
-    assert people.assignment is not None
-    return people.assignment
