@@ -28,6 +28,8 @@ def test_help_of_a_command_fits_a_screen(fedcast, command):
 
 def test_version(fedcast):
     assert fedcast("--version")[:2] == (0, "fedcast 0.1.0\n")
+    command = [sys.executable, "-m", "fedcast", "--version"]
+    assert subprocess.run(command, capture_output=True, text=True, timeout=60).stdout == "fedcast 0.1.0\n"
 
 
 def test_init_then_validate_then_inspect(fedcast, tmp_path):
@@ -101,7 +103,7 @@ def test_a_plug_in_file_that_fails_is_run_once(fedcast, tmp_path):
     code, _, err = fedcast("validate", path)
     assert code == 2
     assert runs.read_text() == "x"
-    assert err.splitlines()[1:] == [f"fedcast: {path}: plugins: {file}: ValueError: broken"]
+    assert err.splitlines()[1:] == [f"fedcast: {path}: line 1: plugins: {file}: ValueError: broken"]
 
 
 def test_paths_in_a_file_of_init_start_at_its_folder(fedcast, tmp_path, monkeypatch):

@@ -111,6 +111,20 @@ def test_options_of_choices_that_differ_are_listed():
     assert ("clustering.blend.shift_weight", "0.3") in {row[:2] for row in differences(scenario)}
 
 
+def test_plug_in_files_are_needed_to_reproduce(tmp_path):
+    (tmp_path / "mine.py").touch()
+    asked = "Copy the plug-in files too"
+    assert asked in page(content_of(made_run("none", 0, FAST, changes={"plugins": [str(tmp_path / "mine.py")]})))
+    assert asked not in page(content_of(made_run("none", 0, FAST)))
+
+
+def test_equal_differences_are_told_instead_of_a_p_value():
+    content = content_of(*(made_run(rule, seed, FAST) for rule in ("none", "daca") for seed in (0, 1)))
+    text = page(content)
+    assert f"p{SPACE}–</small>" in text
+    assert f"p{SPACE}–: no test, since the differences" in text
+
+
 def test_other_differences_are_refused():
     runs = [made_run("none", 0, FAST), made_run("daca", 0, FAST, changes={"training.learning_rate": 0.7})]
     with pytest.raises(FedcastError, match=r"training.learning_rate = 0.7, but none-0 has"):

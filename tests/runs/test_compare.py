@@ -1,14 +1,18 @@
 """Comparisons, against SciPy and by hand."""
 
 import math
+import re
+from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from rich.console import Console
 from scipy import stats
 
 from fedcast import load_scenario, with_overrides
+from fedcast.cli.compare import _print_comparison
 from fedcast.cost import Delay
 from fedcast.errors import FedcastError
 from fedcast.runs.comparison import Strategy, compare, comparison_table, interval, paired_test, score
@@ -71,6 +75,23 @@ def test_the_paired_test_is_a_one_sample_test_of_the_differences():
     )
     assert paired_test([1.0], [2.0]).p_value is None
     assert paired_test([1.0, 2.0], [2.0, 3.0]).p_value is None
+
+
+@pytest.mark.parametrize("step", [0.0, 1e-13])
+def test_differences_that_are_equal_up_to_rounding_give_neither_p_value_nor_interval(step):
+    found = paired_test([17.3, 21.9 + step], [20.4, 25.0])
+    assert found.p_value is found.difference.half_width is None
+    assert found.is_degenerate
+    assert found.difference.mean == pytest.approx(-3.1)
+    assert paired_test([17.3, 21.9 + 1e-6], [20.4, 25.0]).p_value is not None
+    runs = [stored(rule, seed, [0.1, 0.6 + gain]) for rule, gain in (("none", 0.0), ("daca", 0.1)) for seed in (0, 1)]
+    (_, row) = compare(runs)
+    assert row.tests["total_s"].is_degenerate
+    assert row.speed_up.half_width is None
+    said = StringIO()
+    _print_comparison(Console(file=said, width=100), [row], 0.5)
+    assert re.search(r"p-value of delay, paired +–\n", said.getvalue())
+    assert "equal up to rounding" in said.getvalue()
 
 
 def test_rows_are_paired_by_seed_whatever_the_order_of_runs():

@@ -7,7 +7,7 @@ import pytest
 
 from fedcast import registry
 from fedcast.errors import FedcastError, ScenarioError
-from fedcast.scenario import Scenario, load_scenario, preset, read_stored_scenario, to_toml
+from fedcast.scenario import Scenario, load_plugins, load_scenario, preset, read_stored_scenario, to_toml
 
 HEADER = """
 from dataclasses import dataclass, field
@@ -60,7 +60,7 @@ def written(tmp_path, text):
     [
         ("clustering.blend=3", "clustering.blend: expected a table [clustering.blend], got 3"),
         ("clustering.blend=text", "expected a table [clustering.blend], got 'text'"),
-        ("clustering.blend=unset", "expected a table [clustering.blend], got None"),
+        ("clustering.blend=unset", "expected a table [clustering.blend], got 'unset'"),
         ("clustering.blend.shift_weight={a=1}", "clustering.blend.shift_weight: invalid value {'a': 1}"),
         ("clustering.blend.shift_wieght=1.0", "unknown key; did you mean shift_weight?"),
         ("clustering.blend.deep.x=1", "clustering.blend.deep: unknown key; [clustering.blend] has shift_weight"),
@@ -101,10 +101,26 @@ method = "bar"
         "line 5: clustering.blend.shift_weight",
         "line 7: clustering.exact.time_limit_s",
     ]
-    starts += ["line 4: clustering.rule", "line 8: clustering.fooo", "allocation.method", "data.dirichlet.alpha"]
+    starts += ["line 4: clustering.rule", "line 8: clustering.fooo"]
+    starts += ["--set allocation.method", "--set data.dirichlet.alpha"]
     shown = [fault.removeprefix(f"{tmp_path / 's.toml'}: ") for fault in found]
     assert sorted(start for start in starts for fault in shown if fault.startswith(start + ":")) == sorted(starts)
     assert len(shown) == len(starts)
+
+
+def test_an_unset_option_stays_unset_in_a_written_scenario(plugin, tmp_path):
+    scenario = load_scenario(
+        plugin("a: float | None = option(10.0, 'half-life')"), overrides=["clustering.mine.a=unset"]
+    )
+    path = written(tmp_path, to_toml(scenario))
+    assert 'a = "unset"' in path.read_text()
+    assert load_scenario(path, folder="") == scenario
+    registry._registered.clear()
+    stored = read_stored_scenario(path)
+    assert to_toml(stored) == to_toml(read_stored_scenario(written(tmp_path, to_toml(stored))))
+    registry._loaded_files.clear()
+    load_plugins(stored)
+    assert stored.clustering.options("clustering").a is None
 
 
 def test_a_plug_in_that_fails_does_not_make_its_names_unknown(tmp_path):
@@ -137,7 +153,7 @@ def test_options_of_a_plug_in_reach_it_and_survive_a_file(plugin, tmp_path, opti
 @pytest.mark.parametrize(
     ("options", "table", "message"),
     [
-        ("a: int = 1", "a = true", "line 5: clustering.mine.a: invalid value True: expected a whole number"),
+        ("a: int = 1", "a = true", "line 5: clustering.mine.a: invalid value true: expected a whole number"),
         ("a: int = 1", "a = 1.0", "invalid value 1.0: expected a whole number"),
         ("a: bool = True", "a = 1", "invalid value 1: expected true or false"),
         ("a: float = option(0.5, 'x', lt=1)", "a = 1", "expected a number, < 1"),

@@ -72,6 +72,42 @@ def test_an_override_can_unset(tmp_path):
     assert load_scenario(path, overrides=["cellular.snr_db=unset"]).cellular.snr_db is None
 
 
+@pytest.mark.parametrize(
+    ("base", "key"),
+    [("digits", "data.bits_per_sample"), ("default", "training.clip_norm"), ("default", "data.file.path")],
+)
+@pytest.mark.parametrize("comments", [True, False])
+def test_unset_values_are_written_and_read_where_the_default_is_a_value(base, key, comments, tmp_path):
+    path, scenario = tmp_path / "s.toml", load_scenario(base=base, overrides=[f"{key}=unset"])
+    path.write_text(to_toml(scenario, preset=base, comments=comments))
+    assert load_scenario(path) == scenario
+    assert ('= "unset"' in path.read_text()) == (base == "digits")
+    path.write_text(f'preset = "{base}"\n{key} = "unset"\n')
+    assert load_scenario(path) == scenario
+
+
+def test_only_what_may_be_unset_reads_unset_as_none(tmp_path):
+    (tmp_path / "s.toml").write_text('[data]\nnum_users = "unset"\n')
+    with pytest.raises(ScenarioError, match=r"s.toml: line 2: data.num_users: invalid value 'unset': expected a whole"):
+        load_scenario(tmp_path / "s.toml")
+    (tmp_path / "s.toml").write_text('[trust]\nlinks_file = "unset"\n')
+    assert load_scenario(tmp_path / "s.toml").trust.links_file is None
+
+
+def test_an_error_names_the_file_or_the_override_that_set_the_value(tmp_path):
+    path = tmp_path / "s.toml"
+    path.write_text("[training]\nrounds = 3\n")
+    for overrides, start in (
+        (["training.x.y=1"], "--set training.x: "),
+        ({"training.x.y": 1}, "override training.x: "),
+    ):
+        with pytest.raises(ScenarioError, match=f"^{start}unknown key"):
+            load_scenario(path, overrides=overrides)
+    path.write_text("seed = 1\nplugins = ['mine.py']\n")
+    with pytest.raises(ScenarioError, match=r"s.toml: line 2: plugins: .*mine.py: No such file"):
+        load_scenario(path)
+
+
 def test_paths_in_a_file_start_at_its_folder_and_those_of_overrides_at_the_working_folder(tmp_path, monkeypatch):
     (tmp_path / "w").mkdir()
     (tmp_path / "w" / "mine.json").touch()
@@ -143,6 +179,10 @@ a = 1
     ]
     for parts in expected:
         assert any(all(part in fault for part in parts) for fault in faults), parts
+    assert [fault.split(": ")[0] for fault in faults if "s.toml" not in fault] == [
+        "--set nonsense",
+        "--set devices.power_w",
+    ]
     assert len(faults) == len(expected)
 
 
@@ -155,7 +195,7 @@ a = 1
         ("data=3", ["expected a table [data]", "3"]),
         ("devices.power_w=10 mW", ["'10 mW'", "write 0.01"]),
         ("data.num_users=2.5", ["2.5", "a whole number"]),
-        ("data.num_users=true", ["True", "a whole number"]),
+        ("data.num_users=true", ["--set data.num_users: invalid value true", "a whole number"]),
         ("clustering.random.respect_graph=1", ["true or false"]),
         ("trust.inside_beta=[1.0]", ["2 numbers [a, b]"]),
         ("trust.inside_beta=[1.0, -2.0]", ["-2.0", "> 0"]),

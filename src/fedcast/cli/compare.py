@@ -195,6 +195,8 @@ def _print_comparison(console: Console, rows: Sequence[Row], target: float) -> N
         for title, cells in _lines(part, target):
             table.add_row(title, *cells)
         console.print(table, "")
+    if any(test.is_degenerate for row in rows for test in row.tests.values()):
+        console.print("–: no test, since the differences to FedAvg are equal up to rounding in all seeds", style="dim")
 
 
 def _lines(rows: Sequence[Row], target: float) -> list[tuple[str, list[str]]]:
@@ -202,7 +204,7 @@ def _lines(rows: Sequence[Row], target: float) -> list[tuple[str, list[str]]]:
         (title.format(target=100 * target), [_cell(row, name, unit) for row in rows]) for title, name, unit in _LINES
     ]
     lines.append(("speed-up over FedAvg", [_interval(row.speed_up) if row.speed_up else "" for row in rows]))
-    if any(test.p_value is not None for row in rows for test in row.tests.values()):
+    if any(test.difference.count > 1 for row in rows for test in row.tests.values()):
         for name, title in (("accuracy", "accuracy"), ("total_s", "delay")):
             lines.append((f"p-value of {title}, paired", [_p_value(row, name) for row in rows]))
     if any(len(row.seeds) > 1 for row in rows):
@@ -223,4 +225,6 @@ def _interval(interval: Interval, unit: str = "") -> str:
 
 def _p_value(row: Row, name: str) -> str:
     test = row.tests.get(name)
-    return "" if test is None or test.p_value is None else f"{test.p_value:.2g}"
+    if test is None or test.p_value is None:
+        return "–" if test is not None and test.is_degenerate else ""
+    return f"{test.p_value:.2g}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,8 @@ MEASURES = (
 )  # fmt: skip
 # Of these, what is undefined unless the target was reached.
 _TO_TARGET = ("rounds", "total_s")
+# Differences whose spread is below this, relative to the values, are equal up to rounding.
+_ROUNDING = 1e-9
 # Folders of one scenario that an error lists.
 _FOLDERS_NAMED = 12
 
@@ -88,7 +90,7 @@ class Interval:
     """A mean over seeds and its 95 % confidence interval by Student's t, mean ± half_width."""
 
     mean: float
-    half_width: float | None  #: None for one seed
+    half_width: float | None  #: None for one seed, and for differences that are equal up to rounding
     count: int  #: number of seeds
 
 
@@ -97,7 +99,12 @@ class PairedTest:
     """A two-sided paired t test of a strategy against FedAvg on the same seeds."""
 
     difference: Interval  #: strategy minus FedAvg
-    p_value: float | None  #: None for one seed or equal differences
+    p_value: float | None  #: None for one seed, and for differences that are equal up to rounding
+
+    @property
+    def is_degenerate(self) -> bool:
+        """Return whether there are several seeds, but no spread of differences that a test could be based on."""
+        return self.p_value is None and self.difference.count > 1
 
 
 @dataclass(frozen=True)
@@ -189,12 +196,18 @@ def paired_test(values: Sequence[float], others: Sequence[float]) -> PairedTest:
         0.0742
     """
     differences = [value - other for value, other in zip(values, others, strict=True)]
-    found = interval(differences)
-    if len(differences) < 2 or np.ptp(differences) == 0:
+    found = _interval_of_differences(differences, float(np.abs([values, others]).max(initial=0.0)))
+    if found.half_width is None:
         return PairedTest(found, None)
     from scipy import stats
 
     return PairedTest(found, float(stats.ttest_rel(values, others).pvalue))
+
+
+def _interval_of_differences(differences: Sequence[float], scale: float) -> Interval:
+    """Return the interval of differences of values of a scale; without half width if rounding alone spreads them."""
+    found = interval(differences)
+    return found if np.ptp(differences) > _ROUNDING * scale else replace(found, half_width=None)
 
 
 def comparison_table(rows: Sequence[Row]) -> dict[str, list[Any]]:
@@ -244,7 +257,7 @@ def _speed_up(met: Sequence[tuple[Score, Score]]) -> Interval | None:
     both = [(one.total_s, other.total_s) for one, other in met if one.total_s > 0 and other.total_s > 0]
     if not both:
         return None
-    logs = interval([math.log(other / one) for one, other in both])
+    logs = _interval_of_differences([math.log(other / one) for one, other in both], 1.0)
     half = None if logs.half_width is None else math.exp(logs.mean) * math.sinh(logs.half_width)
     return Interval(math.exp(logs.mean), half, logs.count)
 
@@ -293,4 +306,4 @@ def flat_values(scenario: Scenario) -> dict[str, Any]:
 
 def _settings(run: StoredRun) -> dict[str, Any]:
     values = flat_values(run.scenario)
-    return {key: value for key, value in values.items() if key not in _MAY_DIFFER and value is not None}
+    return {key: "unset" if value is None else value for key, value in values.items() if key not in _MAY_DIFFER}

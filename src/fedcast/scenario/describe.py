@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import types
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 from fedcast.formatting import similar_name
 from fedcast.registry import find_in_section, kinds_of, names
 from fedcast.scenario.moved import MOVED
-from fedcast.scenario.option_tables import Section, table_model
+from fedcast.scenario.option_tables import UNSET, Section, table_model
 from fedcast.scenario.sections import TABLES, ChoiceSection, Scenario
 
 _KINDS: dict[Any, str] = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
@@ -118,11 +118,6 @@ class Fault:
 
     path: str
     message: str
-    line: int | None = None
-
-    def __str__(self) -> str:
-        where = f"line {self.line}: " if self.line else ""
-        return f"{where}{self.path}: {self.message}" if self.path else f"{where}{self.message}"
 
 
 def faults_of(error: ValidationError) -> list[Fault]:
@@ -130,16 +125,24 @@ def faults_of(error: ValidationError) -> list[Fault]:
     return list(dict.fromkeys(_fault(detail) for detail in error.errors(include_url=False)))
 
 
-def placed(faults: Iterable[Fault], text: str, elsewhere: Iterable[str] = ()) -> list[Fault]:
-    """Return the faults with their lines in the TOML text, except of paths that are set elsewhere."""
-    lines, others = lines_of_keys(text), set(elsewhere)
+def fault_lines(
+    faults: Iterable[Fault], text: str = "", source: str = "", overrides: Iterable[str] = (), setter: str = "--set"
+) -> str:
+    """Return one line per fault: the source and its line, or ``--set`` for paths that overrides set, and the fault."""
+    lines, others = lines_of_keys(text), set(overrides)
 
-    def line_of(path: str) -> int | None:
+    def where(path: str) -> list[str]:
         keys = path.split(".")
         above = [".".join(keys[:end]) for end in range(len(keys), 0, -1)]
-        return None if others.intersection(above) else next((lines[key] for key in above if key in lines), None)
+        below = path not in lines and any(other.startswith(f"{path}.") for other in others)
+        if below or others.intersection(above):
+            return [f"{setter} {path}"]
+        if path.startswith("--set "):
+            return [path]
+        number = next((lines[key] for key in above if key in lines), None)
+        return [source, f"line {number}" if number else "", path]
 
-    return [replace(fault, line=line_of(fault.path)) for fault in faults]
+    return "\n".join(": ".join(filter(None, [*where(fault.path), fault.message])) for fault in faults)
 
 
 def _fault(detail: Mapping[str, Any]) -> Fault:
@@ -152,9 +155,16 @@ def _fault(detail: Mapping[str, Any]) -> Fault:
     message = str(detail["ctx"]["error"]) if detail["type"] == "value_error" else ""
     field = field_at(keys)
     if field is None:
-        return Fault(path, message or f"expected a table [{path}], got {detail['input']!r}")
+        return Fault(path, message or f"expected a table [{path}], got {_value_text(detail['input'])}")
     expected = message or f"expected {accepted(keys[-1], field)}{_in_si_units(keys[-1], detail['input'])}"
-    return Fault(path, f"invalid value {detail['input']!r}: {expected}")
+    return Fault(path, f"invalid value {_value_text(detail['input'])}: {expected}")
+
+
+def _value_text(value: Any) -> str:
+    """Return an invalid value as TOML writes it; text in single quotes, to be told from the file's."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value_text, value))}]"
+    return UNSET if value is None else str(value).lower() if isinstance(value, bool) else repr(value)
 
 
 _PREFIXES = {"": 1.0, "G": 1e9, "M": 1e6, "k": 1e3, "m": 1e-3, "u": 1e-6, "µ": 1e-6}

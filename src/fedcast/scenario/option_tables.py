@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from functools import cache
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 from pydantic import BaseModel, Field, ValidationError, ValidationInfo, create_model, field_validator, model_validator
 
@@ -17,9 +17,18 @@ Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(ge=1)]
 
+# What a file or an override says for None, which TOML cannot write.
+UNSET = "unset"
+
 
 class Section(BaseModel, frozen=True, extra="forbid", strict=True, allow_inf_nan=False):
     """A table of the TOML file. Values are immutable; unknown keys are errors."""
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _read_unset(cls, value: Any, info: ValidationInfo) -> Any:
+        types = get_args(cls.model_fields[str(info.field_name)].annotation)
+        return None if isinstance(value, str) and value == UNSET and (type(None) in types or None in types) else value
 
     @field_validator("*")
     @classmethod
@@ -93,8 +102,10 @@ def _changed(table: Section, defaults: Any) -> dict[str, Any]:
 
 def make_options(kind: str, name: str, table: Mapping[str, Any]) -> Any:
     """Return the options of a choice: its dataclass, with the values of its table."""
+    options = registry.find(kind, name).options
     try:
-        return registry.find(kind, name).options(**table)
+        # A stored scenario, read before its plug-in was loaded, holds what the file says.
+        return options(**(dict(table_model(options).model_validate(table)) if UNSET in table.values() else table))
     except TypeError as error:  # a stored scenario of another version of a plug-in
         section = registry.KINDS[kind].section
         raise FedcastError(f"invalid table [{section}.{name}] {dict(table)}: {error}") from None

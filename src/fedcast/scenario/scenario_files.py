@@ -15,9 +15,18 @@ from pydantic import ValidationError
 from fedcast import registry
 from fedcast.errors import FedcastError, MovedKeyWarning, ScenarioError
 from fedcast.formatting import did_you_mean, similar_name
-from fedcast.scenario.describe import Fault, comment, faults_of, float_text, is_section, placed, unknown_key, values_of
+from fedcast.scenario.describe import (
+    Fault,
+    comment,
+    fault_lines,
+    faults_of,
+    float_text,
+    is_section,
+    unknown_key,
+    values_of,
+)
 from fedcast.scenario.moved import move_all, moved_note, set_twice
-from fedcast.scenario.option_tables import Section, table_model
+from fedcast.scenario.option_tables import UNSET, Section, table_model
 from fedcast.scenario.sections import ChoiceSection, Scenario
 
 Tree = dict[str, Any]
@@ -100,7 +109,8 @@ def load_scenario(
     unknown = [] if unloaded else _unknown_names(tree)
     source = str(path or "scenario")
     if faults or unknown or scenario is None:
-        message = _message(placed(faults + unknown, text, _leaves(move_all(over))), source)
+        setter = "override" if isinstance(overrides, Mapping) else "--set"
+        message = fault_lines(faults + unknown, text, source, _leaves(move_all(over)), setter)
         raise ScenarioError(message, None if faults else scenario)
     for origin, note in ((source, moved_note(given)), ("override", moved_note(over))):
         if note:
@@ -117,7 +127,7 @@ def read_stored_scenario(path: Path) -> Scenario:
     given.pop("preset", None)
     scenario, faults = _check(given)
     if scenario is None:
-        raise ScenarioError(_message(placed(faults, text), str(path)))
+        raise ScenarioError(fault_lines(faults, text, str(path)))
     return scenario
 
 
@@ -130,12 +140,8 @@ def with_overrides(scenario: Scenario, values: Mapping[str, Any]) -> Scenario:
     """
     made, faults = _check(_merge(scenario.model_dump(), move_all(_nested(values))))
     if made is None:
-        raise ScenarioError(_message(faults))
+        raise ScenarioError(fault_lines(faults))
     return made
-
-
-def _message(faults: list[Fault], source: str = "") -> str:
-    return "\n".join(f"{source}: {fault}" if source else str(fault) for fault in faults)
 
 
 def named_paths(scenario: Scenario) -> dict[str, Path]:
@@ -211,7 +217,7 @@ def _load_plugins(tree: Tree) -> list[Fault]:
             if isinstance(file, str):
                 registry.load_file(file)
         except FedcastError as error:
-            faults.append(Fault("", str(error)))
+            faults.append(Fault("plugins", str(error).removeprefix("plugins: ")))
     return faults
 
 
@@ -237,7 +243,11 @@ def _change_paths(tree: Tree, start: Path, change: Callable[[str], str]) -> None
             _change_paths(value, start, change)
         elif key == "plugins" and isinstance(value, list):
             tree[key] = [change(file) if isinstance(file, str) else file for file in value]
-        elif isinstance(value, str) and (_names_path(key) or (key == "fit" and (start / value).is_file())):
+        elif (
+            isinstance(value, str)
+            and value != UNSET
+            and (_names_path(key) or (key == "fit" and (start / value).is_file()))
+        ):
             tree[key] = change(value)
 
 
@@ -289,14 +299,12 @@ def _overrides(given: Sequence[str] | Mapping[str, Any]) -> tuple[Tree, list[Fau
         if equals and all(path.strip().split(".")):
             values[path.strip()] = _value(text.strip())
         else:
-            faults.append(Fault("", f"--set {override}: expected section.key=value, for example data.num_users=50"))
+            faults.append(Fault(f"--set {override}", "expected section.key=value, for example data.num_users=50"))
     return _nested(values), faults
 
 
 def _value(text: str) -> Any:
-    """Return the value of an override: TOML if valid, `unset` for none, else the text itself, without quotes."""
-    if text == "unset":
-        return None
+    """Return the value of an override: TOML if valid, else the text itself, without quotes."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
@@ -320,11 +328,12 @@ def to_toml(
 ) -> str:
     """Return a scenario as TOML text: every parameter, with a comment that gives meaning, unit and range.
 
-    A parameter that is unset (None) stands as a comment, since TOML has no empty value.
+    A parameter that is unset (None), for which TOML has no value, stands as a comment if that is its default, otherwise
+    as the text "unset".
 
     Args:
         scenario: to write.
-        preset: that a reader takes missing values from.
+        preset: that a reader takes missing values from; the file names it.
         comments: whether to explain.
         all_tables: write the options of every choice, instead of those of the chosen and changed ones.
         folder: of the file, where relative paths in it start; by default the working folder.
@@ -338,21 +347,21 @@ def to_toml(
         tree = scenario.model_dump(mode="json")
         _change_paths(tree, Path(), lambda file: file if Path(file).is_absolute() else os.path.relpath(file, folder))
         scenario = Scenario.model_validate(tree)
-    lines = []
+    lines, usual = [], Scenario.model_validate(PRESETS[preset])
     if comments:
         lines = [
             "# fedcast scenario. Delete what you do not want to fix: missing keys take the preset's value.",
             "# All units are SI and stand at the end of a name.",
         ]
     lines.append(f'preset = "{preset}"')
-    lines += _assignments(scenario, comments)
+    lines += _assignments(scenario, usual, comments)
     for name, field in type(scenario).model_fields.items():
         if is_section(field):
             section: Section = getattr(scenario, name)
             lines += ["", _header(name, (section.__doc__ or "").strip().splitlines()[0] if comments else "")]
-            lines += _assignments(section, comments)
+            lines += _assignments(section, getattr(usual, name), comments)
             if isinstance(section, ChoiceSection):
-                lines += _tables(section, comments, all_tables)
+                lines += _tables(section, getattr(usual, name), comments, all_tables)
     return "\n".join(lines) + "\n"
 
 
@@ -360,7 +369,7 @@ def _header(name: str, explanation: str) -> str:
     return f"[{name}]  # {explanation}" if explanation else f"[{name}]"
 
 
-def _tables(section: ChoiceSection, comments: bool, all_tables: bool) -> list[str]:
+def _tables(section: ChoiceSection, usual: ChoiceSection, comments: bool, all_tables: bool) -> list[str]:
     """Return the option tables of a section; those of plug-ins that are not loaded as they are."""
     lines: list[str] = []
     unknown = dict(section.tables)
@@ -369,20 +378,24 @@ def _tables(section: ChoiceSection, comments: bool, all_tables: bool) -> list[st
             changed = unknown.pop(name, {})
             if all_tables or changed or name == getattr(section, registry.KINDS[kind].key):
                 choice = registry.find(kind, name)
-                table = table_model(choice.options).model_validate(changed)
-                assignments = _assignments(table, comments)
+                table, usual_table = (
+                    table_model(choice.options).model_validate(values)
+                    for values in (changed, usual.tables.get(name, {}))
+                )
+                assignments = _assignments(table, usual_table, comments)
                 header = _header(f"{section.section}.{name}", choice.summary if comments else "")
                 lines += ["", header, *assignments] if assignments else []
     for name, values in unknown.items():
         lines += ["", _header(f"{section.section}.{name}", "")]
-        lines += [_assignment(key, value) for key, value in values.items()]
+        lines += [_assignment(key, UNSET if value is None else value) for key, value in values.items()]
     return lines
 
 
-def _assignments(section: Section, comments: bool) -> list[str]:
+def _assignments(section: Section, usual: Section, comments: bool) -> list[str]:
     lines = []
     for name, field in values_of(type(section)).items():
-        line = _assignment(name, getattr(section, name))
+        value = getattr(section, name)
+        line = _assignment(name, UNSET if value is None and getattr(usual, name) is not None else value)
         if line.startswith("#") and not comments:
             continue
         lines.append(line + (f"  # {comment(name, field)}" if comments else ""))

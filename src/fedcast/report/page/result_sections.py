@@ -79,6 +79,8 @@ def evidence(content: Content) -> str:
     if test is not None and test.p_value is not None:
         over = f" over the {test.difference.count} seeds in which both reach it" if name == "total_s" else ""
         said += f" Paired t-test of {word} against FedAvg{over}: {p_value(test.p_value)}."
+    elif test is not None and test.is_degenerate:
+        said += f" No test of {word} against FedAvg: its differences are equal up to rounding in all seeds."
     return said
 
 
@@ -134,6 +136,8 @@ def comparison_section(content: Content) -> Markup:
         "Worst tenth: final accuracy of the worst tenth of users, on their own label distribution.",
         "Sharing ratio: the share of its head's data that a user receives, averaged over users.",
     ]
+    if any(test.is_degenerate for row in content.rows for test in row.tests.values()):
+        notes[1] += f" p{SPACE}–: no test, since the differences to FedAvg are equal up to rounding in all seeds."
     if len(content.seeds) == 1:
         del notes[1]
     box = scrolled(_table(content), "Comparison of strategies")
@@ -171,6 +175,7 @@ def _cells(content: Content, column: _Column) -> list[Markup]:
     for row, (mean, half), is_bound in zip(content.rows, texts, bounded, strict=True):
         test = row.tests.get(column.measure)
         p = None if test is None or test.p_value is None else p_value(test.p_value)
+        p = f"p{SPACE}–" if test is not None and test.is_degenerate else p
         look = "best" if mean == best and not is_bound else None
         cells.append(tag("td", f"≥{SPACE}{mean}" if is_bound else mean, *_small(half), *_small(p), class_=look))
     return cells

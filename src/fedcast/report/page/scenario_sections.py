@@ -17,6 +17,10 @@ from fedcast.runs import combinations
 from fedcast.scenario import Scenario, to_toml, unit_of
 
 _PREFIXED = ("Hz", "W", "J", "m", "bit/s")
+_PLUGINS_NOTE = (
+    "Copy the plug-in files too: the scenario names them, and their paths start at the folder of scenario.toml. "
+    "A run is the same only if their content is."
+)
 # What runs of a report may differ in; the comparison shows these.
 COMPARED = ("seed", "clustering.rule", "allocation.method", "training.algorithm")
 
@@ -87,6 +91,7 @@ def reproduce_section(content: Content) -> Markup:
         "How to reproduce",
         tag("p", "Save the scenario above as ", tag("code", "scenario.toml"), ", then:"),
         tag("pre", tag("code", "\n".join(commands(content)))),
+        *([note(_PLUGINS_NOTE)] if content.scenario.plugins else []),
         note("The name of a run's folder depends on everything that determines the run: equal names, equal runs."),
         tag(
             "div",

@@ -1,0 +1,5 @@
+"""Let `python -m fedcast` run the command line."""
+
+from fedcast.cli import main
+
+main()
