@@ -318,7 +318,7 @@ def test_a_missing_file_a_folder_and_another_ending(tmp_path):
 class Entry:
     """An entry point of an installed package."""
 
-    value = "mine:plugin"
+    value, module = "mine:plugin", "mine"
 
     def __init__(self, load, dist=None):
         self.load, self.dist = load, dist
@@ -355,6 +355,27 @@ def test_a_package_that_fails_is_reported_and_the_others_are_loaded(monkeypatch,
     assert names("clustering")[-1] == "good"
     assert find("clustering", "good").origin == "package mine:plugin"
     assert "plug-in package bad 0 could not be loaded: ValueError: broken" in caplog.text
+
+
+def test_an_exception_in_any_module_of_a_package_is_its_plug_ins(monkeypatch, tmp_path):
+    (tmp_path / "my_rules").mkdir()
+    (tmp_path / "my_rules" / "steps.py").write_text("def step(size):\n    return 1 / size\n")
+    (tmp_path / "my_rules" / "rule.py").write_text(
+        FILE.replace(
+            "    summary", "    def run(self):\n        from my_rules.steps import step\n        step(0)\n    summary"
+        )
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    entry = importlib.metadata.EntryPoint("mine", "my_rules.rule", "fedcast.plugins")
+    monkeypatch.setattr(registry, "entry_points", lambda group: [entry])
+    with pytest.raises(ZeroDivisionError) as raised:
+        find("clustering", "own").value.run()
+    steps = tmp_path / "my_rules" / "steps.py"
+    expected = f"plug-in clustering rule 'own': ZeroDivisionError: division by zero (in step, {steps}, line 2)"
+    assert str(registry.plugin_error(raised.value)).startswith(expected)
+    with pytest.raises(KeyError) as raised:
+        {}["not of a plug-in"]
+    assert registry.plugin_error(raised.value) is None
 
 
 def test_the_group_of_entry_points_is_read_from_the_installed_packages(monkeypatch):

@@ -17,13 +17,14 @@ import importlib.util
 import logging
 import re
 import sys
+import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
-from types import UnionType
+from types import CodeType, FrameType, UnionType
 from typing import Any, Literal, Protocol, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from fedcast.errors import FedcastError
@@ -129,12 +130,14 @@ class Choice:
         name: under which scenarios name it.
         value: what the kind's room works with, for example a `fedcast.clustering.Rule`.
         origin: where it comes from: ``built in``, a package with its version, or a file.
+        module: the module that registered it; empty if it is neither a package's nor a file.
     """
 
     kind: str
     name: str
     value: Any
     origin: str
+    module: str = ""
 
     @property
     def summary(self) -> str:
@@ -195,7 +198,7 @@ class Values(Mapping[str, T]):
 
 _registered: dict[tuple[str, str], Choice] = {}
 _loaded_files: dict[Path, str] = {}
-_origin = "registered by Python code"
+_origin, _module = "registered by Python code", ""
 
 
 def register(kind: str, name: str, value: Plugin) -> None:
@@ -221,7 +224,7 @@ def register(kind: str, name: str, value: Plugin) -> None:
         if name in BUILT_IN[other] or (taken is not None and (other != kind or taken.origin != _origin)):
             found = f"{KINDS[other].noun} {name!r} exists already ({taken.origin if taken else 'built in'})"
             raise FedcastError(f"plug-in {name!r}: {found}; choose another name")
-    _registered[kind, name] = Choice(kind, name, value, _origin)
+    _registered[kind, name] = Choice(kind, name, value, _origin, _module)
 
 
 def find(kind: str, name: str) -> Choice:
@@ -284,7 +287,7 @@ def load_packages() -> None:
     for entry in entry_points(group="fedcast.plugins"):
         origin = f"package {entry.dist.name} {entry.dist.version}" if entry.dist else f"package {entry.value}"
         try:
-            with _registering(origin):
+            with _registering(origin, entry.module):
                 entry.load()
         except Exception as error:
             _log.warning("plug-in %s could not be loaded: %s: %s", origin, type(error).__name__, error)
@@ -311,6 +314,31 @@ def load_file(path: str | Path) -> str:
     return digest
 
 
+def plugin_error(error: Exception) -> FedcastError | None:
+    """Return an error that names the plug-in whose code raised an exception, and the place; None: no plug-in did."""
+    passed = [(frame, line, _owners(frame)) for frame, line in traceback.walk_tb(error.__traceback__)]
+    passed = [(frame, line, owners) for frame, line, owners in passed if owners]
+    if isinstance(error, FedcastError) or not passed:
+        return None
+    frame, line, owners = passed[-1]
+    codes = [frame.f_code for frame, _, _ in passed]
+    called = [choice for choice in owners if any(part in codes for part in _codes(choice.value))]
+    plugins = ", ".join(f"{KINDS[choice.kind].noun} {choice.name!r}" for choice in called or owners)
+    place = f"{frame.f_code.co_name}, {frame.f_code.co_filename}, line {line}"
+    return FedcastError(f"plug-in {plugins}: {type(error).__name__}: {error} (in {place}); correct the plug-in")
+
+
+def _owners(frame: FrameType) -> list[Choice]:
+    """Return the choices that the package or file of a frame has registered."""
+    package = str(frame.f_globals.get("__name__")).partition(".")[0]
+    return [choice for choice in _registered.values() if choice.module.partition(".")[0] == package]
+
+
+def _codes(value: Plugin) -> list[CodeType]:
+    parts = [*vars(type(value)).values(), *getattr(value, "__dict__", {}).values()]
+    return [part.__code__ for part in parts if hasattr(part, "__code__")]
+
+
 def option_fields(options: type[Any]) -> Mapping[str, dataclasses.Field[Any]]:
     """Return the fields of an options dataclass by name."""
     return {field.name: field for field in dataclasses.fields(options)}
@@ -327,7 +355,7 @@ def _run_file(file: Path, shown: str | Path, digest: str) -> None:
     origin = f"file {file}"
     _remove(origin)
     try:
-        with _registering(origin):
+        with _registering(origin, name):
             spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
@@ -342,14 +370,15 @@ def _remove(origin: str) -> None:
 
 
 @contextmanager
-def _registering(origin: str) -> Iterator[None]:
+def _registering(origin: str, module: str) -> Iterator[None]:
     """Note the origin of what is registered inside."""
-    global _origin
-    before, _origin = _origin, origin
+    global _origin, _module
+    before = _origin, _module
+    _origin, _module = origin, module
     try:
         yield
     finally:
-        _origin = before
+        _origin, _module = before
 
 
 @cache

@@ -218,6 +218,53 @@ def test_a_bug_is_called_a_bug(fedcast, monkeypatch):
         fedcast("inspect", "--debug")
 
 
+FAILING = """
+from dataclasses import dataclass
+
+from fedcast.clustering import Rule
+from fedcast.data import Partition
+from fedcast.registry import register
+
+
+def helper(values):
+    return {}[values]
+
+
+def counts(class_sizes, num_users, options, seed):
+    return helper("boom")
+
+
+def rule(problem, _):
+    return open("/nowhere")
+
+
+register("partition", "failing_partition", Partition("fails", counts=counts))
+register("clustering", "failing_rule", Rule(rule, "fails", why="fails"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("choice", "expected"),
+    [
+        (
+            "data.partition=failing_partition",
+            "partition 'failing_partition': KeyError: 'boom' (in helper, {}, line 10)",
+        ),
+        ("clustering.rule=failing_rule", "clustering rule 'failing_rule': FileNotFoundError: [Errno 2] No such file"),
+    ],
+)
+def test_a_plug_in_that_fails_is_named_with_the_place(fedcast, tmp_path, monkeypatch, choice, expected):
+    monkeypatch.setattr("fedcast.registry._registered", {})
+    monkeypatch.setattr("fedcast.registry._loaded_files", {})
+    file = tmp_path / "failing.py"
+    file.write_text(FAILING)
+    code, _, err = fedcast("cluster", "--set", f"plugins=['{file}']", "--set", choice)
+    assert code == 2
+    assert f"fedcast: plug-in {expected.format(file)}" in err
+    assert "bug" not in err
+    assert f"{file}, line " in err
+
+
 def test_interrupt(fedcast, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt

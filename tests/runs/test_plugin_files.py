@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from fedcast import registry
 from fedcast.cli.app import app
+from fedcast.errors import FedcastError
 from fedcast.runs.packing import pack, unpack
 from fedcast.runs.store import load_run, run_folder, run_scenario
 from fedcast.runs.sweeps import grid, sweep
@@ -157,6 +158,15 @@ def test_a_rule_from_a_file_runs_on_workers(folder, tmp_path):
     made = sweep(grid(mine, ["my_none"], seeds=[0, 1]), tmp_path, workers=2)
     plain = sweep(grid(scenario(folder), ["none"], seeds=[0, 1]), tmp_path)
     assert [files(one)["history.json"] for one in made] == [files(one)["history.json"] for one in plain]
+
+
+def test_what_a_plug_in_raises_on_a_worker_is_its_error(folder, tmp_path):
+    (folder / "rule.py").write_text(RULE.replace("np.full", "np.fill"))
+    mine = scenario(folder, plugins=[str(folder / name) for name in ("feddyn_plugin.py", "mine.py", "rule.py")])
+    expected = rf"plug-in clustering rule 'my_none': AttributeError: .*\(in nobody, {folder}/rule.py, line 9\)"
+    with pytest.raises(FedcastError, match=expected):
+        sweep(grid(mine, ["my_none"], seeds=[0, 1]), tmp_path, workers=2)
+    assert "failed: plug-in" in next(tmp_path.glob("*/log.txt")).read_text()
 
 
 def test_they_travel_in_a_pack(folder, tmp_path):

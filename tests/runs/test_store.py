@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import shutil
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from fedcast.runs import store as store_module
 from fedcast.runs.facts import facts_of
 from fedcast.runs.prepare import prepare_run, train_scenario
 from fedcast.runs.store import is_done, load_run, load_runs, reset_run, run_folder, run_key, run_scenario
+from fedcast.training import Algorithm
 from fedcast.training.models import mlp
 
 
@@ -68,6 +70,29 @@ def test_a_failure_is_in_the_log_of_its_run(small, tmp_path):
     with pytest.raises(FedcastError, match="training diverged"):
         run_scenario(bad, tmp_path)
     assert "failed: training diverged in round 1" in (run_folder(tmp_path, bad) / "log.txt").read_text()
+
+
+def test_a_run_that_ends_with_nan_is_not_stored(small, tmp_path, registered):
+    def change(_, mean, __, server):
+        return [tensor * float("nan") for tensor in mean], server
+
+    registered("algorithm", "nan", Algorithm("nan", change=change))
+    bad = with_overrides(small, {"training.algorithm": "nan", "training.rounds": 1})
+    with pytest.raises(FedcastError, match="algorithm nan: the weights after aggregation of round 1 are not finite"):
+        run_scenario(bad, tmp_path)
+    assert not {"history.json", "done.json"} & {path.name for path in run_folder(tmp_path, bad).iterdir()}
+
+
+def test_a_history_holds_no_nan(copied, monkeypatch):
+    history = load_run(copied).history
+    history.records[-1] = replace(history.records[-1], test_loss=float("nan"))
+    with pytest.raises(FedcastError, match="it holds NaN or infinity"):
+        history.save(copied / "history.json")
+    path = copied / "history.json"
+    path.write_text(path.read_text().replace('"drift": null', '"drift": NaN', 1))
+    monkeypatch.setattr(store_module, "_check_unchanged", lambda _: None)  # as stored by an older version
+    with pytest.raises(FedcastError, match=f"{copied.name}/history.json: holds NaN: .*delete its folder and repeat"):
+        load_runs(copied)
 
 
 def test_a_run_folder_holds_all_that_is_needed(finished):

@@ -320,6 +320,24 @@ def test_an_algorithm_for_the_loop_alone_is_not_stacked():
         train(federation(), start()[0], settings_of(alone, engine="stacked"))
 
 
+def _nan(_, mean, __, server):
+    return [tensor * float("nan") for tensor in mean], server
+
+
+@pytest.mark.parametrize("engine", ["loop", "stacked"])
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_weights_that_are_not_finite_name_the_algorithm_and_its_round(engine, rounds):
+    nan = settings_of(Algorithm("nan", change=_nan), engine=engine, rounds=rounds)
+    with pytest.raises(FedcastError, match="^algorithm nan: the weights after aggregation of round 1 are not finite"):
+        train(federation(), start()[0], nan)
+
+
+def test_a_test_loss_that_is_not_finite_is_an_error():
+    far = Algorithm("far", change=lambda _, mean, __, server: ([tensor + 1e200 for tensor in mean], server))
+    with pytest.raises(FedcastError, match="diverged in round 1: the test loss"):
+        train(federation(), start()[0], settings_of(far, rounds=1))
+
+
 def _changed_state(_, mean, __, ___):
     return mean, {"other": [mean[0].new_zeros(1)]}
 

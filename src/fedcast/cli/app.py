@@ -24,6 +24,7 @@ from fedcast.cli.plan import plan
 from fedcast.cli.scenarios import datasets, init, plugins, validate
 from fedcast.cli.train import train
 from fedcast.errors import FedcastError, MovedKeyWarning
+from fedcast.registry import plugin_error
 
 app = typer.Typer(
     name="fedcast",
@@ -124,6 +125,8 @@ def _explain(error: Exception) -> tuple[str, int]:
         context = getattr(error, "ctx", None)
         where = f" (see {context.command_path} --help)" if context else ""
         return f"{error.format_message()}{where}", USER_ERROR
+    if (of_plugin := plugin_error(error)) is not None:
+        return str(of_plugin), USER_ERROR
     if isinstance(error, OSError):
         place = f"{error.filename}: " if error.filename else ""
         return f"{place}{error.strerror or error}", USER_ERROR

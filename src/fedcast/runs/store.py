@@ -24,6 +24,7 @@ import torch
 from fedcast.errors import FedcastError
 from fedcast.io import atomic_write
 from fedcast.plan import SharingPlan, load_plan, save_plan
+from fedcast.registry import plugin_error
 from fedcast.runs.facts import Facts, Table, facts_of, tables_of
 from fedcast.runs.package_versions import versions
 from fedcast.runs.prepare import PreparedRun, prepare_run, train_prepared
@@ -143,9 +144,13 @@ def run_scenario(
         try:
             prepared, checkpoint = _prepare(folder, scenario, data_dir), folder / "checkpoint.pt"
             trained = train_prepared(prepared, checkpoint=checkpoint, progress=progress, should_stop=should_stop)
-        except FedcastError as error:
-            _log(folder, f"failed: {error}")
-            raise
+        except Exception as error:
+            known = plugin_error(error) or error
+            if isinstance(known, FedcastError):
+                _log(folder, f"failed: {known}")
+            if known is error:
+                raise
+            raise known from error
         if trained.outcome.stopped:
             _log(folder, trained.outcome.stopped)
             return None

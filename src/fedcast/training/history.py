@@ -88,8 +88,12 @@ class History:
         return next((record.round for record in self.records if record.accuracy >= accuracy), None)
 
     def to_json(self) -> str:
-        """Return all records as JSON."""
-        return json.dumps({"version": _VERSION, "records": [asdict(record) for record in self.records]}, indent=1)
+        """Return all records as JSON; a value that is not finite is an error."""
+        content = {"version": _VERSION, "records": [asdict(record) for record in self.records]}
+        try:
+            return json.dumps(content, indent=1, allow_nan=False)
+        except ValueError:
+            raise FedcastError("history: it holds NaN or infinity, since training diverged") from None
 
     def columns(self) -> dict[str, list[Any]]:
         """Return all quantities by name; each class has a column for its accuracy."""
@@ -120,8 +124,12 @@ def history_of(rows: Iterable[dict[str, Any]]) -> History:
 
 def load_history(path: str | Path) -> History:
     """Read what `History.save` wrote as JSON."""
+
+    def not_finite(value: str) -> None:
+        raise FedcastError(f"{path}: holds {value}: training diverged; delete its folder and repeat the command")
+
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        content = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=not_finite)
         version = content["version"]
         if version == _VERSION:
             return history_of(content["records"])

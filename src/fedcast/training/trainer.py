@@ -209,6 +209,13 @@ class Trainer:
             total.add(block, shares)
             self._collect(block, shares, current, total)
         self._server_step(state, total)
+        if not bool(torch.stack([weight.isfinite().all() for weight in state.weights]).all()):
+            name = settings.algorithm if isinstance(settings.algorithm, str) else settings.algorithm.summary
+            raise FedcastError(
+                f"algorithm {name}: the weights after aggregation of round {number} are not finite, though all uploads "
+                f"are; check what its functions collect, change and server_step return, or lower the step size of the "
+                f"server"
+            )
         return float(total.loss) / total.steps, total.drift()
 
     def _collect(self, block: BlockResult, shares: Tensor, current: Round, total: Aggregate) -> None:
@@ -263,6 +270,11 @@ class Trainer:
             cost = clock.cost_of(users, int(np.count_nonzero(federation.users.sizes)))
             spent = (before.seconds + cost[0], before.energy_j + cost[1], before.bytes_sent + cost[2])
         result = score(self.model, weights, self.test, classes)
+        if not np.isfinite([result.loss, drift or 0.0]).all():
+            raise FedcastError(
+                f"training diverged in round {number}: the test loss or the drift is not finite; "
+                f"lower training.learning_rate = {self.settings.learning_rate} or set training.clip_norm"
+            )
         noisy = None if self.noisy_test is None else score(self.model, weights, self.noisy_test, classes).accuracy
         of_users = user_accuracies(result.class_accuracy, federation.distributions, federation.own_sizes)
         by_class = zip(result.class_accuracy.tolist(), result.tested, strict=True)
