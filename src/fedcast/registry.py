@@ -35,17 +35,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of choice.
+    """A kind of choice."""
 
-    Attributes:
-        section: section of the scenario that names the choice and holds its option tables.
-        key: parameter of that section that names the choice.
-        noun: what one of them is called in messages.
-    """
-
-    section: str
-    key: str
-    noun: str
+    section: str  #: section of the scenario that names the choice and holds its option tables
+    key: str  #: parameter of that section that names the choice
+    noun: str  #: what one of them is called in messages
 
 
 KINDS = {
@@ -123,21 +117,13 @@ class Plugin(Protocol):
 
 @dataclass(frozen=True)
 class Choice:
-    """A registered choice.
+    """A registered choice."""
 
-    Attributes:
-        kind: key of `KINDS`.
-        name: under which scenarios name it.
-        value: what the kind's room works with, for example a `fedcast.clustering.Rule`.
-        origin: where it comes from: ``built in``, a package with its version, or a file.
-        module: the module that registered it; empty if it is neither a package's nor a file.
-    """
-
-    kind: str
-    name: str
-    value: Any
-    origin: str
-    module: str = ""
+    kind: str  #: key of `KINDS`
+    name: str  #: under which scenarios name it
+    value: Any  #: what the kind's room works with, for example a `fedcast.clustering.Rule`
+    origin: str  #: where it comes from: ``built in``, a package with its version, or a file
+    module: str = ""  #: the module that registered it; empty if it is neither a package's nor a file
 
     @property
     def summary(self) -> str:

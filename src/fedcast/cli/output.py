@@ -66,10 +66,9 @@ def check_file(option: str, path: Path | None, inputs: Iterable[Path | None], *,
 
 def write_text(path: Path, text: str) -> None:
     """Write to a file, or to standard output for -."""
-    from fedcast.io import atomic_write
+    from fedcast.io import write_file
 
     if path == _STANDARD_OUTPUT:
         typer.echo(text, nl=False)
-        return
-    with atomic_write(path) as aside:
-        aside.write_text(text, encoding="utf-8")
+    else:
+        write_file(path, text)

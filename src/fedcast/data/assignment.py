@@ -20,15 +20,10 @@ _FLWR_COLUMN = "fedcast_sample"
 
 @dataclass(frozen=True, eq=False)
 class Assignment:
-    """The samples of each user; user k has ``samples[offsets[k]:offsets[k + 1]]``.
+    """The samples of each user; user k has ``samples[offsets[k]:offsets[k + 1]]``."""
 
-    Attributes:
-        samples: int64[n_assigned], indices into the dataset.
-        offsets: int64[K + 1].
-    """
-
-    samples: Ints
-    offsets: Ints
+    samples: Ints  #: int64[n_assigned], indices into the dataset
+    offsets: Ints  #: int64[K + 1]
 
     @property
     def num_users(self) -> int:

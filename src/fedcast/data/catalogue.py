@@ -22,11 +22,11 @@ DATA_VARIABLE = "FEDCAST_DATA"
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file of a dataset: its path under a data folder, its SHA-256, and its download address."""
+    """A file of a dataset."""
 
-    path: str
+    path: str  #: under a data folder
     sha256: str
-    url: str | None = None
+    url: str | None = None  #: download address
 
 
 # Files that together contain a dataset. A dataset may have several alternative sources.
@@ -35,21 +35,14 @@ Source = tuple[SourceFile, ...]
 
 @dataclass(frozen=True)
 class DatasetEntry:
-    """A dataset that scenarios can name.
+    """A dataset that scenarios can name."""
 
-    Attributes:
-        load: (options, data_dir) → dataset, where `data_dir` is a folder to search first, or None.
-        summary: its contents in one line.
-        terms: its licence or terms of use.
-        sources: alternative sets of files that contain it; empty if it needs none.
-        options: dataclass of its options, the table ``[data.NAME]``.
-    """
-
+    #: (options, data_dir) → dataset, where `data_dir` is a folder to search first, or None
     load: Callable[[Any, str | Path | None], Dataset]
-    summary: str
-    terms: str
-    sources: tuple[Source, ...] = ()
-    options: type[Any] = NoOptions
+    summary: str  #: its contents in one line
+    terms: str  #: its licence or terms of use
+    sources: tuple[Source, ...] = ()  #: alternative sets of files that contain it; empty if it needs none
+    options: type[Any] = NoOptions  #: dataclass of its options, the table ``[data.NAME]``
 
 
 CATALOGUE: Values[DatasetEntry] = Values("dataset")

@@ -19,17 +19,11 @@ _USUAL_CHANNELS = (1, 3, 4)
 
 @dataclass(frozen=True, eq=False)
 class TextWindows:
-    """Sequences of characters of one long text, stored as their start positions without copying the text.
+    """Sequences of characters of one long text, stored as their start positions without copying the text."""
 
-    Attributes:
-        codes: uint8[n_characters], the text.
-        starts: int64[n], start of each sequence.
-        length: number of characters of a sequence.
-    """
-
-    codes: NDArray[np.uint8]
-    starts: Ints
-    length: int
+    codes: NDArray[np.uint8]  #: uint8[n_characters], the text
+    starts: Ints  #: int64[n], start of each sequence
+    length: int  #: number of characters of a sequence
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -49,35 +43,22 @@ class Dataset:
     """Training and test samples with labels 0 … num_classes − 1.
 
     Inputs keep their stored type (bytes of images, characters of text); ``inputs * scale`` is in [0, 1].
-
-    Attributes:
-        name: name in the scenario.
-        inputs: [n, channels, height, width] for images, [n, features] for vectors, `TextWindows` for text.
-        labels: int64[n].
-        test_inputs: as inputs.
-        test_labels: int64[n_test].
-        num_classes: number of classes Y.
-        bits_per_sample: bits sent to share one sample; for images without the label.
-        scale: factor that scales inputs to [0, 1]; None for text.
-        class_names: one per class.
-        groups: int64[n], natural owner of each sample (role, writer); None if there is none.
-        test_groups: natural owner of each test sample.
-        group_names: one per owner.
-        noisy_test_inputs: test inputs with the noise of the users, for a second evaluation; None without noise.
     """
 
-    name: str
+    name: str  #: name in the scenario
+    #: [n, channels, height, width] for images, [n, features] for vectors, `TextWindows` for text
     inputs: NDArray[Any] | TextWindows
-    labels: Ints
-    test_inputs: NDArray[Any] | TextWindows
-    test_labels: Ints
-    num_classes: int
-    bits_per_sample: float
-    scale: float | None = 1.0
-    class_names: tuple[str, ...] = ()
-    groups: Ints | None = None
-    test_groups: Ints | None = None
-    group_names: tuple[str, ...] = field(default=(), repr=False)
+    labels: Ints  #: int64[n]
+    test_inputs: NDArray[Any] | TextWindows  #: as inputs
+    test_labels: Ints  #: int64[n_test]
+    num_classes: int  #: number of classes Y
+    bits_per_sample: float  #: bits sent to share one sample; for images without the label
+    scale: float | None = 1.0  #: factor that scales inputs to [0, 1]; None for text
+    class_names: tuple[str, ...] = ()  #: one per class
+    groups: Ints | None = None  #: int64[n], natural owner of each sample (role, writer); None if there is none
+    test_groups: Ints | None = None  #: natural owner of each test sample
+    group_names: tuple[str, ...] = field(default=(), repr=False)  #: one per owner
+    #: test inputs with the noise of the users, for a second evaluation; None without noise
     noisy_test_inputs: NDArray[np.float32] | None = None
 
     def __len__(self) -> int:

@@ -34,21 +34,13 @@ _UNNAMED = ("Unnamed:", "__index_level_")
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """Users and their data: a dataset, the assignment of its samples to users, and class counts.
+    """Users and their data: a dataset, the assignment of its samples to users, and class counts."""
 
-    Attributes:
-        counts: int64[K, Y], number of samples of each user and class.
-        class_names: one per class.
-        dataset: None if there are only counts.
-        assignment: None if there are only counts.
-        names: str[K], names of the users, if they have names.
-    """
-
-    counts: Ints
-    class_names: tuple[str, ...]
-    dataset: Dataset | None = None
-    assignment: Assignment | None = None
-    names: Names | None = None
+    counts: Ints  #: int64[K, Y], number of samples of each user and class
+    class_names: tuple[str, ...]  #: one per class
+    dataset: Dataset | None = None  #: None if there are only counts
+    assignment: Assignment | None = None  #: None if there are only counts
+    names: Names | None = None  #: str[K], names of the users, if they have names
 
     def __post_init__(self) -> None:
         if self.names is None:

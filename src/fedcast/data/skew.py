@@ -23,17 +23,11 @@ Weighting = Literal["A", "B", "C"]
 
 @dataclass(frozen=True)
 class Skew:
-    """Sizes and distributions of a population: everything that the planner uses of the data.
+    """Sizes and distributions of a population: everything that the planner uses of the data."""
 
-    Attributes:
-        sizes: float64[K], number of samples n_k of each user.
-        distributions: float64[K, Y], P_k of each user; rows sum to 1. An empty user has the global distribution.
-        global_distribution: float64[Y], P_g of all data before sharing.
-    """
-
-    sizes: Floats
-    distributions: Floats
-    global_distribution: Floats
+    sizes: Floats  #: float64[K], number of samples n_k of each user
+    distributions: Floats  #: float64[K, Y], P_k of each user; rows sum to 1. An empty user has the global distribution
+    global_distribution: Floats  #: float64[Y], P_g of all data before sharing
 
     @property
     def num_users(self) -> int:

@@ -7,7 +7,7 @@ then it is probably a typo, and the table is invalid.
 
 from __future__ import annotations
 
-from fedcast.io.atomic import atomic_write, check_writable
+from fedcast.io.atomic import atomic_write, check_writable, write_file
 from fedcast.io.table import Column, Table
 from fedcast.io.table_files import column_names, read_table, read_user_table, read_with_users, save_table
 
@@ -21,4 +21,5 @@ __all__ = [
     "read_user_table",
     "read_with_users",
     "save_table",
+    "write_file",
 ]

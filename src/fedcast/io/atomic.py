@@ -44,6 +44,13 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def write_file(path: str | Path, content: str | bytes) -> Path:
+    """Write bytes, or text as UTF-8, atomically, and return the path."""
+    with atomic_write(path) as temporary:
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+    return Path(path)
+
+
 def check_writable(path: Path) -> None:
     """Raise an error if no file can be written at a path, before any work is done for it."""
     if path.is_dir():

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fedcast.errors import FedcastError
-from fedcast.io import Column, atomic_write, check_writable, read_table, save_table
+from fedcast.io import Column, check_writable, read_table, save_table, write_file
 from fedcast.report import content as contents
 from fedcast.report.content import Content, gather
 from fedcast.report.drawing import Figure
@@ -35,10 +35,7 @@ def write_report(runs: Sequence[StoredRun], path: str | Path) -> Path:
     """
     path = Path(path)
     check_report_path(path)
-    text = page(gather(runs))
-    with atomic_write(path) as aside:
-        aside.write_text(text, encoding="utf-8")
-    return path
+    return write_file(path, page(gather(runs)))
 
 
 def check_report_path(path: Path) -> None:

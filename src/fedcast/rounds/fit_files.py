@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fedcast.errors import FedcastError, OutsideFitError
-from fedcast.io import atomic_write
+from fedcast.io import write_file
 from fedcast.rounds.forms import FORMS, FormName
 from fedcast.rounds.model import AccuracyFit, RoundsModel
 from fedcast.scenario import Rounds
@@ -94,8 +94,7 @@ def load_fit(name: str | Path) -> RoundsFit:
 
 def save_fit(fit: RoundsFit, path: str | Path) -> None:
     """Write a fit atomically."""
-    with atomic_write(path) as aside:
-        aside.write_text(fit_to_json(fit), encoding="utf-8")
+    write_file(path, fit_to_json(fit))
 
 
 def fit_to_json(fit: RoundsFit) -> str:

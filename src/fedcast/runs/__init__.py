@@ -5,10 +5,12 @@ Most names are imported when first used, since they need PyTorch.
 
 from __future__ import annotations
 
+import platform
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
+from fedcast import __version__
 from fedcast._lazy import lazy_names
-from fedcast.runs.package_versions import versions
 
 if TYPE_CHECKING:
     from fedcast.runs.comparison import (
@@ -73,4 +75,21 @@ __all__ = [
     "versions",
 ]
 
+_PACKAGES = ("torch", "numpy", "scipy", "numba", "scikit-learn")
 __getattr__ = lazy_names(__name__, __file__)
+
+
+def versions(*more: str) -> dict[str, str]:
+    """Return the versions of Python, fedcast, the packages it computes with, and more by name.
+
+    Example:
+        >>> list(versions("no-such-package"))[:2], versions("no-such-package")["no-such-package"]
+        (['python', 'fedcast'], 'absent')
+    """
+    found = {"python": platform.python_version(), "fedcast": __version__}
+    for package in (*_PACKAGES, *more):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "absent"
+    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from fedcast.clustering import RULES, allocates
 from fedcast.cost import Delay, Metrics
 from fedcast.errors import FedcastError
 from fedcast.runs.store import StoredRun
-from fedcast.scenario import NOT_DECIDING, Scenario
+from fedcast.scenario import NOT_DECIDING, flat_values
 
 LEVEL = 0.95
 # What is averaged over seeds, in the order of the columns of tables.
@@ -289,19 +289,6 @@ def _check_comparable(runs: Sequence[StoredRun]) -> None:
 def _folders(runs: Sequence[StoredRun]) -> str:
     names, more = [str(run.folder) for run in runs[:_FOLDERS_NAMED]], len(runs) - _FOLDERS_NAMED
     return f"  {' '.join(names)}" + (f" and {more} more" if more > 0 else "")
-
-
-def flat_values(scenario: Scenario) -> dict[str, Any]:
-    """Return all values by dotted key: ``{"seed": 0, "data.dataset": "digits", …}``."""
-
-    def leaves(tree: dict[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
-        for key, value in tree.items():
-            if isinstance(value, dict):
-                yield from leaves(value, f"{prefix}{key}.")
-            else:
-                yield prefix + key, value
-
-    return dict(leaves(scenario.model_dump(mode="json"), ""))
 
 
 def _settings(run: StoredRun) -> dict[str, Any]:

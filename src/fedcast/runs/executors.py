@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from fedcast.allocation import METHODS
 from fedcast.clustering import RULES
 from fedcast.errors import FedcastError
-from fedcast.io import atomic_write
+from fedcast.io import write_file
 from fedcast.runs.store import load_run, run_folder, run_scenario, save_finished_run
 from fedcast.scenario import Scenario, load_plugins, to_toml
 from fedcast.training import Record
@@ -249,8 +249,7 @@ def _run_on_worker(content: str, plugins: Sequence[bytes], data_dir: Path | None
         scenario = given.model_copy(update={"plugins": tuple(_local_copy(text) for text in plugins)})
         load_plugins(scenario)
         # The run keeps the places that its sender gave.
-        with atomic_write(run_folder(store, scenario) / "scenario.toml") as aside:
-            aside.write_text(to_toml(given), encoding="utf-8")
+        write_file(run_folder(store, scenario) / "scenario.toml", to_toml(given))
         folder = run_job((0, scenario), store, data_dir, lambda *_: None)
         assert folder is not None
         return folder.name, {path.name: path.read_bytes() for path in folder.iterdir() if path.name[0] != "."}
@@ -261,9 +260,7 @@ def _run_on_worker(content: str, plugins: Sequence[bytes], data_dir: Path | None
 def _local_copy(plugin: bytes) -> str:
     """Write a plug-in file to a place that depends on its content: a process runs the same file only once."""
     path = Path(tempfile.gettempdir()) / f"fedcast-plugin-{hashlib.sha256(plugin).hexdigest()[:12]}.py"
-    with atomic_write(path) as aside:
-        aside.write_bytes(plugin)
-    return str(path)
+    return str(write_file(path, plugin))
 
 
 def _original_error(error: Exception) -> Exception:

@@ -16,7 +16,7 @@ import numpy as np
 from fedcast.cost import model_name
 from fedcast.data import Dataset, find_partition, load_dataset, skew_of
 from fedcast.errors import FedcastError
-from fedcast.io import atomic_write
+from fedcast.io import write_file
 from fedcast.runs.prepare import PreparedRun, dropouts
 from fedcast.runs.store import finish_run, is_done, locked, prepare_folder
 from fedcast.scenario import Data, Scenario, load_plugins, read_stored_scenario
@@ -93,8 +93,7 @@ def unpack(folder: Path, store: Path) -> list[str]:
             history, rounds = load_history(path), read_stored_scenario(run / "scenario.toml").training.rounds
             if (last := history.records[-1].round) != rounds:
                 raise FedcastError(f"{path}: ends after round {last} of {rounds}; finish it first")
-            with atomic_write(run / "machine.json") as aside:
-                aside.write_bytes(machine.read_bytes())
+            write_file(run / "machine.json", machine.read_bytes())
             finish_run(run, history)
         finished.append(run.name)
     return finished

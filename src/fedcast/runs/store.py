@@ -22,11 +22,11 @@ from typing import Any
 import torch
 
 from fedcast.errors import FedcastError
-from fedcast.io import atomic_write
+from fedcast.io import write_file
 from fedcast.plan import SharingPlan, load_plan, save_plan
 from fedcast.registry import plugin_error
+from fedcast.runs import versions
 from fedcast.runs.facts import Facts, Table, facts_of, tables_of
-from fedcast.runs.package_versions import versions
 from fedcast.runs.prepare import PreparedRun, prepare_run, train_prepared
 from fedcast.scenario import (
     NOT_DECIDING,
@@ -191,8 +191,7 @@ def save_finished_run(folder: Path, files: Mapping[str, bytes]) -> Path:
     with locked(folder):
         if not is_done(folder):
             for name in sorted(files, key=lambda name: name == "done.json"):
-                with atomic_write(folder / name) as aside:
-                    aside.write_bytes(files[name])
+                write_file(folder / name, files[name])
     return folder
 
 
@@ -277,8 +276,7 @@ def _prepare(folder: Path, scenario: Scenario, data_dir: Path | None) -> Prepare
                 f"delete the folder, and call fedcast with the changed scenario instead"
             )
     else:
-        with atomic_write(path) as aside:
-            aside.write_text(to_toml(scenario), encoding="utf-8")
+        write_file(path, to_toml(scenario))
     _write_json(folder / "versions.json", versions())
     _log(folder, f"started by process {os.getpid()}, threads: {torch.get_num_threads()}")
     prepared = prepare_run(scenario, data_dir=data_dir)
@@ -300,8 +298,7 @@ def _log(folder: Path, message: str) -> None:
 
 
 def _write_json(path: Path, content: Any) -> None:
-    with atomic_write(path) as aside:
-        aside.write_text(json.dumps(content, allow_nan=False), encoding="utf-8")
+    write_file(path, json.dumps(content, allow_nan=False))
 
 
 def _read_json(path: Path) -> Any:

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from fedcast.errors import FedcastError
 from fedcast.io import atomic_write
-from fedcast.runs.comparison import MEASURES, flat_values, score
+from fedcast.runs.comparison import MEASURES, score
 from fedcast.runs.store import StoredRun, locked
-from fedcast.scenario import to_toml
+from fedcast.scenario import flat_values, to_toml
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient

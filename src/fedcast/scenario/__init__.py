@@ -6,6 +6,7 @@ from fedcast.scenario.describe import unit_of
 from fedcast.scenario.identity import NOT_DECIDING, deciding_values, values_before_tables
 from fedcast.scenario.scenario_files import (
     PRESETS,
+    flat_values,
     load_plugins,
     load_scenario,
     missing_files,
@@ -51,6 +52,7 @@ __all__ = [
     "Training",
     "Trust",
     "deciding_values",
+    "flat_values",
     "load_plugins",
     "load_scenario",
     "missing_files",

@@ -144,6 +144,11 @@ def with_overrides(scenario: Scenario, values: Mapping[str, Any]) -> Scenario:
     return made
 
 
+def flat_values(scenario: Scenario) -> Tree:
+    """Return all values by dotted key: ``{"seed": 0, "data.dataset": "digits", …}``."""
+    return _leaves(scenario.model_dump(mode="json"))
+
+
 def named_paths(scenario: Scenario) -> dict[str, Path]:
     """Return the paths that a scenario names, by dotted key, plug-in files last.
 
@@ -151,11 +156,8 @@ def named_paths(scenario: Scenario) -> dict[str, Path]:
         >>> named_paths(load_scenario(overrides=["data.file=mine.npz"]))
         {'data.file.path': PosixPath('mine.npz')}
     """
-    found = {
-        key: Path(value)
-        for key, value in _leaves(scenario.model_dump()).items()
-        if isinstance(value, str) and _names_path(key)
-    }
+    values = flat_values(scenario).items()
+    found = {key: Path(value) for key, value in values if isinstance(value, str) and _names_path(key)}
     return found | {f"plugins[{place}]": Path(file) for place, file in enumerate(scenario.plugins)}
 
 

@@ -25,15 +25,12 @@ TABLES = "option tables"
 
 
 class ChoiceSection(Section):
-    """A section that chooses plug-ins by name and holds their option tables, ``[section.name]``.
-
-    Attributes:
-        tables: by name of the choice, the options that differ from their defaults.
-    """
+    """A section that chooses plug-ins by name and holds their option tables, ``[section.name]``."""
 
     section: ClassVar[str]
 
-    # No key of a file has this alias, so a table named `tables` is none of the section.
+    #: By name of the choice, the options that differ from their defaults. No key of a file has this alias, so a table
+    #: named `tables` is none of the section.
     tables: dict[str, dict[str, Any]] = Field({}, validation_alias=TABLES, description="options of choices, by name")
 
     @model_validator(mode="before")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fedcast.errors import FedcastError
-from fedcast.io import atomic_write, save_table
+from fedcast.io import save_table, write_file
 from fedcast.typing import Ints
 
 _VERSION = 1
@@ -112,9 +112,7 @@ class History:
             return save_table(self.columns(), path)
         if path.suffix != ".json":
             raise FedcastError(f"{path}: unknown kind of file {path.suffix!r}; expected .json, .csv, .parquet")
-        with atomic_write(path) as aside:
-            aside.write_text(self.to_json(), encoding="utf-8")
-        return path
+        return write_file(path, self.to_json())
 
 
 def history_of(rows: Iterable[dict[str, Any]]) -> History:

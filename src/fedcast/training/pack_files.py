@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fedcast import registry
 from fedcast.data import Assignment, Dataset, TextWindows
 from fedcast.errors import FedcastError
-from fedcast.io import atomic_write
+from fedcast.io import atomic_write, write_file
 from fedcast.training.history import Clock
 from fedcast.training.settings import TrainingSettings, settings_from_dict, settings_to_dict
 from fedcast.typing import Floats, Ints
@@ -61,8 +61,7 @@ def write_runs(pack: Path, runs: list[PackedRun]) -> None:
             np.savez_compressed(stream, **small, distributions=run.distributions)  # type: ignore[arg-type]
         rest = {"clock": asdict(run.clock), "training": settings_to_dict(run.training)}
         listed.append({name: getattr(run, name) for name in plain} | rest)
-    with atomic_write(pack / "runs.json") as aside:
-        aside.write_text(json.dumps({"version": _VERSION, "runs": listed}), encoding="utf-8")
+    write_file(pack / "runs.json", json.dumps({"version": _VERSION, "runs": listed}))
 
 
 def read_list(pack: Path) -> list[dict[str, Any]]:
@@ -100,8 +99,7 @@ def write_plugin(pack: Path, file: Path) -> str:
     """Copy a plug-in file into a pack and return its name there, which has a hash of its content."""
     content = file.read_bytes()
     name = f"{file.stem}-{hashlib.sha256(content).hexdigest()[:12]}.py"
-    with atomic_write(pack / "plugins" / name) as aside:
-        aside.write_bytes(content)
+    write_file(pack / "plugins" / name, content)
     return name
 
 
@@ -121,8 +119,7 @@ def write_dataset(pack: Path, name: str, dataset: Dataset, part_bytes: int = PAR
     content = stream.getvalue()
     # The first part is written last: while it is missing, there is no dataset.
     for start in reversed(range(0, len(content), part_bytes)):
-        with atomic_write(pack / "datasets" / f"{name}.{start // part_bytes}") as aside:
-            aside.write_bytes(content[start : start + part_bytes])
+        write_file(pack / "datasets" / f"{name}.{start // part_bytes}", content[start : start + part_bytes])
 
 
 def read_dataset(pack: Path, name: str) -> Dataset:

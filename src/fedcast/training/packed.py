@@ -24,7 +24,7 @@ import torch
 from fedcast import registry
 from fedcast.data import Dataset
 from fedcast.errors import FedcastError
-from fedcast.io import atomic_write
+from fedcast.io import write_file
 from fedcast.training.engines import choose_device
 from fedcast.training.history import Record
 from fedcast.training.models import build_model
@@ -75,8 +75,7 @@ def train_pack(pack: Path, out: Path, processes: int = 1, seconds: float = float
         seconds: time limit; then runs in progress write a checkpoint and no other is started.
     """
     todo = [run for run in read_list(pack) if not (out / f"{run['name']}.json").exists()]
-    with atomic_write(out / "machine.json") as aside:
-        aside.write_text(json.dumps(machine()), encoding="utf-8")
+    write_file(out / "machine.json", json.dumps(machine()))
     deadline = time.time() + seconds
     if processes <= 1:
         return _train_from(iter(todo), pack, out, deadline)

@@ -17,24 +17,17 @@ __all__ = ["PARTITIONS", "Partition", "check_one_each", "find_partition"]
 
 @dataclass(frozen=True)
 class Partition:
-    """A method to divide a dataset among users. Exactly one of `counts` and `assign` is set.
+    """A method to divide a dataset among users. Exactly one of `counts` and `assign` is set."""
 
-    Attributes:
-        summary: one line that describes it.
-        counts: (class_sizes[Y], num_users, options, seed) → counts[K, Y]. It uses no samples, so that populations of
-            any size can be made without a dataset.
-        assign: (dataset, num_users, options, seed) → assignment, where class counts are not sufficient.
-        complete: whether every sample is assigned to a user; otherwise some may be left over.
-        transform: (dataset, assignment, options, seed) → dataset with samples changed depending on their user.
-        options: dataclass of its options, the table ``[data.NAME]``.
-    """
-
-    summary: str
+    summary: str  #: one line that describes it
+    #: (class_sizes[Y], num_users, options, seed) → counts[K, Y]; it needs no dataset
     counts: Callable[[Ints, int, Any, int], Ints] | None = None
+    #: (dataset, num_users, options, seed) → assignment, where class counts are not sufficient
     assign: Callable[[Dataset, int, Any, int], Assignment] | None = None
-    complete: bool = True
+    complete: bool = True  #: whether every sample is assigned to a user; otherwise some may be left over
+    #: (dataset, assignment, options, seed) → dataset with samples changed depending on their user
     transform: Callable[[Dataset, Assignment, Any, int], Dataset] | None = None
-    options: type[Any] = NoOptions
+    options: type[Any] = NoOptions  #: dataclass of its options, the table ``[data.NAME]``
 
 
 PARTITIONS: Values[Partition] = Values("partition")

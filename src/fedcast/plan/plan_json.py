@@ -1,0 +1,173 @@
+"""Plans as JSON with a version and a schema, so that other programs can read and write them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from fedcast.errors import FedcastError
+from fedcast.io import write_file
+from fedcast.plan.sharing_plan import LeakagePoint, SharingPlan
+from fedcast.rounds import FormName, MeasureName
+from fedcast.scenario import Scenario
+
+VERSION: Literal[1] = 1
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class _Delay(_Part):
+    sharing_s: float = Field(ge=0)
+    download_s: float = Field(ge=0)
+    compute_s: float = Field(ge=0)
+    upload_s: float = Field(ge=0)
+
+
+class _LeakagePoint(_Part):
+    average_sharing_ratio: float = Field(ge=0, le=1)
+    delay_s: float = Field(ge=0)
+
+
+class PlanDocument(_Part):
+    """The JSON form of a plan; lists have one entry per user, in order of ids."""
+
+    version: Literal[1] = VERSION
+    scenario: Scenario
+    names: list[str] | None = Field(None, description="name of each user; null: users have ids alone")
+    head_of: list[int] = Field(description="head of each user; -1: none")
+    shared: list[int] = Field(description="samples that each head sends to each of its members")
+    server_samples: float = Field(0.0, ge=0, description="samples that the server sends to each user")
+    frequency_hz: list[float] = Field(description="CPU frequency; 0: the user does not train")
+    energy_j: list[float] = Field(description="energy of each user per round")
+    composition: Literal["own", "balanced"]
+    emd_before: float = Field(description="average EMD of the users that train, before sharing")
+    emd_after: float = Field(description="the same after sharing, in the scenario's weighting")
+    js_before: float = Field(description="mean JS divergence of the users that train, before sharing, nats")
+    js_after: float = Field(description="the same after sharing")
+    shift: float = Field(description="L1 distance of the data of the users that train, after sharing, from all data")
+    rounds: float | None = Field(description="expected rounds to the target accuracy; null: not predicted")
+    rounds_without: float | None = Field(description="the same without sharing")
+    delay: _Delay | None = Field(description="delay of the whole task; null: not predicted")
+    delay_without_s: float | None = Field(description="delay of the whole task without sharing")
+    not_predicted: str | None = Field(None, description="why rounds and delay are not predicted; null: they are")
+    sharing_s: float | None = Field(None, ge=0, description="delay of sharing; null in older plans: that of delay")
+    download_s: float | None = Field(None, ge=0, description="of one round; null in older plans: delay over rounds")
+    compute_s: float | None = Field(None, ge=0, description="likewise")
+    upload_s: float | None = Field(None, ge=0, description="likewise")
+    sharing_j: float = Field(description="energy of all heads for sharing")
+    round_j: float | None = Field(
+        None, description="energy of all users per round; null in older plans: sum of energy_j"
+    )
+    sharing_bytes: float = Field(description="bytes on the air for sharing")
+    round_bytes: float = Field(description="bytes of one round, both ways")
+    average_sharing_ratio: float = Field(ge=0, le=1)
+    leakage: list[_LeakagePoint]
+    passes: int
+    fit: str = Field(description="name of the fit of rounds against skew")
+    form: FormName | None = Field(None, description="shape of that fit; null in older plans: the scenario's")
+    measure: MeasureName = Field("emd", description="average skew that the fit is a function of")
+
+    @model_validator(mode="after")
+    def _check_users(self) -> PlanDocument:
+        users = len(self.head_of)
+        named = Counter(self.names or [])
+        if strange := [name for name, times in named.items() if times > 1 or not name.strip()]:
+            raise ValueError(f"names: {strange[0]!r} is blank or the name of two users")
+        for name in ("shared", "frequency_hz", "energy_j", *(["names"] if self.names is not None else [])):
+            if len(getattr(self, name)) != users:
+                raise ValueError(f"{name} has {len(getattr(self, name))} entries, head_of has {users}")
+        for user, head in enumerate(self.head_of):
+            if not -1 <= head < users or head == user or (head >= 0 and self.head_of[head] >= 0):
+                raise ValueError(f"head_of: user {user} has head {head}, which is not the id of a head")
+        return self
+
+
+_ARRAYS: dict[str, Any] = {"head_of": np.int64, "shared": np.int64, "frequency_hz": np.float64, "energy_j": np.float64}
+_PHASES = ("download_s", "compute_s", "upload_s")
+# Plans made before rounds and delay could be unknown do not have these; they follow from the delay.
+_YOUNGER = ("sharing_s", *_PHASES, "round_j")
+_SCALARS = tuple(
+    name
+    for name in PlanDocument.model_fields
+    if name not in (*_ARRAYS, *_YOUNGER, "version", "scenario", "names", "delay", "leakage")
+)
+
+
+def plan_to_json(plan: SharingPlan) -> str:
+    """Return a plan as JSON text."""
+    content = {
+        "version": VERSION,
+        "scenario": plan.scenario.model_dump(mode="json"),
+        "names": None if plan.names is None else plan.names.tolist(),
+        **{name: getattr(plan, name).tolist() for name in _ARRAYS},
+        **{name: getattr(plan, name) for name in (*_SCALARS, *_YOUNGER)},
+        "delay": plan.delay and vars(plan.delay),
+        "leakage": [vars(point) for point in plan.leakage],
+    }
+    return json.dumps(content, allow_nan=False) + "\n"
+
+
+def plan_from_json(text: str, where: str = "plan") -> SharingPlan:
+    """Return a plan from JSON text; errors name the path of the invalid field."""
+    try:
+        content = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise FedcastError(f"{where}: not valid JSON: {error}") from None
+    found = content.get("version") if isinstance(content, dict) else None
+    if found != VERSION:
+        raise FedcastError(f"{where}: plan of version {found}; this fedcast reads version {VERSION}")
+    try:
+        document = PlanDocument.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        path = ".".join(str(part) for part in first["loc"])
+        raise FedcastError(f"{where}: {path or 'plan'}: {first['msg']}") from None
+    arrays: dict[str, Any] = {name: np.array(getattr(document, name), dtype) for name, dtype in _ARRAYS.items()}
+    return SharingPlan(
+        scenario=document.scenario,
+        **arrays,
+        leakage=tuple(LeakagePoint(**point.model_dump()) for point in document.leakage),
+        form=document.form or document.scenario.rounds.form,
+        names=None if document.names is None else np.array(document.names, dtype=np.str_),
+        **{name: getattr(document, name) for name in _SCALARS if name != "form"},
+        **_costs(document, where),
+    )
+
+
+def _costs(document: PlanDocument, where: str) -> dict[str, Any]:
+    costs = {name: getattr(document, name) for name in _YOUNGER}
+    if None not in costs.values():
+        return costs
+    delay, rounds = document.delay, document.rounds
+    if delay is None or rounds is None:
+        raise FedcastError(f"{where}: sharing_s, download_s, compute_s, upload_s and round_j are missing")
+    phases = {name: getattr(delay, name) / rounds for name in _PHASES}
+    return {"sharing_s": delay.sharing_s, **phases, "round_j": float(np.sum(document.energy_j))}
+
+
+def save_plan(plan: SharingPlan, path: str | Path) -> Path:
+    """Write a plan atomically."""
+    return write_file(path, plan_to_json(plan))
+
+
+def load_plan(path: str | Path) -> SharingPlan:
+    """Read a plan written by `save_plan` or `fedcast plan --json`."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise FedcastError(f"{path}: no such file; `fedcast plan --json {path}` writes one") from None
+    except UnicodeDecodeError:
+        raise FedcastError(f"{path}: not UTF-8 text") from None
+    return plan_from_json(text, str(path))
+
+
+def plan_schema() -> dict[str, Any]:
+    """Return the JSON schema of a plan."""
+    return PlanDocument.model_json_schema()
