@@ -55,15 +55,8 @@ KINDS = {
 # Modules are named as text, so that looking up a name imports the one module that defines it.
 BUILT_IN: dict[str, dict[str, str]] = {
     "clustering": {
-        "daca": "fedcast.clustering.daca:RULE",
-        "scc": "fedcast.clustering.scc:RULE",
-        "cec": "fedcast.clustering.cec:RULE",
-        "random": "fedcast.clustering.random_clusters:RULE",
-        "central": "fedcast.clustering.central:RULE",
-        "none": "fedcast.clustering.none:RULE",
-        "gain": "fedcast.clustering.gain:RULE",
-        "blend": "fedcast.clustering.blend:RULE",
-        "exact": "fedcast.clustering.exact:RULE",
+        name: f"fedcast.clustering.{'random_clusters' if name == 'random' else name}:RULE"
+        for name in ("daca", "scc", "cec", "random", "central", "none", "gain", "blend", "exact")
     },
     "allocation": {
         name: f"fedcast.allocation.{name}:METHOD" for name in ("jfvo", "jfvo_literal", "smm", "saa", "fixed", "oracle")

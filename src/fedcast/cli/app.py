@@ -18,11 +18,10 @@ from fedcast.cli import BUG, INTERRUPTED, USER_ERROR
 from fedcast.cli.cluster import cluster
 from fedcast.cli.compare import compare, report
 from fedcast.cli.compare import run as run_scenario
-from fedcast.cli.fit_rounds import fit_rounds
 from fedcast.cli.inspection import inspect, network
 from fedcast.cli.plan import plan
 from fedcast.cli.scenarios import datasets, init, plugins, validate
-from fedcast.cli.train import train
+from fedcast.cli.train import fit_rounds, train
 from fedcast.errors import FedcastError, MovedKeyWarning
 from fedcast.registry import plugin_error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -60,11 +61,7 @@ def run(
     log: Log = None,
 ) -> None:
     """Plan, share, train without and with sharing, compare, and write an HTML report."""
-    from fedcast.runs import grid
-
-    scenario = read_scenario(path, preset, overrides, usual="digits")
-    scenarios = grid(scenario, words("--rules", rules), seeds=range(scenario.seed, scenario.seed + seeds))
-    _compare_and_report(scenarios, out, data_dir, workers, log)
+    compare(path, preset, overrides, data_dir, rules, seeds=seeds, workers=workers, out=out, log=log)
 
 
 def compare(
@@ -83,7 +80,9 @@ def compare(
     log: Log = None,
 ) -> None:
     """Compare rules × methods × algorithms over seeds, with 95 % confidence intervals and paired tests."""
-    from fedcast.runs import grid
+    from fedcast.io import save_table
+    from fedcast.report import write_report
+    from fedcast.runs import compare, comparison_table, grid, load_run, log_runs, log_targets, sweep
 
     if allocations:
         typer.echo("fedcast: --allocations is deprecated; use --methods", err=True)
@@ -96,7 +95,18 @@ def compare(
         words("--algorithms", algorithms) if algorithms else (),
         range(scenario.seed, scenario.seed + seeds),
     )
-    _compare_and_report(scenarios, out, data_dir, workers, log, ray)
+    store, trackers, processes = out / "runs", log_targets(log or [], out), workers or os.cpu_count() or 1
+    with _progress(scenarios, store) as show:
+        folders = sweep(scenarios, store, data_dir=data_dir, workers=processes, ray_address=ray, progress=show)
+    runs = [load_run(folder) for folder in folders]
+    console, rows = screen(), compare(runs)
+    # Files first: printing fails if the output is a pipe that was closed.
+    for kind, place in trackers:
+        log_runs(runs, kind, place)
+    save_table(comparison_table(rows), out / "comparison.csv")
+    page = write_report(runs, out / "report.html")
+    _print_comparison(console, rows, scenario.rounds.target_accuracy)
+    console.print(f"report: {page}", soft_wrap=True)
 
 
 def report(
@@ -128,35 +138,6 @@ def report(
     if export is not None:
         files = export_report(found, export, formats or DEFAULT_FORMATS, width)
         typer.echo(f"wrote {len(files)} files to {export}")
-
-
-def _compare_and_report(
-    scenarios: Sequence[Scenario],
-    out: Path,
-    data_dir: Path | None,
-    workers: int | None,
-    log: Sequence[str] | None,
-    ray: str | None = None,
-) -> None:
-    """Run all scenarios without a finished run, print a comparison, and write table, report and logs."""
-    import os
-
-    from fedcast.io import save_table
-    from fedcast.report import write_report
-    from fedcast.runs import compare, comparison_table, load_run, log_runs, log_targets, sweep
-
-    store, trackers, processes = out / "runs", log_targets(log or [], out), workers or os.cpu_count() or 1
-    with _progress(scenarios, store) as show:
-        folders = sweep(scenarios, store, data_dir=data_dir, workers=processes, ray_address=ray, progress=show)
-    runs = [load_run(folder) for folder in folders]
-    console, rows = screen(), compare(runs)
-    # Files first: printing fails if the output is a pipe that was closed.
-    for kind, place in trackers:
-        log_runs(runs, kind, place)
-    save_table(comparison_table(rows), out / "comparison.csv")
-    page = write_report(runs, out / "report.html")
-    _print_comparison(console, rows, scenarios[0].rounds.target_accuracy)
-    console.print(f"report: {page}", soft_wrap=True)
 
 
 @contextmanager

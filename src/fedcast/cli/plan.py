@@ -24,11 +24,7 @@ Words = Annotated[
     list[str] | None,
     typer.Argument(metavar="[SCENARIO.toml | diff A.json B.json]", help="Scenario to plan, or two plans to compare."),
 ]
-Positions = Annotated[Path | None, typer.Option(help="Table of positions: user,x_m,y_m.")]
-Devices = Annotated[Path | None, typer.Option(help="Table of devices, one row per user.")]
-Previous = Annotated[Path | None, typer.Option(help="Start from this plan, and print what changed.")]
 Json = Annotated[Path | None, typer.Option(help="Write the plan, or the difference, as JSON; - for standard output.")]
-PerUser = Annotated[Path | None, typer.Option(help="Write one row per user: .csv or .parquet.")]
 
 
 def plan(
@@ -38,11 +34,11 @@ def plan(
     data_dir: DataDir = None,
     counts: Counts = None,
     links: Links = None,
-    positions: Positions = None,
-    devices: Devices = None,
-    previous: Previous = None,
+    positions: Annotated[Path | None, typer.Option(help="Table of positions: user,x_m,y_m.")] = None,
+    devices: Annotated[Path | None, typer.Option(help="Table of devices, one row per user.")] = None,
+    previous: Annotated[Path | None, typer.Option(help="Start from this plan, and print what changed.")] = None,
     json: Json = None,
-    table: PerUser = None,
+    table: Annotated[Path | None, typer.Option(help="Write one row per user: .csv or .parquet.")] = None,
 ) -> None:
     """Plan who shares how much with whom and how fast devices compute, and print what it costs."""
     from fedcast.cli.remarks import print_assumptions, print_doubts

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcast.data.assignment import Assignment
+from fedcast.data.assignment import Assignment, class_counts
 from fedcast.data.dataset import Dataset, scaled
 from fedcast.data.population import Population
 from fedcast.errors import DataError
@@ -80,7 +80,6 @@ def cluster_histograms(dataset: Dataset, assignment: Assignment, num_clusters: i
     inputs = np.asarray(dataset.inputs)
     features = scaled(inputs, dataset.scale).reshape(len(inputs), -1)
     model = MiniBatchKMeans(num_clusters, random_state=seed % 2**32, n_init=3, batch_size=4096).fit(features[held])
-    clusters = model.predict(features[assignment.samples])
-    cells = assignment.owners * num_clusters + clusters
-    counts = np.bincount(cells, minlength=assignment.num_users * num_clusters)
-    return counts.reshape(assignment.num_users, num_clusters).astype(np.float64)
+    clusters = np.zeros(len(inputs), dtype=np.int64)
+    clusters[assignment.samples] = model.predict(features[assignment.samples])
+    return class_counts(assignment, clusters, num_clusters).astype(np.float64)

@@ -1,9 +1,7 @@
 """Skew: distances between the distributions of users and the global distribution, before and after sharing.
 
-A distribution (descriptor) is one probability vector per user, the mean of one vector per sample, so that the
-distribution of combined data is the average of the distributions weighted by size. Everything here is a function of
-sizes n_k and distributions P_k, for every descriptor (classes, input values, feature clusters, next characters).
-Divergences are in nats.
+Everything here is a function of sizes n_k and distributions P_k of any descriptor (see `fedcast.data.descriptors`):
+classes, input values, feature clusters, next characters. Divergences are in nats.
 """
 
 from __future__ import annotations

@@ -77,11 +77,6 @@ def run_key(scenario: Scenario) -> str:
     """Return a hash of all that decides a run: every parameter, and the content of every file that it names.
 
     The files of known datasets need not be read for it: they are used only if their digests are right.
-
-    Example:
-        >>> from fedcast import Scenario
-        >>> len(run_key(Scenario()))
-        64
     """
     return _hashed(KEY_FORMAT, deciding_values(scenario), scenario)
 

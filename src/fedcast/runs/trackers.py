@@ -70,11 +70,8 @@ def log_runs(runs: Iterable[StoredRun], kind: Kind, place: str | Path) -> None:
 def log_targets(words: Sequence[str], out: Path) -> list[tuple[Kind, str]]:
     """Parse trackers and places such as ``tensorboard`` or ``mlflow=http://server:5000``.
 
-    Unknown trackers and missing packages are errors here, before any work is done.
-
-    Args:
-        words: each a tracker, or tracker=place.
-        out: folder in which a tracker without a place gets a folder of its name.
+    A tracker without a place gets a folder of its name in `out`. Unknown trackers and missing packages are errors here,
+    before any work is done.
 
     Example:
         >>> log_targets(["tensorboard", "mlflow=sqlite:///runs.db"], Path("out"))

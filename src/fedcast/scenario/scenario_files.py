@@ -25,11 +25,9 @@ from fedcast.scenario.describe import (
     unknown_key,
     values_of,
 )
-from fedcast.scenario.moved import move_all, moved_note, set_twice
+from fedcast.scenario.moved import Tree, move_all, moved_note, set_twice
 from fedcast.scenario.option_tables import UNSET, Section, table_model
 from fedcast.scenario.sections import ChoiceSection, Scenario
-
-Tree = dict[str, Any]
 
 # Table I of the paper as printed, under the reading of its sidelink that gives v_th a meaning (SPEC §3, §4).
 PRESETS: dict[str, Tree] = {

@@ -40,11 +40,10 @@ class ChoiceSection(Section):
             return given
         given = move_keys(cls.section, given)
         values = cls.model_fields.keys() - {"tables"}
-        others = {key: value for key, value in given.items() if key not in values}
         tables = {
             key: value
-            for key, value in others.items()
-            if isinstance(value, Mapping) or find_in_section(cls.section, key) is not None
+            for key, value in given.items()
+            if key not in values and (isinstance(value, Mapping) or find_in_section(cls.section, key) is not None)
         }
         own = {key: value for key, value in given.items() if key not in tables}
         return {**own, TABLES: tables} if tables else own

@@ -41,7 +41,8 @@ def read_indices(path: str | Path, num_samples: int, num_users: int | None = Non
         case ".json":
             owners, samples, found = _from_json(path)
         case ".csv" | ".parquet":
-            owners, samples, found = _from_table(path)
+            table = read_table(path, [Column("user", "int", minimum=0), Column("sample", "int", minimum=0)])
+            owners, samples, found = table["user"], table["sample"], int(table["user"].max()) + 1
         case ".npz":
             owners, samples, found = _from_npz(path)
         case suffix:
@@ -71,11 +72,6 @@ def _from_json(path: Path) -> tuple[Ints, Ints, int]:
             raise DataError(f"{path}: user {user}: {wrong[0]!r} is not a sample index")
     owners = np.repeat(np.arange(len(content)), [len(held) for held in content])
     return owners, np.array([sample for held in content for sample in held], dtype=np.int64), len(content)
-
-
-def _from_table(path: Path) -> tuple[Ints, Ints, int]:
-    table = read_table(path, [Column("user", "int", minimum=0), Column("sample", "int", minimum=0)])
-    return table["user"], table["sample"], int(table["user"].max()) + 1
 
 
 def _from_npz(path: Path) -> tuple[Ints, Ints, int]:
