@@ -117,7 +117,7 @@ class TestMLflow:
         )
         assert logged.data.metrics["facts/emd_before"] == run.facts.emd_before
         assert logged.data.metrics["score/rounds"] == 2
-        assert logged.data.tags["fedcast.strategy"] == "daca"
+        assert logged.data.tags["fedcast.strategy"] == "daca fixed"
         assert logged.data.tags["version.torch"] == run.versions["torch"]
 
     def test_logged_again_it_is_left_as_it_is(self, runs, place):
