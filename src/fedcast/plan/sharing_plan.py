@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from fedcast.cost import Delay, Metrics
 from fedcast.errors import FedcastError
-from fedcast.io import atomic_write
+from fedcast.io import write_file
 from fedcast.rounds import FormName, MeasureName
 from fedcast.scenario import Scenario
 from fedcast.typing import Floats, Ints, Names
@@ -230,10 +230,7 @@ def _costs(document: PlanDocument, where: str) -> dict[str, Any]:
 
 def save_plan(plan: SharingPlan, path: str | Path) -> Path:
     """Write a plan atomically."""
-    path = Path(path)
-    with atomic_write(path) as aside:
-        aside.write_text(plan_to_json(plan), encoding="utf-8")
-    return path
+    return write_file(path, plan_to_json(plan))
 
 
 def load_plan(path: str | Path) -> SharingPlan:
