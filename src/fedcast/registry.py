@@ -115,7 +115,7 @@ class Choice:
     kind: str  #: key of `KINDS`
     name: str  #: under which scenarios name it
     value: Any  #: what the kind's room works with, for example a `fedcast.clustering.Rule`
-    origin: str  #: where it comes from: ``built in``, a package with its version, or a file
+    origin: str  #: where it comes from (``built in``, a package with its version, or a file)
     module: str = ""  #: the module that registered it; empty if it is neither a package's nor a file
 
     @property
