@@ -9,14 +9,15 @@ from fedcast.cli.app import run
 from fedcast.registry import find
 from fedcast.scenario import load_scenario
 from fedcast.testing import partitions
-from fedcast.testing.algorithms import ALGORITHM_CHECKS
+from fedcast.testing.algorithms import ALGORITHM_CHECKS, check_algorithm
+from fedcast.training import Algorithm
 
 HOW_TO = Path(__file__).parent.parent / "docs" / "how-to"
 
 
-def block(page, language):
-    """Return the first code block of a page in that language."""
-    return re.search(rf"```{language}\n(.*?)```", (HOW_TO / page).read_text(encoding="utf-8"), re.DOTALL)[1]
+def block(page, language, position=0):
+    """Return a code block of a page in that language, by default the first."""
+    return re.findall(rf"```{language}\n(.*?)```", (HOW_TO / page).read_text(encoding="utf-8"), re.DOTALL)[position]
 
 
 @pytest.fixture
@@ -57,3 +58,15 @@ def test_the_algorithm_limits_the_change(folder):
     options = scenario.training.options("algorithm")
     change, _ = find("algorithm", "fedclip").value.change(options, [torch.full((4,), 3.0)], {}, {})
     assert float(change[0].norm()) == pytest.approx(options.max_norm) == pytest.approx(0.5)
+
+
+def test_the_number_of_the_round_reaches_the_users():
+    import torch
+
+    shown = {"Algorithm": Algorithm}
+    exec(block("add-an-algorithm.md", "python", 1), shown)
+    check_algorithm(shown["WEAKENING"])
+    server = shown["WEAKENING"].change(None, [], {}, {"round": [torch.ones(())]})[1]
+    context = shown["WEAKENING"].local_context(None, server, {})
+    ((factor, terms),) = shown["WEAKENING"].local_terms(None, [torch.ones(3, 2)], [torch.zeros(2)], context)
+    assert factor * terms[0].tolist()[0][0] == 0.5

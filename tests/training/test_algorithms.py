@@ -360,13 +360,47 @@ BROKEN = {
     ),
     "at least 1": Algorithm("no upload", uploads=0),
     "engines is empty": Algorithm("no engine", engines=()),
+    "change returns NaN or infinity from finite arguments": Algorithm("nan", change=_nan),
+    "local_context returns a Tensor; expected a list of tensors": Algorithm(
+        "no list", server_state=_one, local_context=lambda _, server, __: server["seen"][0]
+    ),
+    r"local_context returns a shape \[\]; expected \[3, ...\] for 3 users, or \[1, ...\]": Algorithm(
+        "no users", server_state=_one, local_context=lambda _, server, __: server["seen"]
+    ),
+    "local_terms returns a factor tensor.*; expected a Python number": Algorithm(
+        "factor", local_terms=lambda _, weights, __, ___: [(weights[0].new_ones(()), weights)]
+    ),
+    "local_terms returns shapes .*; expected .* one for each weight": Algorithm(
+        "shapes", local_terms=lambda _, __, start, ___: [(1.0, start)]
+    ),
+    "local_terms gives TypeError: .*; expected pairs": Algorithm("raises", local_terms=lambda _: []),
+    "change returns a list; expected .change of every weight, new server state": Algorithm(
+        "no pair", change=lambda _, mean, __, ___: mean
+    ),
+    "collect returns a state 'other'; expected one of": Algorithm(
+        "other state", collect=lambda _, upload: ({"other": upload.change}, {})
+    ),
+    "user_state returns a list; expected a dict of lists of tensors": Algorithm("list", user_state=lambda _, w: w),
+    "the weights after aggregation of round 3 are not finite": Algorithm(
+        "late", server_state=_one, change=lambda _, mean, __, server: _late(mean, server["seen"][0] + 1)
+    ),
 }
+
+
+def _late(mean, seen):
+    return [tensor / (seen < 3) for tensor in mean], {"seen": [seen]}
 
 
 @pytest.mark.parametrize("fault", BROKEN)
 def test_the_kit_finds_faults(fault):
     with pytest.raises(AssertionError, match=fault):
         check_algorithm(BROKEN[fault])
+
+
+@pytest.mark.parametrize("check", ALGORITHM_CHECKS[2:])
+def test_every_check_that_trains_says_what_is_wrong_with_the_terms(check):
+    with pytest.raises(AssertionError, match="expected a list of pairs"):
+        check(Algorithm("no pairs", local_terms=lambda _, weights, __, ___: weights))
 
 
 def test_the_kit_accepts_states_of_any_shape():

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from fedcast.testing.common import attempt, check_options, federation_of, largest_gap, sample_data, unchanged
-from fedcast.training import Algorithm, Outcome, State, Tensors, TrainingSettings, build_model, train
+from fedcast.training import Algorithm, Outcome, State, Tensors, TrainingSettings, Upload, build_model, train
 
 # A user without data, one with a single sample, and last batches of every size.
 _SIZES = (7, 23, 0, 10, 1, 15)
@@ -81,6 +82,7 @@ def declares_states(algorithm: str | Algorithm) -> None:
 
 def changes_no_argument(algorithm: str | Algorithm) -> None:
     """The functions of the start and of the server leave weights, changes and states as they were."""
+    returns_finite_tensors(algorithm)
     settings, weights = _settings(algorithm), _weights()
     implementation, options = settings.implementation, settings.options
     server, user = _states(algorithm)
@@ -92,6 +94,83 @@ def changes_no_argument(algorithm: str | Algorithm) -> None:
             rows = {name: [tensor[None] for tensor in tensors] for name, tensors in user.items()}
             context = implementation.local_context(options, server, rows)
             implementation.local_terms(options, [weight[None] for weight in weights], weights, context)
+
+
+def returns_finite_tensors(algorithm: str | Algorithm) -> None:
+    """Functions return lists of finite tensors of the shapes that are expected, and numbers as factors of terms."""
+    settings, weights = _settings(algorithm), _weights()
+    own, (server, user) = settings.implementation, _states(algorithm)
+    _check_state("server_state", server)
+    _check_state("user_state", user)
+    count = 3 if "stacked" in own.engines else 1
+    users = {name: [each.expand(count, *each.shape).clone() for each in tensors] for name, tensors in user.items()}
+    stacked = [weight.expand(count, *weight.shape).clone() for weight in weights]
+    moved, mean = ([torch.full_like(each, 0.01) for each in tensors] for tensors in (stacked, weights))
+    context, sums = [], {}
+
+    def call(name: str, expected: str, *arguments: Any) -> Any:
+        found, error = attempt(name, expected, getattr(own, name), settings.options, *arguments)
+        assert not error, f"{name} gives an error: {error}; expected {expected}"
+        pair = expected[0] != "(" or (isinstance(found, tuple) and len(found) == 2)
+        assert pair, f"{name} returns a {type(found).__name__}; expected {expected}"
+        return found
+
+    if own.local_context is not None:
+        context = call("local_context", "a list of tensors [U, ...]", server, users)
+        _check_tensors("local_context", context)
+        for tensor in context:
+            first = tensor.shape[:1]
+            expected = f"[{count}, ...] for {count} users, or [1, ...] for a value that they share"
+            assert first in ((count,), (1,)), f"local_context returns a shape {list(tensor.shape)}; expected {expected}"
+        context = [tensor.expand(count, *tensor.shape[1:]) for tensor in context]
+    if own.local_gradients is not None:
+        found = call("local_gradients", "gradients", moved, stacked, weights, context)
+        _check_tensors("local_gradients", found, moved)
+    if own.local_terms is not None:
+        expected = "pairs (number, list of tensors)"
+        terms = call("local_terms", expected, stacked, weights, context)
+        pairs = isinstance(terms, list | tuple) and all(isinstance(each, tuple) and len(each) == 2 for each in terms)
+        assert pairs, f"local_terms returns {terms!r:.80}; expected a list of {expected}"
+        for factor, tensors in terms:
+            number = isinstance(factor, int | float)
+            assert number, f"local_terms returns a factor {factor!r:.80}; expected a Python number"
+            _check_tensors("local_terms", tensors, moved)
+    if own.collect is not None:
+        each = torch.full((count,), 1 / count, dtype=torch.float64)
+        upload = Upload(moved, each, each, 6 * each, 0.05, server, users)
+        new, sums = call("collect", "(new states of these users, sums)", upload)
+        _check_state("collect", new, users)
+        _check_state("collect", sums)
+    if own.change is not None:
+        mean, server = call("change", "(change of every weight, new server state)", mean, sums, server)
+        _check_tensors("change", mean, weights)
+        _check_state("change", server)
+    if own.server_step is not None:
+        found, server = call("server_step", "(new weights, new server state)", weights, mean, server)
+        _check_tensors("server_step", found, weights)
+        _check_state("server_step", server)
+
+
+def _check_tensors(function: str, found: Any, like: Tensors | None = None) -> None:
+    """Check that a function has returned a list of finite tensors, of the shapes of others if these are given."""
+    assert isinstance(found, list | tuple), f"{function} returns a {type(found).__name__}; expected a list of tensors"
+    for tensor in found:
+        kind = type(tensor).__name__
+        assert isinstance(tensor, Tensor), f"{function} returns a list with a {kind}; expected a list of tensors"
+        assert tensor.isfinite().all(), (
+            f"{function} returns NaN or infinity from finite arguments; expected finite values"
+        )
+    if like is not None:
+        shapes, expected = ([list(tensor.shape) for tensor in tensors] for tensors in (found, like))
+        assert shapes == expected, f"{function} returns shapes {shapes}; expected {expected}, one for each weight"
+
+
+def _check_state(function: str, found: Any, like: State | None = None) -> None:
+    """Check that a function has returned a state, with names and shapes of another if that is given."""
+    assert isinstance(found, dict), f"{function} returns a {type(found).__name__}; expected a dict of lists of tensors"
+    for name, tensors in found.items():
+        assert like is None or name in like, f"{function} returns a state {name!r}; expected one of {list(like or ())}"
+        _check_tensors(f"{function}, state {name!r},", tensors, like[name] if like is not None else None)
 
 
 def declares_uploads(algorithm: str | Algorithm) -> None:
@@ -111,8 +190,8 @@ def declares_options(algorithm: str | Algorithm) -> None:
 
 
 ALGORITHM_CHECKS = (
-    declares_options, declares_uploads, declares_states, changes_no_argument, engines_agree, repeats_exactly,
-    resumes_exactly, handles_absent_users,
+    declares_options, declares_uploads, returns_finite_tensors, declares_states, changes_no_argument,
+    engines_agree, repeats_exactly, resumes_exactly, handles_absent_users,
 )  # fmt: skip
 
 
@@ -133,8 +212,13 @@ def _settings(algorithm: str | Algorithm, **changes: Any) -> TrainingSettings:
 
 def _train(algorithm: str | Algorithm, **changes: Any) -> Outcome:
     extra = {name: changes.pop(name) for name in ("checkpoint", "should_stop", "dropped") if name in changes}
+    returns_finite_tensors(algorithm)  # before errors of PyTorch that say less
     federation = federation_of(sample_data(torch.arange(sum(_SIZES)) % _CLASSES), _SIZES)
-    return train(federation, build_model("mlp", (1, 8, 8), _CLASSES, seed=1), _settings(algorithm, **changes), **extra)
+    model, settings = build_model("mlp", (1, 8, 8), _CLASSES, seed=1), _settings(algorithm, **changes)
+    outcome, error = attempt("training", "no error", lambda: train(federation, model, settings, **extra))
+    assert not error, error
+    trained: Outcome = outcome
+    return trained
 
 
 def _checkpoint(algorithm: str | Algorithm, **changes: Any) -> dict[str, Any]:

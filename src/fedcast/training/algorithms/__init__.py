@@ -35,7 +35,9 @@ class Upload:
     steps: Tensor  #: float64[U], local steps; with momentum the number that carries a constant gradient as far
     learning_rate: float  #: local learning rate of this round
     server: State  #: state of the server at the start of the round
-    users: State  #: state of these users at the start of the round, [U, ...] each
+    users: (
+        State  #: states of these users at the start of the round: one dictionary, users first, [U, ...], in each tensor
+    )
 
 
 @dataclass(frozen=True)
@@ -43,8 +45,10 @@ class Algorithm:
     """A federated learning algorithm. Every function is optional; without any it is FedAvg.
 
     Functions get the algorithm's options, a frozen dataclass, first and change no argument in place. A `State` maps
-    names to lists of tensors; only the algorithm itself knows what they mean. Weights and gradients are lists in the
-    order of ``model.parameters()``, users stacked in the first dimension (one at a time in the engine ``loop``).
+    names to lists of tensors; only the algorithm itself knows what they mean. States of U users are one such
+    dictionary, users in the first dimension of every tensor. Weights and gradients are lists in the order of
+    ``model.parameters()``, users stacked in the first dimension (one at a time in the engine ``loop``). An algorithm
+    that needs the number of the round counts it in the state of the server.
     """
 
     summary: str  #: what it does, in one line
@@ -55,12 +59,13 @@ class Algorithm:
     server_state: Callable[[Any, Tensors], State] | None = None
     #: (options, weights) → state of one user before its first round
     user_state: Callable[[Any, Tensors], State] | None = None
-    #: (options, server state, states of U users) → tensors [U, ...] that local steps read
+    #: (options, server state, states of U users) → list of tensors that local steps read, [U, ...] each, or [1, ...]
+    #: for a value that all users share
     local_context: Callable[[Any, State, State], Tensors] | None = None
     #: (options, gradients, weights, global weights, context) → gradients to use instead
     local_gradients: Callable[[Any, Tensors, Tensors, Tensors, Tensors], Tensors] | None = None
-    #: (options, weights, global weights, context) → pairs (factor, tensors [U, ...]); factor · tensor is added to every
-    #: gradient, after clipping, before weight decay and momentum
+    #: (options, weights, global weights, context) → pairs of a Python number and a list of tensors [U, ...], one for
+    #: each weight; factor · tensor is added to every gradient, after clipping, before weight decay and momentum
     local_terms: Callable[[Any, Tensors, Tensors, Tensors], Terms] | None = None
     #: (options, upload) → (new states of these users, sums); sums are added up over the blocks of a round
     collect: Callable[[Any, Upload], tuple[State, State]] | None = None
