@@ -380,7 +380,8 @@ def _problem_of(options: Any) -> str | None:
             return f"option {field.name} has no default; declare it with option(default, description)"
         if not _is_option_type(hint):
             expected = "bool, int, float, str, a tuple of these, Literal, or one of them or None"
-            return f"option {field.name} has type {hint}; expected {expected}"
+            name = hint.__name__ if isinstance(hint, type) else hint
+            return f"option {field.name} has type {name}; expected {expected}"
         if field.metadata.get("limits") and (get_origin(hint) is tuple or not {int, float} & {hint, *get_args(hint)}):
             return f"option {field.name} has limits, which only a number can have"
     try:

@@ -88,6 +88,10 @@ def test_a_plug_in_from_init_to_validate(fedcast, tmp_path, monkeypatch):
     assert "clustering rule, clustering.rule name what it does options origin daca" in flat
     assert "cli_own *" in flat
     assert "weight = 0.5" in flat
+    assert f"file {file}" in out.splitlines()
+    assert "weight = 0.25 (default 0.5)" in " ".join(
+        fedcast("plugins", path, "--set", "clustering.cli_own.weight=0.25")[1].split()
+    )
     path.write_text(text.replace("weight = 0.5", "weight = 2"))
     code, _, err = fedcast("validate", path, "--set", "allocation.method=foo", "--set", "trust.links_file=no.csv")
     assert code == 2

@@ -33,14 +33,30 @@ def test_what_no_table_says_is_listed_with_the_way_to_say_it(fedcast, tables, tm
     out = flat(fedcast("plan", *tables)[1])
     assert "6 users, 480 samples, 3 classes: cat, dog, fox" in out
     for assumed in (
-        "positions of users and base stations, drawn with seed 0 (--positions",
+        "positions of users and base stations, drawn with seed 0 (--positions, or rates or SNR of upload and download",
         "the same device for all: 1.2 GHz and 0.05 J per round (--devices)",
         "a model of 21,840 weights (training.model_weights)",
         "6,272 bits per shared sample (data.bits_per_sample)",
     ):
         assert assumed in out
     assert "links and closeness, drawn" not in out
-    assert "links and closeness, drawn with seed 0 (--links)" in flat(fedcast("plan", *tables[:2])[1])
+    without = flat(fedcast("plan", *tables[:2])[1])
+    assert "links and closeness, drawn with seed 0 (--links)" in without
+    assert "(--positions, or rate_bps in --links and rates or SNR of upload and download in --devices)" in without
+
+
+def test_numbers_of_a_plan_have_heads(fedcast):
+    out = flat(fedcast("plan", "--preset", "digits", "--set", "data.num_users=20")[1])
+    assert "5 heads share 27 of their samples with 10 of 20 users" in out
+    assert "delay against leakage average sharing ratio delay of the task 0.000 112.6 s" in out
+
+
+def test_rules_for_which_there_are_too_few_users_are_named(fedcast):
+    words = ("cluster", "--preset", "digits", "--no-exact", "--set", "data.num_users=8")
+    out = flat(fedcast(*words)[1])
+    assert "ms: time to find the clusters" in out
+    assert "random is left out: it needs 10 users, there are 8" in out
+    assert "is left out" not in flat(fedcast(*words, "--rules", "daca")[1])
 
 
 def test_nothing_is_assumed_where_all_is_said(fedcast, tables, tmp_path):

@@ -9,6 +9,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fedcast import load_scenario, with_overrides
@@ -169,13 +170,20 @@ def test_the_page_says_which_fit_and_form_the_expected_rounds_come_from(real_pag
 
 def test_leakage_ends_where_the_plan_does(real_runs):
     lines = [mark for mark in leakage_curves(gather(real_runs)) if isinstance(mark, Line)]
-    found = {(line.label, line.x[-1], line.y[-1]) for line in lines}
-    for run in real_runs:
-        plan = run.plan
-        least = min(plan.leakage, key=lambda point: (point.delay_s, point.average_sharing_ratio))
-        name = "FedAvg" if run.rule == "none" else run.rule
-        assert (name, least.average_sharing_ratio, least.delay_s) in found
+    assert [line.label for line in lines] == ["FedAvg", "daca"], "one curve per strategy"
+    for line, rule in zip(lines, ("none", "daca"), strict=True):
+        ends = [run.plan.leakage[-1] for run in real_runs if run.rule == rule]
+        assert line.x[-1] == pytest.approx(np.mean([end.average_sharing_ratio for end in ends]))
+        assert line.y[-1] == pytest.approx(np.mean([end.delay_s for end in ends]))
     assert all(isinstance(point, LeakagePoint) for point in real_runs[0].plan.leakage)
+
+
+def test_the_legend_of_leakage_names_only_what_is_drawn(real_runs):
+    runs = [replace(run, plan=None) if run.rule == "none" else run for run in real_runs]
+    _, leakage = page(gather(runs)).split("Delay against leakage</")[:2]
+    legend = leakage.split("</figure>")[0].split("<svg")[0]
+    assert "daca</button>" in legend
+    assert "FedAvg" not in legend
 
 
 def test_a_page_is_complete_and_asks_nothing_of_a_network(real_page):

@@ -167,7 +167,7 @@ def test_options_of_a_plug_in_reach_it_and_survive_a_file(plugin, tmp_path, opti
         ("a: float", "", "plug-in 'mine': option a has no default"),
         ("a: tuple = field(default_factory=tuple)", "", "option a has no default"),
         ("a: list = option([], 'x')", "", "mutable default"),
-        ("a: dict = option(None, 'x')", "", "option a has type <class 'dict'>; expected bool, int, float, str"),
+        ("a: dict = option(None, 'x')", "", "option a has type dict; expected bool, int, float, str"),
         ("a: float | str = 1.0", "", "option a has type float | str; expected"),
         ("a: 'Nowhere' = 1", "", "its options have a type that cannot be read: name 'Nowhere' is not defined"),
         ("a: str = option('x', 'x', ge=0)", "", "option a has limits, which only a number can have"),

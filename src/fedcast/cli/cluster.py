@@ -63,6 +63,8 @@ def cluster(
         write_text(json, dumps(users | content, indent=1, allow_nan=False) + "\n")
     console = screen(json)
     console.print(_table(rows))
+    for line in _too_few_users(scenario) if rules is None else ():
+        console.print(line, style="dim")
     if explain is not None:
         _print_explanation(console, shown, world.population.names)
     if picture is not None:
@@ -84,6 +86,19 @@ def _names(rules: str | None, explain: str | None, scenario: Scenario) -> list[s
     return names
 
 
+def _too_few_users(scenario: Scenario) -> list[str]:
+    """Return a note for each rule that is not compared since it needs more users."""
+    from fedcast.clustering import RULES, find_rule
+
+    users, settings = scenario.data.num_users, scenario.clustering
+    least = {name: find_rule(name).least_users(settings.options("clustering", name)) for name in RULES}
+    return [
+        f"{name} is left out: it needs {need:,} users, there are {users:,}"
+        for name, need in least.items()
+        if need > users
+    ]
+
+
 def _table(rows: list[Comparison]) -> Table:
     table = plain_table(
         "rule", "heads", "members", "A", "B", "C", "JS", "shift", "gap", "Mbit/s", "ASR", "ms",
@@ -91,7 +106,8 @@ def _table(rows: list[Comparison]) -> Table:
         title=f"average EMD before sharing {rows[0].emd_before:.4f}, JS {rows[0].js_before:.4f}",
         caption="heads share clustering.sharing_ratio (a plan chooses); A, B, C: average EMD after sharing, users "
         "weighted by ñ/n, ñ/Σñ, n/Σn; gap: above the optimum (≤: above a proven "
-        "bound); Mbit/s: slowest multicast; *: heads send as equal over classes as they can",
+        "bound); Mbit/s: slowest multicast; ASR: average sharing ratio; ms: time to find the clusters; "
+        "*: heads send as equal over classes as they can",
     )  # fmt: skip
     for column in table.columns:
         column.no_wrap = True

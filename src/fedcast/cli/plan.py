@@ -146,8 +146,9 @@ def _print_plan(console: Console, made: SharingPlan, world: World) -> None:
     points = list(dict.fromkeys(made.leakage))
     if len(points) > 1:
         console.print("\ndelay against leakage", style="bold")
+        console.print("  average sharing ratio  delay of the task", style="dim")
         for point in points:
-            console.print(f"  {point.average_sharing_ratio:6.3f}  {point.delay_s:,.4g} s")
+            console.print(f"  {point.average_sharing_ratio:21.3f}  {point.delay_s:,.4g} s")
 
 
 def _who_shares(made: SharingPlan) -> str:
@@ -155,9 +156,8 @@ def _who_shares(made: SharingPlan) -> str:
     if made.server_samples:
         return f"the server sends {pluralize(int(made.server_samples), 'sample')} to each of {users}"
     return (
-        f"{pluralize(len(heads), 'head')} share{'s' if len(heads) == 1 else ''} with "
-        f"{(made.head_of >= 0).sum():,} of {users}, "
-        f"{pluralize(int(made.shared[heads].sum()), 'sample')} in all"
+        f"{pluralize(len(heads), 'head')} share{'s' if len(heads) == 1 else ''} {int(made.shared[heads].sum()):,} of "
+        f"{'its' if len(heads) == 1 else 'their'} samples with {(made.head_of >= 0).sum():,} of {users}"
     )
 
 

@@ -44,12 +44,12 @@ def _assumptions(world: World) -> list[str]:
 
     scenario, own, training = world.scenario, world.scenario.devices, world.scenario.training
     drawn = f"drawn with seed {scenario.seed}"
-    positions = scenario.geometry.positions_file is None and _positions_matter(world)
+    instead = [] if scenario.geometry.positions_file is not None else _instead_of_positions(world)
     device = f"{own.max_frequency_hz / 1e9:.3g} GHz and {own.energy_budget_j:.3g} J per round"
     model = training.model_weights is None and training.model == "auto"
-    bits, rates = f"{world.bits_per_sample:,.0f} bits per shared sample", "rates or SNR in --links and --devices"
+    bits = f"{world.bits_per_sample:,.0f} bits per shared sample"
     rows = (
-        (positions, f"positions of users and base stations, {drawn}", f"--positions, or {rates}"),
+        (instead, f"positions of users and base stations, {drawn}", f"--positions, or {' and '.join(instead)}"),
         (scenario.trust.links_file is None, f"links and closeness, {drawn}", "--links"),
         (own.devices_file is None, f"the same device for all: {device}", "--devices"),
         (model, f"a model of {known_weights(scenario):,} weights", "training.model_weights"),
@@ -58,17 +58,18 @@ def _assumptions(world: World) -> list[str]:
     return [f"{what} ({way})" for assumed, what, way in rows if assumed]
 
 
-def _positions_matter(world: World) -> bool:
-    """Return whether any rate, between users or to a base station, depends on positions."""
+def _instead_of_positions(world: World) -> list[str]:
+    """Return columns that would replace the rates, between users and to base stations, that depend on positions."""
     from fedcast.network import has_rates
 
     links, devices = world.scenario.trust.links_file, world.fleet.devices
-    if links is None or not has_rates(links):
-        return True
+    instead = [] if links is not None and has_rates(links) else ["rate_bps in --links"]
     up = (devices.up_rate_bps, devices.up_snr_db)
     down = (devices.down_rate_bps, devices.down_snr_db)
     measured = all(any(column is not None for column in way) for way in (up, down))
-    return not measured and world.scenario.cellular.snr_db is None
+    if not measured and world.scenario.cellular.snr_db is None:
+        instead.append("rates or SNR of upload and download in --devices")
+    return instead
 
 
 def print_doubts(world: World) -> None:

@@ -105,17 +105,32 @@ def plugins(path: ScenarioFile = None, preset: Preset = None, overrides: Overrid
     from fedcast.registry import KINDS, choices, option_fields
 
     scenario = read_scenario(path, preset, overrides)
-    console = screen()
+    console, files = screen(), dict[str, None]()
     for kind, known in KINDS.items():
-        chosen = getattr(getattr(scenario, known.section), known.key)
+        section = getattr(scenario, known.section)
+        chosen = getattr(section, known.key)
         table = plain_table("name", "what it does", "options", "origin", numbers=False)
         for choice in choices(kind):
-            options = [f"{name} = {field.default}" for name, field in option_fields(choice.options).items()]
+            values = section.options(kind, choice.name)
+            options = [
+                _option(name, getattr(values, name), field.default)
+                for name, field in option_fields(choice.options).items()
+            ]
             name = f"{choice.name} *" if choice.name == chosen else choice.name
-            table.add_row(name, choice.summary, ", ".join(options), choice.origin)
+            table.add_row(name, choice.summary, ", ".join(options), choice.origin.rpartition("/")[2])
+            files |= {choice.origin: None} if choice.origin.startswith("file ") else {}
         console.print(f"{known.noun}, {known.section}.{known.key}", style="bold")
         console.print(table, "")
-    console.print("* chosen. Options are keys of the table [section.name]; `fedcast init` explains them.", style="dim")
+    said = "* chosen. Options, with the scenario's values, are keys of [section.name]; `fedcast init` explains them."
+    console.print(said, style="dim")
+    # Tables cut long paths.
+    for file in files:
+        console.print(file, soft_wrap=True)
+
+
+def _option(name: str, value: object, default: object) -> str:
+    shown, usual = ("unset" if each is None else str(each) for each in (value, default))
+    return f"{name} = {shown}" + (f" (default {usual})" if value != default else "")
 
 
 def datasets(data_dir: DataDir = None) -> None:

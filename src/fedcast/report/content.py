@@ -111,14 +111,21 @@ def time_split(content: Content) -> tuple[list[str], Floats]:
 
 
 def leakage_curves(content: Content) -> list[Line | Dots]:
-    """Return one curve for each run whose plan has one."""
+    """Return one curve for each strategy whose plans have one, and what was measured if all seeds met the target.
+
+    They are means over seeds: points are at the same parts of the average sharing ratio in every plan.
+    """
     marks: list[Line | Dots] = []
-    for run in content.runs:
-        result, points = content.scores[run], run.plan.leakage if run.plan is not None else ()
-        measured = (run.facts.average_sharing_ratio, result.total_s) if result.reached else None
-        if points:
-            ratios, delays = zip(*((point.average_sharing_ratio, point.delay_s) for point in points), strict=True)
-            marks += leakage_curve(result.strategy.name, content.series[result.strategy], ratios, delays, measured)
+    for row in content.rows:
+        plans = [run.plan.leakage for run in content.runs_of(row) if run.plan is not None and run.plan.leakage]
+        plans = [points for points in plans if len(points) == len(plans[0])]
+        if plans:
+            points = np.mean([[(at.average_sharing_ratio, at.delay_s) for at in each] for each in plans], axis=0)
+            means = [row.measures[name].mean for name in ("average_sharing_ratio", "total_s")]
+            measured = (means[0], means[1]) if row.reached == len(row.seeds) else None
+            marks += leakage_curve(
+                row.strategy.name, content.series[row.strategy], points[:, 0], points[:, 1], measured
+            )
     return marks
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -198,7 +198,7 @@ def curves_section(content: Content) -> Markup:
     return section(
         "training",
         "Training",
-        tag("div", _strategy_legend(content), switch, class_="controls"),
+        tag("div", _strategy_legend(content, content.series.values()), switch, class_="controls"),
         tag("div", *plots, class_="two"),
         note(f"{band}Simulated time includes sharing, which comes before the first round."),
     )
@@ -224,11 +224,13 @@ def _plot(content: Content, measure: str, axis: str) -> Markup:
     return tag("div", *parts, data_axis=axis, hidden=axis != "round")
 
 
-def _strategy_legend(content: Content) -> Markup:
-    """Return one button per strategy, which hides and shows the strategy in the figures of its section."""
+def _strategy_legend(content: Content, drawn: Collection[int]) -> Markup:
+    """Return one button per strategy that is drawn, which hides and shows it in the figures of its section."""
     keys = []
     for row in content.rows:
         series = content.series[row.strategy]
+        if series not in drawn:
+            continue
         swatch = tag("span", class_=f"swatch {series_class(series)}")
         keys.append(tag("button", swatch, row.strategy.name, type="button", aria_pressed="true", data_toggles=series))
     return tag("div", *keys, class_="legend", role="group", aria_label="Strategies shown")
@@ -244,8 +246,14 @@ def delays_section(content: Content) -> Markup:
     split = figure("Where the time goes", key, drawn, below=below)
     marks = leakage_curves(content)
     rings = " Rings: measured in training." if any(isinstance(mark, Dots) and mark.hollow for mark in marks) else ""
-    below = f"Dots: what the plan expects if less may be shared, clusters as they are.{rings}"
-    parts = [_strategy_legend(content), picture(leakage_figure(marks), "leakage", data_nearest=True)] if marks else []
+    means = " Means over seeds." if len(content.seeds) > 1 else ""
+    below = f"Dots: what the plan expects if less may be shared, clusters as they are.{rings}{means}"
+    shown = {mark.series for mark in marks if mark.series is not None}
+    parts = (
+        [_strategy_legend(content, shown), picture(leakage_figure(marks), "leakage", data_nearest=True)]
+        if marks
+        else []
+    )
     if not marks:
         below = "None of these runs was planned with a curve of delay against leakage."
     leakage = figure("Delay against leakage", *parts, below=below)
