@@ -1,0 +1,259 @@
+r"""The law of rounds: rounds to a target accuracy against skew, local work and learning rate, fitted to training runs.
+
+.. math:: \ln T = a - \ln(\beta - D^2) + \gamma_s \ln s + \gamma_\eta \ln \eta + \kappa x^2 + \delta D^2 x,
+    \qquad x = \ln(s \eta)
+
+with D the average skew after sharing, s the mean number of local steps of a round and :math:`\eta` the learning rate. At
+:math:`D^2 \ge \beta` the target is not reachable. ``studies/rounds`` compares this form with others on settings that they
+were not fitted to.
+
+A run that meets its target in round T has met it after T - 1 rounds and not later than T; a run that ends before says
+only that it needs longer. The parameters maximise the likelihood of these intervals, with a logistic error of ln T (a
+log-logistic accelerated failure time model): its tails are heavier than Gaussian, so that outliers count less.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedcast.errors import FedcastError
+from fedcast.random import generator
+from fedcast.typing import Floats
+
+PARAMETERS = ("a", "beta", "steps", "rate", "square", "skew_work")
+# Distance of the pole from the largest skew seen, as a share of its square, where searches start.
+_POLES = (0.05, 0.4, 2.7)
+# Bounds of the logarithms of that share and of the scale of the errors.
+_POLE_RANGE, _SCALE_RANGE = (-7.0, 4.0), (np.log(0.01), 0.0)
+# Weak prior, in units of log-likelihood: it decides only between parameters that the runs cannot tell apart.
+_PRIOR = 1e-3
+_LEAST_LIKELY = 1e-12
+
+
+class Conditions(NamedTuple):
+    """What the rounds depend on: numbers, or one number for each run, float64[R]."""
+
+    skew: ArrayLike  # average skew D after sharing
+    steps: ArrayLike  # mean number of local steps in a round, see `local_steps`
+    learning_rate: ArrayLike
+
+
+def local_steps(own: ArrayLike, sizes: ArrayLike, epochs: int, batch_size: int) -> float:
+    r"""Return the mean number of local steps in a round, :math:`E (\sum_k n_k \tilde n_k / (B \sum_k n_k) + 1/2)`.
+
+    Users are weighted by their own samples, so that it is linear in what they receive; half a step stands for the last
+    batch, which is smaller. `own` and `sizes` are samples before and after sharing, float[K].
+
+    Example:
+        >>> local_steps([100, 300], [200, 300], epochs=2, batch_size=10)
+        56.0
+    """
+    held, after = np.asarray(own, dtype=np.float64), np.asarray(sizes, dtype=np.float64)
+    return float(epochs * (held @ after / (batch_size * held.sum()) + 0.5))
+
+
+@dataclass(frozen=True, eq=False)
+class RoundsLaw:
+    """A fitted law of rounds for one target accuracy."""
+
+    target_accuracy: float
+    theta: Floats  # [6], in the order of `PARAMETERS`
+    scale: float  # scale of the logistic error of ln T of one run
+    samples: Floats  # [S, 6], bootstrap fits
+    lowest: Conditions  # of the runs: the law is not meant to be used below
+    highest: Conditions  # or above
+
+    def rounds(self, at: Conditions) -> Floats:
+        """Return the median number of rounds; infinite where the target is not reachable."""
+        with np.errstate(over="ignore"):
+            predicted: Floats = np.exp(log_rounds(self.theta, at))
+        return predicted
+
+    def interval(self, at: Conditions, level: float = 0.9) -> tuple[Floats, Floats]:
+        """Return the prediction interval of the round in which a new run meets the target.
+
+        It covers the noise of one run and the uncertainty of the parameters, as the bootstrap shows it.
+        """
+        medians = np.stack([log_rounds(theta, at) for theta in self.samples])
+        tail = (1 - level) / 2
+        ends = [_mixture_quantile(medians, self.scale, share) for share in (tail, 1 - tail)]
+        with np.errstate(over="ignore"):
+            low, high = (np.ceil(np.exp(end)) for end in ends)
+        return low, high
+
+
+def log_rounds(theta: Floats, at: Conditions) -> Floats:
+    """Return the median of ln T for one parameter vector; infinite at the pole and beyond."""
+    skew, steps, rate = (np.asarray(value, dtype=np.float64) for value in at)
+    room = theta[1] - skew**2
+    linear: Floats = _terms(skew, steps, rate) @ np.delete(theta, 1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        predicted: Floats = np.where(room > 0, linear - np.log(room), np.inf)
+    return predicted
+
+
+def fit_law(
+    at: Conditions,
+    rounds: ArrayLike,
+    met: ArrayLike,
+    *,
+    target_accuracy: float,
+    bootstrap: int = 200,
+    seed: int = 0,
+) -> RoundsLaw:
+    """Fit the law to training runs.
+
+    Args:
+        at: conditions of the runs, float[R] each.
+        rounds: int[R], first round that met the target; of runs that did not meet it, their last round.
+        met: bool[R], whether the target was met.
+        target_accuracy: that target.
+        bootstrap: number of refits to runs drawn with replacement.
+        seed: of these draws.
+
+    Raises:
+        FedcastError: invalid runs, or fewer that met the target, at different conditions, than parameters + 3.
+
+    Example:
+        >>> draw = np.random.default_rng(0)
+        >>> at = Conditions(draw.uniform(0, 1.6, 80), draw.uniform(10, 300, 80), draw.choice([0.05, 0.1], 80))
+        >>> truth = np.array([4.0, 3.3, -0.8, -0.7, 0.0, 0.0])
+        >>> rounds = np.ceil(np.exp(log_rounds(truth, at)))
+        >>> law = fit_law(at, rounds, rounds < 100, target_accuracy=0.9, bootstrap=0)
+        >>> bool(abs(law.rounds(Conditions(1.0, 60.0, 0.1)) / np.exp(log_rounds(truth, Conditions(1.0, 60, 0.1))) - 1) < 0.05)
+        True
+    """
+    runs = _checked(at, rounds, met)
+    reach = float(runs.skew.max())
+    theta, scale = _fit(runs, reach)
+    refits = []
+    for sample in range(bootstrap):
+        chosen = generator(seed, "rounds/law", round=sample).integers(len(runs.skew), size=len(runs.skew))
+        refits.append(_fit(_Runs(*(column[chosen] for column in runs)), reach, theta)[0])
+    ends = [[float(end(column)) for column in runs[:3]] for end in (np.min, np.max)]
+    samples = np.array(refits).reshape(bootstrap, len(PARAMETERS))
+    return RoundsLaw(target_accuracy, theta, scale, samples, Conditions(*ends[0]), Conditions(*ends[1]))
+
+
+def between(lower: RoundsLaw, upper: RoundsLaw, target_accuracy: float) -> RoundsLaw:
+    """Return the law for a target between those of two laws that were fitted to the same runs with the same seed."""
+    part = (target_accuracy - lower.target_accuracy) / (upper.target_accuracy - lower.target_accuracy)
+
+    def mixed(low: Floats, high: Floats) -> Floats:
+        blend: Floats = (1 - part) * low + part * high
+        return blend
+
+    return replace(
+        lower,
+        target_accuracy=target_accuracy,
+        theta=mixed(lower.theta, upper.theta),
+        scale=(1 - part) * lower.scale + part * upper.scale,
+        samples=mixed(lower.samples, upper.samples),
+    )
+
+
+class _Runs(NamedTuple):
+    """Training runs, float64[R] each, and whether they met the target."""
+
+    skew: Floats
+    steps: Floats
+    rate: Floats
+    rounds: Floats
+    met: NDArray[np.bool_]
+
+
+def _checked(at: Conditions, rounds: ArrayLike, met: ArrayLike) -> _Runs:
+    columns = [np.atleast_1d(np.asarray(value, dtype=np.float64)) for value in (*at, rounds)]
+    runs = _Runs(*columns, np.atleast_1d(np.asarray(met, dtype=bool)))
+    if len({column.shape for column in runs}) > 1 or runs.skew.ndim != 1:
+        raise FedcastError(
+            f"fit of rounds: arrays of shapes {', '.join(str(c.shape) for c in runs)}; expected equal ones"
+        )
+    valid = np.isfinite(np.stack(runs[:4])).all(axis=0)
+    valid &= (runs.skew >= 0) & (runs.steps > 0) & (runs.rate > 0) & (runs.rounds >= 1)
+    if not valid.all():
+        run = int(np.argmin(valid))
+        given = ", ".join(f"{name} {column[run]:g}" for name, column in zip(_Runs._fields[:4], runs, strict=False))
+        raise FedcastError(f"fit of rounds, run {run}: {given}; expected finite numbers, skew ≥ 0, the others > 0")
+    different, needed = len(np.unique(np.stack(runs[:3])[:, runs.met], axis=1).T), len(PARAMETERS) + 3
+    if different < needed:
+        raise FedcastError(
+            f"fit of rounds: {int(runs.met.sum())} of {len(runs.met)} runs met the target, at {different} different "
+            f"settings; expected {needed} at least: add runs, or lower the target"
+        )
+    return runs
+
+
+def _terms(skew: Floats, steps: Floats, rate: Floats) -> Floats:
+    """Return the terms of ln T that are linear in the parameters, float64[..., 5]."""
+    work, log_rate = np.log(steps), np.log(rate)
+    both = work + log_rate
+    terms: Floats = np.stack(np.broadcast_arrays(1.0, work, log_rate, both**2, skew**2 * both), axis=-1)
+    return terms
+
+
+def _fit(runs: _Runs, reach: float, start: Floats | None = None) -> tuple[Floats, float]:
+    """Return the parameters of largest likelihood, with the pole above `reach`², and the scale of the errors."""
+    from scipy.optimize import minimize
+
+    terms, squares = _terms(*runs[:3]), runs.skew**2
+
+    def loss(x: Floats) -> tuple[float, Floats]:
+        # x: logarithm of the distance of the pole, weights of the terms, logarithm of the scale.
+        gap = reach**2 * np.exp(x[0])
+        room = reach**2 + gap - squares
+        likelihood, by_median, by_scale = _log_likelihood(terms @ x[1:-1] - np.log(room), np.exp(x[-1]), runs)
+        slope = np.concatenate([[-gap * (by_median / room).sum()], terms.T @ by_median, [by_scale.sum()]])
+        prior = np.full(len(x), _PRIOR)
+        prior[[1, -1]] = 0.0
+        return float(prior @ x**2 - likelihood.sum()), 2 * prior * x - slope
+
+    bounds = [_POLE_RANGE, *[(None, None)] * terms.shape[1], _SCALE_RANGE]
+    gaps = _POLES if start is None else (max(start[1] / reach**2 - 1, np.exp(_POLE_RANGE[0])),)
+    found = []
+    for gap in gaps:
+        room = np.log(reach**2 * (1 + gap) - squares)
+        weights = np.linalg.lstsq(terms[runs.met], (np.log(runs.rounds) + room)[runs.met], rcond=None)[0]
+        first = np.concatenate([[np.log(gap)], weights, [np.log(0.12)]])
+        found.append(minimize(loss, first, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 500}))
+    best = min(found, key=lambda result: result.fun).x
+    return np.insert(best[1:-1], 1, reach**2 * (1 + np.exp(best[0]))), float(np.exp(best[-1]))
+
+
+def _log_likelihood(median: Floats, scale: float, runs: _Runs) -> tuple[Floats, Floats, Floats]:
+    """Return the log-likelihood of each run and its slopes by the median and by the logarithm of the scale.
+
+    The likelihood is P(T - 1 < t <= T) of a run that met the target in round T, and P(t > T) of one that did not.
+    """
+    from scipy.special import expit
+
+    with np.errstate(divide="ignore"):
+        above = (np.log(runs.rounds) - median) / scale
+        below = (np.log(runs.rounds - 1) - median) / scale
+    upper, lower = expit(above), expit(below)
+    density, density_below = upper * (1 - upper), lower * (1 - lower)
+    inside = np.maximum(upper - lower, _LEAST_LIKELY)
+    by_median = np.where(runs.met, (density_below - density) / inside, upper) / scale
+    moved = density_below * np.where(np.isfinite(below), below, 0.0) - density * above
+    by_scale = np.where(runs.met, moved / inside, upper * above)
+    outside = np.maximum(expit(-above), _LEAST_LIKELY)
+    return np.log(np.where(runs.met, inside, outside)), by_median, by_scale
+
+
+def _mixture_quantile(medians: Floats, scale: float, share: float) -> Floats:
+    """Return the quantile of an equal mixture of logistic distributions with medians float64[S, ...], by bisection."""
+    from scipy.special import expit
+
+    spread = scale * abs(np.log(share / (1 - share)))
+    low, high = medians.min(axis=0) - spread, medians.max(axis=0) + spread
+    for _ in range(60):
+        middle = (low + high) / 2
+        with np.errstate(invalid="ignore"):
+            below = expit((middle - medians) / scale).mean(axis=0) < share
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    quantile: Floats = np.where(np.isinf(medians).any(axis=0), np.inf, high)
+    return quantile
