@@ -16,7 +16,12 @@ from fedcast.rounds.fit_files import fit_from_json, fit_to_json
 from fedcast.scenario import Rounds
 
 PAPER = load_fit("paper-0.95").model("paper", round_scale=100.0)
-BETAS = {"paper": [0.491, -1.826, 1.697], "theory": [4.0, 30.0], "extended": [3.0, 0.7, 1.4]}
+BETAS = {
+    "paper": [0.491, -1.826, 1.697],
+    "theory": [4.0, 30.0],
+    "extended": [3.0, 0.7, 1.4],
+    "law": (3.0, 3.3, -0.8, 0.1, 0.05, -2.0),
+}
 
 
 def test_the_papers_sets_as_printed():
@@ -31,13 +36,15 @@ def test_the_papers_sets_as_printed():
 def test_derivatives_are_those_of_the_curve(form):
     betas = np.array([BETAS[form], np.array(BETAS[form]) * 1.01])
     curve, step = FORMS[form].curve, 1e-5
-    for skew, shift in [(0.0, 0.0), (0.7, 0.1), (1.3, 0.2)]:
-        here = curve(betas, skew, shift)
-        before, after = curve(betas, skew - step, shift), curve(betas, skew + step, shift)
+    for skew, shift, steps in [(0.0, 0.0, 2.0), (0.7, 0.1, 40.0), (1.3, 0.2, 300.0)]:
+        here = curve(betas, skew, shift, steps)
+        before, after = curve(betas, skew - step, shift, steps), curve(betas, skew + step, shift, steps)
         np.testing.assert_allclose(here.slope, (after.rounds - before.rounds) / (2 * step), rtol=1e-6, atol=1e-6)
         np.testing.assert_allclose(here.curvature, (after.slope - before.slope) / (2 * step), rtol=1e-6, atol=1e-6)
-        moved = curve(betas, skew, shift + step).rounds - curve(betas, skew, shift - step).rounds
+        moved = curve(betas, skew, shift + step, steps).rounds - curve(betas, skew, shift - step, steps).rounds
         np.testing.assert_allclose(here.shift_slope, moved / (2 * step), rtol=1e-6, atol=1e-6)
+        worked = curve(betas, skew, shift, steps + step).rounds - curve(betas, skew, shift, steps - step).rounds
+        np.testing.assert_allclose(here.steps_slope, worked / (2 * step), rtol=1e-5, atol=1e-6)
 
 
 def test_no_draw_has_a_pole_or_falls_and_the_rejected_are_counted():
@@ -263,6 +270,7 @@ def test_names_forms_and_targets_must_fit_together():
         ("paper", [[1, -2, 1.5], [1, -4, 5], [0, -1, 1], [-1, 0.1, 4], [-0.2, 0, 1], [0.491, -1.826, 1.697]]),
         ("theory", [[1.0, 1.0], [3.0, 1.0], [3.0, -1.0]]),
         ("extended", [[0.0, 1.0, 1.0], [0.0, -0.1, 1.0]]),
+        ("law", [[3.0, 3.3, -0.8, 0.1, 0.05, -2.0], [3.0, 1.0, -0.8, 0.1, 0.0, -2.0], [3.0, 4.0, 0.0, 0.0, 0.5, -2.0]]),
     ],
 )
 def test_valid_parameters_are_those_whose_curve_is_positive_and_nondecreasing(form, betas):
@@ -270,8 +278,9 @@ def test_valid_parameters_are_those_whose_curve_is_positive_and_nondecreasing(fo
     seen = set()
     for up_to in (0.5, 0.9, 1.5, 1.8):
         with np.errstate(divide="ignore"):
-            rounds = np.stack([FORMS[form].curve(table, float(d), 0.0).rounds for d in np.linspace(0, up_to, 4001)])
+            skews = np.linspace(0, up_to, 4001)
+            rounds = np.stack([FORMS[form].curve(table, float(d), 0.0, 3.0).rounds for d in skews])
         by_eye = (rounds > 0).all(axis=0) & (np.diff(rounds, axis=0) >= -1e-12).all(axis=0) & np.isfinite(rounds).all(0)
-        assert FORMS[form].valid(table, up_to).tolist() == by_eye.tolist()
+        assert FORMS[form].valid(table, up_to, 3.0).tolist() == by_eye.tolist()
         seen |= set(by_eye.tolist())
     assert seen == {True, False}

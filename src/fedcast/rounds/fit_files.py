@@ -1,4 +1,4 @@
-"""Read and write fits: versioned JSON, one file for one target accuracy, one entry for each form fitted to it."""
+"""Read and write fits: versioned JSON with forms of skew for one target accuracy, or laws for several targets."""
 
 from __future__ import annotations
 
@@ -14,11 +14,15 @@ import numpy as np
 from fedcast.errors import FedcastError, OutsideFitError
 from fedcast.io import write_file
 from fedcast.rounds.forms import FORMS, FormName
+from fedcast.rounds.law import PARAMETERS as LAW_PARAMETERS
+from fedcast.rounds.law import RoundsLaw, between
 from fedcast.rounds.model import AccuracyFit, RoundsModel
 from fedcast.scenario import Rounds
 
 VERSION = 2
 _DIGITS = 8
+# Targets that differ by less are the same.
+_SAME = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,32 +33,62 @@ class RoundsFit:
     models: Mapping[FormName, RoundsModel]  # by form; all with the same target
     runs: Mapping[str, list[float]]  # the training runs, columns by name; empty where they are not known
     dataset: str  # on which the runs trained
+    laws: tuple[RoundsLaw, ...] = ()  # by ascending target; all fitted to the same runs
+    source: str = ""  # of the runs of the laws
 
     def model(self, form: FormName, round_scale: float = 1.0) -> RoundsModel:
-        """Return the model of one form.
+        """Return the model of a form of skew.
 
         Args:
             form: name of the form.
             round_scale: rounds per unit, for a fit of unknown unit (the paper's); others are in rounds.
         """
         if form not in self.models:
+            known = [*self.models, *(["law"] if self.laws else [])]
             raise FedcastError(
-                f"invalid value {form!r} for rounds.form: fit {self.name!r} has {', '.join(self.models)}; choose "
+                f"invalid value {form!r} for rounds.form: fit {self.name!r} has {', '.join(known)}; choose "
                 f"one of these, or make a fit with `fedcast fit-rounds`"
             )
         model = self.models[form]
         return replace(model, round_scale=round_scale) if np.isnan(model.round_scale) else model
 
+    def law(self, target_accuracy: float) -> RoundsLaw:
+        """Return the law for a target accuracy, interpolated between those that were fitted.
 
-def load_rounds(settings: Rounds) -> RoundsModel:
-    """Return the rounds model that a scenario names.
+        Example:
+            >>> law = load_fit("mnist").law(0.955)
+            >>> bool(load_fit("mnist").law(0.95).theta[0] < law.theta[0] < load_fit("mnist").law(0.96).theta[0])
+            True
+        """
+        if not self.laws:
+            raise FedcastError(
+                f"invalid value 'law' for rounds.form: fit {self.name!r} has {', '.join(self.models)}; choose one of "
+                f"these, or a fit with laws"
+            )
+        targets = [law.target_accuracy for law in self.laws]
+        if not targets[0] - _SAME <= target_accuracy <= targets[-1] + _SAME:
+            raise OutsideFitError(
+                f"invalid value {target_accuracy} for rounds.target_accuracy: fit {self.name!r} covers {targets[0]} to "
+                f"{targets[-1]}; choose a target in this range, or another fit"
+            )
+        place = int(np.clip(np.searchsorted(targets, target_accuracy), 1, len(targets) - 1))
+        return between(self.laws[place - 1], self.laws[place], target_accuracy)
+
+
+def load_rounds(settings: Rounds, learning_rate: float | None = None) -> RoundsModel:
+    """Return the rounds model that a scenario names; form ``law`` needs the learning rate.
 
     Example:
         >>> load_rounds(Rounds()).name
         'paper-0.95'
     """
-    model = load_fit(settings.fit).model(settings.form, settings.round_scale)
-    if abs(model.target_accuracy - settings.target_accuracy) > 1e-9:
+    fit = load_fit(settings.fit)
+    if settings.form == "law":
+        if learning_rate is None:
+            raise FedcastError("rounds.form = law: the rounds depend on the learning rate; give `learning_rate`")
+        return fit.law(settings.target_accuracy).model(fit.name, learning_rate, fit.source)
+    model = fit.model(settings.form, settings.round_scale)
+    if abs(model.target_accuracy - settings.target_accuracy) > _SAME:
         raise OutsideFitError(
             f"invalid value {settings.target_accuracy} for rounds.target_accuracy: fit {settings.fit!r} is for "
             f"{model.target_accuracy}; choose the fit of your target, or set the target to that of the fit"
@@ -105,6 +139,10 @@ def fit_to_json(fit: RoundsFit) -> str:
         >>> fit_to_json(fit_from_json(text)) == text
         True
     """
+    if fit.laws:
+        laws = [{name: _numbers(value) for name, value in vars(law).items()} for law in fit.laws]
+        named = {"version": VERSION, "name": fit.name, "dataset": fit.dataset, "source": fit.source}
+        return json.dumps({**named, "laws": laws}, indent=1, allow_nan=False) + "\n"
     first = next(iter(fit.models.values()))
     accuracy = first.accuracy
     document = {
@@ -134,15 +172,20 @@ def fit_from_json(text: str, where: str = "fit") -> RoundsFit:
             f"`fedcast fit-rounds`"
         )
     try:
-        models = {form: _model_from_json(form, entry, document) for form, entry in document["forms"].items()}
-        fit = RoundsFit(document["name"], models, document["runs"], str(document["dataset"]))
+        forms = document["forms"] if "laws" not in document else {}
+        models = {form: _model_from_json(form, entry, document) for form, entry in forms.items()}
+        laws = tuple(_law_from_json(entry) for entry in document.get("laws", ()))
+        named = document["name"], models, document.get("runs", {}), str(document["dataset"])
+        fit = RoundsFit(*named, laws, document["source"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise FedcastError(
             f"rounds.fit {where}: invalid content ({type(error).__name__}: {error}); make the fit again with "
             f"`fedcast fit-rounds`"
         ) from error
-    if not fit.models:
-        raise FedcastError(f"rounds.fit {where}: expected at least one form; make the fit with `fedcast fit-rounds`")
+    if not fit.models and len(fit.laws) < 2:
+        raise FedcastError(
+            f"rounds.fit {where}: expected at least one form, or laws for two targets; make the fit with `fedcast fit-rounds`"
+        )
     return fit
 
 
@@ -180,6 +223,14 @@ def _model_from_json(form: FormName, entry: Mapping[str, Any], document: Mapping
         accuracy=None if accuracy is None else _accuracy_from_json(accuracy),
         source=document["source"],
     )
+
+
+def _law_from_json(entry: Mapping[str, Any]) -> RoundsLaw:
+    values: dict[str, Any] = {name: float(entry[name]) for name in ("target_accuracy", "scale", "nmse", "max_rounds")}
+    values |= {name: tuple(_array(entry[name], (2,)).tolist()) for name in ("skew_range", "steps_range", "rate_range")}
+    width = len(LAW_PARAMETERS)
+    theta, samples = _array(entry["theta"], (width,)), _array(entry["samples"], (len(entry["samples"]), width))
+    return RoundsLaw(**values, theta=theta, samples=samples)
 
 
 def _accuracy_from_json(entry: Mapping[str, Any]) -> AccuracyFit:

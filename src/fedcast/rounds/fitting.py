@@ -18,11 +18,13 @@ from fedcast.rounds.forms import FORMS, FormName
 from fedcast.rounds.model import AccuracyFit, MeasureName, RoundsModel
 from fedcast.typing import Floats
 
+# Forms of skew alone, which `fit_rounds` fits; `fedcast.rounds.fit_law` fits the law.
+SKEW_FORMS: tuple[FormName, ...] = ("paper", "theory", "extended")
 # Error of the logarithm from which a run counts as an outlier.
 _LOG_SCALE = 0.1
 _TINY = 1e-12
 # A fit is trusted up to this multiple of the most rounds of any run.
-_TRUSTED_MULTIPLE = 5.0
+TRUSTED_MULTIPLE = 5.0
 
 
 class Runs(NamedTuple):
@@ -84,7 +86,7 @@ def fit_rounds(
     runs = _checked_runs(skew, shift, rounds, form)
     reach = float(runs.skew.max())
     beta = _fit(runs, form, reach)
-    max_rounds = _TRUSTED_MULTIPLE * float(runs.rounds.max())
+    max_rounds = TRUSTED_MULTIPLE * float(runs.rounds.max())
     samples, rejected = _bootstrap(runs, form, reach, max_rounds, bootstrap, seed)
     return RoundsModel(
         name,
@@ -153,8 +155,8 @@ def fit_accuracy(skew: ArrayLike, accuracy: ArrayLike) -> AccuracyFit:
 
 def _checked_runs(skew: ArrayLike, shift: ArrayLike | None, rounds: ArrayLike, form: FormName) -> Runs:
     where, taken = np.asarray(skew, dtype=np.float64), np.asarray(rounds, dtype=np.float64)
-    if form not in FORMS:
-        raise FedcastError(f"invalid value {form!r} for rounds.form: choose one of {', '.join(FORMS)}")
+    if form not in SKEW_FORMS:
+        raise FedcastError(f"invalid value {form!r} for a fit against skew: choose one of {', '.join(SKEW_FORMS)}")
     if form == "extended" and shift is None:
         raise FedcastError("rounds.form: 'extended' needs the distribution shift of every run; give `shift`")
     moved = np.zeros_like(where) if shift is None else np.asarray(shift, dtype=np.float64)
@@ -192,8 +194,8 @@ def _bootstrap(
         if _distinct(again.skew, again.shift) < needed:
             continue
         beta = _fit(again, form, reach)
-        end = FORMS[form].curve(beta[None, :], reach, 0.0).rounds[0]
-        if FORMS[form].valid(beta[None, :], reach)[0] and end <= max_rounds:
+        end = FORMS[form].curve(beta[None, :], reach, 0.0, 1.0).rounds[0]
+        if FORMS[form].valid(beta[None, :], reach, 1.0)[0] and end <= max_rounds:
             kept.append(beta)
     return np.array(kept).reshape(len(kept), needed), count - len(kept)
 
@@ -221,7 +223,7 @@ def _log_rounds(form: FormName, beta: Floats, runs: Runs) -> Floats:
             predicted = -np.log((beta[0] * runs.skew + beta[1]) * runs.skew + beta[2])
         case "theory":
             predicted = np.log(beta[1]) - np.log(beta[0] - runs.skew**2)
-        case "extended":
+        case _:
             predicted = beta[0] + beta[1] * runs.skew + beta[2] * runs.shift
     return predicted
 

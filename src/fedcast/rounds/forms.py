@@ -1,11 +1,13 @@
-r"""The three forms of rounds against skew, with derivatives, for many parameter vectors at once.
+r"""The forms of rounds against skew and local work, with derivatives, for many parameter vectors at once.
 
 .. math::
     \text{paper (Eq. 31)}\quad & T(D) = \frac{1}{\beta_1 D^2 + \beta_2 D + \beta_3} \\
     \text{theory (Theorem 2)}\quad & T(D) = \frac{\sigma}{\beta - D^2} \\
-    \text{extended}\quad & \ln T(D, h) = b_0 + b_1 D + b_2 h
+    \text{extended}\quad & \ln T(D, h) = b_0 + b_1 D + b_2 h \\
+    \text{law}\quad & \ln T(D, s) = a - \ln(\beta - D^2) + \gamma \ln s + \kappa \ln^2 s + \delta D^2 \ln(s \eta)
 
-with D the average skew after sharing and h the shift of the overall label distribution.
+with D the average skew after sharing, h the shift of the overall label distribution, s the mean number of local steps
+in a round and :math:`\eta` the learning rate, which is fixed here (`fedcast.rounds.law` has the law for all of them).
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from numpy.typing import NDArray
 
 from fedcast.typing import Floats
 
-FormName = Literal["paper", "theory", "extended"]
+FormName = Literal["paper", "theory", "extended", "law"]
 
 
 class Curve(NamedTuple):
@@ -29,6 +31,7 @@ class Curve(NamedTuple):
     slope: Floats  # dT/dD
     curvature: Floats  # d²T/dD²
     shift_slope: Floats  # dT/dh; 0 for forms without shift
+    steps_slope: Floats  # dT/ds; 0 for forms without local steps
 
 
 @dataclass(frozen=True)
@@ -36,13 +39,14 @@ class Form:
     """A form of rounds against skew.
 
     Attributes:
-        curve: (betas[S, P], skew, shift) to the curve there; betas are not checked.
-        valid: (betas[S, P], up_to) to bool[S]: T is positive, finite and nondecreasing on [0, up_to].
+        curve: (betas[S, P], skew, shift, steps) to the curve there; betas are not checked.
+        valid: (betas[S, P], up_to, steps) to bool[S]: T is positive, finite and nondecreasing in skew on [0, up_to],
+            with so many local steps.
     """
 
     parameters: tuple[str, ...]  # names of the entries of a parameter vector
-    curve: Callable[[Floats, float, float], Curve]
-    valid: Callable[[Floats, float], NDArray[np.bool_]]
+    curve: Callable[[Floats, float, float, float], Curve]
+    valid: Callable[[Floats, float, float], NDArray[np.bool_]]
 
 
 def _inverse(denominator: Floats, slope: Floats, curvature: Floats) -> Curve:
@@ -50,16 +54,16 @@ def _inverse(denominator: Floats, slope: Floats, curvature: Floats) -> Curve:
     rounds = 1 / denominator
     first = -slope * rounds**2
     second = (2 * slope**2 * rounds - curvature) * rounds**2
-    return Curve(rounds, first, second, np.zeros_like(rounds))
+    return Curve(rounds, first, second, np.zeros_like(rounds), np.zeros_like(rounds))
 
 
-def paper_curve(betas: Floats, skew: float, shift: float) -> Curve:  # noqa: ARG001
+def paper_curve(betas: Floats, skew: float, *_: float) -> Curve:
     """Return the curve of Eq. 31, in the unit of the fit."""
     first, second, third = betas.T
     return _inverse((first * skew + second) * skew + third, 2 * first * skew + second, 2 * first)
 
 
-def _paper_valid(betas: Floats, up_to: float) -> NDArray[np.bool_]:
+def _paper_valid(betas: Floats, up_to: float, _: float) -> NDArray[np.bool_]:
     first, second, third = betas.T
     # q' is linear, so q decreases on the whole interval iff it does at both ends; then q is least at the end.
     falls = (second <= 0) & (2 * first * up_to + second <= 0)
@@ -67,28 +71,50 @@ def _paper_valid(betas: Floats, up_to: float) -> NDArray[np.bool_]:
     return positive
 
 
-def theory_curve(betas: Floats, skew: float, shift: float) -> Curve:  # noqa: ARG001
+def theory_curve(betas: Floats, skew: float, *_: float) -> Curve:
     """Return the curve of Theorem 2; parameters beta and scale."""
     beta, scale = betas.T
     curve = _inverse(beta - skew**2, np.full_like(beta, -2 * skew), np.full_like(beta, -2.0))
     return Curve(*(scale * part for part in curve))
 
 
-def _theory_valid(betas: Floats, up_to: float) -> NDArray[np.bool_]:
+def _theory_valid(betas: Floats, up_to: float, _: float) -> NDArray[np.bool_]:
     beta, scale = betas.T
     valid: NDArray[np.bool_] = (beta > up_to**2) & (scale > 0)
     return valid
 
 
-def extended_curve(betas: Floats, skew: float, shift: float) -> Curve:
+def extended_curve(betas: Floats, skew: float, shift: float, _: float) -> Curve:
     """Return the curve that is log-linear in skew and shift."""
     base, by_skew, by_shift = betas.T
     rounds = np.exp(base + by_skew * skew + by_shift * shift)
-    return Curve(rounds, by_skew * rounds, by_skew**2 * rounds, by_shift * rounds)
+    return Curve(rounds, by_skew * rounds, by_skew**2 * rounds, by_shift * rounds, np.zeros_like(rounds))
 
 
-def _extended_valid(betas: Floats, up_to: float) -> NDArray[np.bool_]:  # noqa: ARG001
+def _extended_valid(betas: Floats, *_: float) -> NDArray[np.bool_]:
     valid: NDArray[np.bool_] = np.isfinite(betas).all(axis=1) & (betas[:, 1] >= 0)
+    return valid
+
+
+def law_curve(betas: Floats, skew: float, shift: float, steps: float) -> Curve:  # noqa: ARG001
+    """Return the curve of the law of rounds at one learning rate."""
+    base, beta, by_steps, square, skew_work, log_rate = betas.T
+    log_steps = np.log(steps)
+    room, work = beta - skew**2, log_steps + log_rate
+    rounds = np.exp(base + (by_steps + square * log_steps) * log_steps + skew_work * skew**2 * work) / room
+    # Derivatives of ln T: first = 2 D half.
+    half = 1 / room + skew_work * work
+    first, second = 2 * skew * half, 2 * half + (2 * skew / room) ** 2
+    by_log_steps = by_steps + 2 * square * log_steps + skew_work * skew**2
+    none = np.zeros_like(rounds)
+    return Curve(rounds, first * rounds, (second + first**2) * rounds, none, by_log_steps * rounds / steps)
+
+
+def _law_valid(betas: Floats, up_to: float, steps: float) -> NDArray[np.bool_]:
+    _, beta, _, _, skew_work, log_rate = betas.T
+    # ln T increases with D² by 1/(beta - D²) + skew_work ln(s eta), which is least at D = 0.
+    rises = 1 / beta + skew_work * (np.log(steps) + log_rate) >= 0
+    valid: NDArray[np.bool_] = np.isfinite(betas).all(axis=1) & (beta > up_to**2) & rises
     return valid
 
 
@@ -96,4 +122,5 @@ FORMS: dict[FormName, Form] = {
     "paper": Form(("beta1", "beta2", "beta3"), paper_curve, _paper_valid),
     "theory": Form(("beta", "scale"), theory_curve, _theory_valid),
     "extended": Form(("b0", "b1", "b2"), extended_curve, _extended_valid),
+    "law": Form(("a", "beta", "steps", "square", "skew_work", "log_rate"), law_curve, _law_valid),
 }

@@ -3,9 +3,9 @@ r"""The law of rounds: rounds to a target accuracy against skew, local work and 
 .. math:: \ln T = a - \ln(\beta - D^2) + \gamma_s \ln s + \gamma_\eta \ln \eta + \kappa x^2 + \delta D^2 x,
     \qquad x = \ln(s \eta)
 
-with D the average skew after sharing, s the mean number of local steps of a round and :math:`\eta` the learning rate. At
-:math:`D^2 \ge \beta` the target is not reachable. ``studies/rounds`` compares this form with others on settings that they
-were not fitted to.
+with D the average skew after sharing, s the mean number of local steps of a round and :math:`\eta` the learning rate.
+At :math:`D^2 \ge \beta` the target is not reachable. ``studies/rounds`` compares this form with others on settings
+that they were not fitted to.
 
 A run that meets its target in round T has met it after T - 1 rounds and not later than T; a run that ends before says
 only that it needs longer. The parameters maximise the likelihood of these intervals, with a logistic error of ln T (a
@@ -20,8 +20,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedcast.errors import FedcastError
+from fedcast.errors import FedcastError, OutsideFitError
 from fedcast.random import generator
+from fedcast.rounds.fitting import TRUSTED_MULTIPLE, nmse
+from fedcast.rounds.model import RoundsModel
 from fedcast.typing import Floats
 
 PARAMETERS = ("a", "beta", "steps", "rate", "square", "skew_work")
@@ -32,6 +34,8 @@ _POLE_RANGE, _SCALE_RANGE = (-7.0, 4.0), (np.log(0.01), 0.0)
 # Weak prior, in units of log-likelihood: it decides only between parameters that the runs cannot tell apart.
 _PRIOR = 1e-3
 _LEAST_LIKELY = 1e-12
+# Learning rate and local steps may be outside the range of the runs by this factor.
+_NEAR = 1.5
 
 
 class Conditions(NamedTuple):
@@ -63,9 +67,12 @@ class RoundsLaw:
     target_accuracy: float
     theta: Floats  # [6], in the order of `PARAMETERS`
     scale: float  # scale of the logistic error of ln T of one run
+    nmse: float  # squared error over the variance, of runs that met the target
+    max_rounds: float  # more than so many are not trusted
     samples: Floats  # [S, 6], bootstrap fits
-    lowest: Conditions  # of the runs: the law is not meant to be used below
-    highest: Conditions  # or above
+    skew_range: tuple[float, float]  # least and largest of the runs
+    steps_range: tuple[float, float]
+    rate_range: tuple[float, float]
 
     def rounds(self, at: Conditions) -> Floats:
         """Return the median number of rounds; infinite where the target is not reachable."""
@@ -84,6 +91,35 @@ class RoundsLaw:
         with np.errstate(over="ignore"):
             low, high = (np.ceil(np.exp(end)) for end in ends)
         return low, high
+
+    def model(self, name: str, learning_rate: float, source: str = "") -> RoundsModel:
+        """Return the rounds as a function of skew and local steps, at one learning rate."""
+        low, high = self.rate_range
+        if not low / _NEAR <= learning_rate <= high * _NEAR:
+            raise OutsideFitError(
+                f"training.learning_rate = {learning_rate:g}: fit {name!r} covers {low:g} to {high:g}; choose a rate "
+                f"in this range, or make a fit with `fedcast fit-rounds`"
+            )
+        return RoundsModel(
+            name,
+            "law",
+            _at_rate(self.theta[None], learning_rate)[0],
+            self.target_accuracy,
+            self.nmse,
+            skew_range=(0.0, self.skew_range[1]),
+            max_rounds=self.max_rounds,
+            steps_range=(self.steps_range[0] / _NEAR, self.steps_range[1] * _NEAR),
+            samples=_at_rate(self.samples, learning_rate),
+            source=source,
+        )
+
+
+def _at_rate(thetas: Floats, learning_rate: float) -> Floats:
+    """Return the parameters of form ``law`` at one learning rate, float64[S, 6]."""
+    base, beta, steps, rate, square, skew_work = thetas.T
+    log_rate = np.full(len(thetas), np.log(learning_rate))
+    moved = base + (rate + square * log_rate) * log_rate
+    return np.stack([moved, beta, steps + 2 * square * log_rate, square, skew_work, log_rate], axis=1)
 
 
 def log_rounds(theta: Floats, at: Conditions) -> Floats:
@@ -124,7 +160,8 @@ def fit_law(
         >>> truth = np.array([4.0, 3.3, -0.8, -0.7, 0.0, 0.0])
         >>> rounds = np.ceil(np.exp(log_rounds(truth, at)))
         >>> law = fit_law(at, rounds, rounds < 100, target_accuracy=0.9, bootstrap=0)
-        >>> bool(abs(law.rounds(Conditions(1.0, 60.0, 0.1)) / np.exp(log_rounds(truth, Conditions(1.0, 60, 0.1))) - 1) < 0.05)
+        >>> here = Conditions(skew=1.0, steps=60.0, learning_rate=0.1)
+        >>> bool(abs(law.rounds(here) / np.exp(log_rounds(truth, here)) - 1) < 0.05)
         True
     """
     runs = _checked(at, rounds, met)
@@ -133,10 +170,12 @@ def fit_law(
     refits = []
     for sample in range(bootstrap):
         chosen = generator(seed, "rounds/law", round=sample).integers(len(runs.skew), size=len(runs.skew))
-        refits.append(_fit(_Runs(*(column[chosen] for column in runs)), reach, theta)[0])
-    ends = [[float(end(column)) for column in runs[:3]] for end in (np.min, np.max)]
+        refits.append(_fit(runs.chosen(chosen), reach, theta)[0])
     samples = np.array(refits).reshape(bootstrap, len(PARAMETERS))
-    return RoundsLaw(target_accuracy, theta, scale, samples, Conditions(*ends[0]), Conditions(*ends[1]))
+    error = nmse(runs.rounds[runs.met], np.exp(log_rounds(theta, runs.conditions))[runs.met])
+    most = TRUSTED_MULTIPLE * float(runs.rounds.max())
+    ranges = [(float(column.min()), float(column.max())) for column in (runs.skew, runs.steps, runs.rate)]
+    return RoundsLaw(target_accuracy, theta, scale, error, most, samples, *ranges)
 
 
 def between(lower: RoundsLaw, upper: RoundsLaw, target_accuracy: float) -> RoundsLaw:
@@ -152,37 +191,47 @@ def between(lower: RoundsLaw, upper: RoundsLaw, target_accuracy: float) -> Round
         target_accuracy=target_accuracy,
         theta=mixed(lower.theta, upper.theta),
         scale=(1 - part) * lower.scale + part * upper.scale,
+        nmse=max(lower.nmse, upper.nmse),
         samples=mixed(lower.samples, upper.samples),
     )
 
 
-class _Runs(NamedTuple):
-    """Training runs, float64[R] each, and whether they met the target."""
+@dataclass(frozen=True, eq=False)
+class _Runs:
+    """Training runs."""
 
-    skew: Floats
+    skew: Floats  # [R]
     steps: Floats
     rate: Floats
     rounds: Floats
     met: NDArray[np.bool_]
 
+    @property
+    def conditions(self) -> Conditions:
+        return Conditions(self.skew, self.steps, self.rate)
+
+    def chosen(self, runs: NDArray[np.int64]) -> _Runs:
+        return _Runs(**{name: column[runs] for name, column in vars(self).items()})
+
 
 def _checked(at: Conditions, rounds: ArrayLike, met: ArrayLike) -> _Runs:
-    columns = [np.atleast_1d(np.asarray(value, dtype=np.float64)) for value in (*at, rounds)]
-    runs = _Runs(*columns, np.atleast_1d(np.asarray(met, dtype=bool)))
-    if len({column.shape for column in runs}) > 1 or runs.skew.ndim != 1:
-        raise FedcastError(
-            f"fit of rounds: arrays of shapes {', '.join(str(c.shape) for c in runs)}; expected equal ones"
-        )
-    valid = np.isfinite(np.stack(runs[:4])).all(axis=0)
-    valid &= (runs.skew >= 0) & (runs.steps > 0) & (runs.rate > 0) & (runs.rounds >= 1)
+    skew, steps, rate, taken = (np.atleast_1d(np.asarray(value, dtype=np.float64)) for value in (*at, rounds))
+    runs = _Runs(skew, steps, rate, taken, np.atleast_1d(np.asarray(met, dtype=bool)))
+    shapes = [column.shape for column in vars(runs).values()]
+    if len(set(shapes)) > 1 or skew.ndim != 1:
+        raise FedcastError(f"fit of rounds: arrays of shapes {', '.join(map(str, shapes))}; expected equal lengths")
+    valid = np.isfinite([skew, steps, rate, taken]).all(axis=0)
+    valid &= (skew >= 0) & (steps > 0) & (rate > 0) & (taken >= 1)
     if not valid.all():
         run = int(np.argmin(valid))
-        given = ", ".join(f"{name} {column[run]:g}" for name, column in zip(_Runs._fields[:4], runs, strict=False))
-        raise FedcastError(f"fit of rounds, run {run}: {given}; expected finite numbers, skew ≥ 0, the others > 0")
-    different, needed = len(np.unique(np.stack(runs[:3])[:, runs.met], axis=1).T), len(PARAMETERS) + 3
+        raise FedcastError(
+            f"fit of rounds, run {run}: skew {skew[run]:g}, local steps {steps[run]:g}, learning rate {rate[run]:g}, "
+            f"rounds {taken[run]:g}; expected finite numbers, skew ≥ 0, rounds ≥ 1, the others > 0"
+        )
+    different, needed = len(np.unique(np.stack([skew, steps, rate])[:, runs.met], axis=1).T), len(PARAMETERS) + 3
     if different < needed:
         raise FedcastError(
-            f"fit of rounds: {int(runs.met.sum())} of {len(runs.met)} runs met the target, at {different} different "
+            f"fit of rounds: {int(runs.met.sum())} of {len(skew)} runs met the target, at {different} different "
             f"settings; expected {needed} at least: add runs, or lower the target"
         )
     return runs
@@ -200,7 +249,7 @@ def _fit(runs: _Runs, reach: float, start: Floats | None = None) -> tuple[Floats
     """Return the parameters of largest likelihood, with the pole above `reach`², and the scale of the errors."""
     from scipy.optimize import minimize
 
-    terms, squares = _terms(*runs[:3]), runs.skew**2
+    terms, squares = _terms(runs.skew, runs.steps, runs.rate), runs.skew**2
 
     def loss(x: Floats) -> tuple[float, Floats]:
         # x: logarithm of the distance of the pole, weights of the terms, logarithm of the scale.

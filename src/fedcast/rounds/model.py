@@ -12,7 +12,7 @@ exist. Draws are therefore truncated: a vector is kept only if T is positive and
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -47,6 +47,15 @@ class AccuracyFit:
         return float(np.interp(skew, self.skew, self.accuracy))
 
 
+class ExpectedRounds(NamedTuple):
+    """Expected rounds at one point, and their slopes."""
+
+    rounds: float
+    by_skew: float
+    by_shift: float
+    by_steps: float
+
+
 @dataclass(frozen=True, eq=False)
 class BetaSet:
     """A finite set of parameter vectors that are all valid up to some skew.
@@ -70,24 +79,25 @@ class BetaSet:
         """Return the set of one of its vectors."""
         return replace(self, betas=self.betas[chosen : chosen + 1])
 
-    def curves(self, skew: float, shift: float = 0.0) -> Curve:
+    def curves(self, skew: float, shift: float = 0.0, steps: float = 1.0) -> Curve:
         """Return T and its derivatives for each vector, in rounds."""
         inside = min(skew, self.up_to)
-        curve = FORMS[self.form].curve(self.betas, inside, shift)
+        curve = FORMS[self.form].curve(self.betas, inside, shift, steps)
         beyond = skew - inside
-        rounds = curve.rounds + beyond * curve.slope
-        curvature = curve.curvature if beyond == 0 else np.zeros_like(rounds)
-        return Curve(*(self.round_scale * part for part in (rounds, curve.slope, curvature, curve.shift_slope)))
+        if beyond > 0:
+            curve = curve._replace(rounds=curve.rounds + beyond * curve.slope, curvature=np.zeros_like(curve.rounds))
+        return Curve(*(self.round_scale * part for part in curve))
 
-    def expected(self, skew: float, shift: float = 0.0) -> tuple[float, float, float]:
-        """Return the means over the vectors of T, dT/dD and dT/dshift, in rounds.
+    def expected(self, skew: float, shift: float = 0.0, steps: float = 1.0) -> ExpectedRounds:
+        """Return the means over the vectors of T and its slopes, in rounds.
 
         Example:
-            >>> BetaSet("theory", np.array([[4.0, 8.0]]), 100.0, 1.8).expected(0.0)[0]
+            >>> BetaSet("theory", np.array([[4.0, 8.0]]), 100.0, 1.8).expected(0.0).rounds
             200.0
         """
-        curve = self.curves(skew, shift)
-        return float(curve.rounds.mean()), float(curve.slope.mean()), float(curve.shift_slope.mean())
+        curve = self.curves(skew, shift, steps)
+        means = (curve.rounds, curve.slope, curve.shift_slope, curve.steps_slope)
+        return ExpectedRounds(*(float(values.mean()) for values in means))
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +113,7 @@ class RoundsModel:
         skew_range: least and largest average skew that the fit covers.
         max_rounds: largest rounds, in the unit of the curve, that the fit covers; no draw exceeds it.
         shift_range: least and largest shift of the overall label distribution; used by ``extended`` only.
+        steps_range: least and largest mean number of local steps in a round; used by ``law`` only.
         round_scale: rounds per unit of the curve; 1 for fits in true rounds.
         measure: of the average skew D: ``emd``, ``js`` or ``kl``.
         samples: float64[S, P], bootstrap fits; empty: draws are `beta` with noise.
@@ -120,6 +131,7 @@ class RoundsModel:
     skew_range: tuple[float, float]
     max_rounds: float
     shift_range: tuple[float, float] = (0.0, 2.0)
+    steps_range: tuple[float, float] = (1.0, np.inf)
     round_scale: float = 1.0
     measure: MeasureName = "emd"
     samples: Floats = field(default_factory=lambda: np.zeros((0, 0)))
@@ -135,7 +147,7 @@ class RoundsModel:
                 f"rounds.fit {self.name!r}: invalid measure {self.measure!r}: choose one of {', '.join(known)}"
             )
 
-    def rounds(self, skew: float, shift: float = 0.0) -> float:
+    def rounds(self, skew: float, shift: float = 0.0, steps: float = 1.0) -> float:
         """Return the rounds of the best fit; an error outside its range.
 
         Example:
@@ -143,19 +155,21 @@ class RoundsModel:
             >>> round(load_fit("paper-0.95").model("paper", round_scale=100).rounds(0.9))
             222
         """
-        return float(self.curve(skew, shift).rounds[0])
+        return float(self.curve(skew, shift, steps).rounds[0])
 
-    def curve(self, skew: float, shift: float = 0.0) -> Curve:
+    def curve(self, skew: float, shift: float = 0.0, steps: float = 1.0) -> Curve:
         """Return the best fit and its derivatives, float64[1] each, in rounds; an error outside its range."""
-        self.check(skew, shift)
-        best = FORMS[self.form].curve(self.beta[None, :], skew, shift)
+        self.check(skew, shift, steps)
+        best = FORMS[self.form].curve(self.beta[None, :], skew, shift, steps)
         return Curve(*(self.round_scale * part for part in best))
 
-    def check(self, skew: float, shift: float = 0.0) -> None:
-        """Raise an error if the fit does not cover a skew or shift."""
+    def check(self, skew: float, shift: float = 0.0, steps: float = 1.0) -> None:
+        """Raise an error if the fit does not cover a skew, shift or number of local steps."""
         asked = {f"average {self.measure.upper()}": (skew, self.skew_range)}
         if self.form == "extended":
             asked["shift of the overall label distribution"] = (shift, self.shift_range)
+        if self.form == "law":
+            asked["mean number of local steps in a round"] = (steps, self.steps_range)
         for what, (value, (low, high)) in asked.items():
             if not low - _TOLERANCE <= value <= high + _TOLERANCE:
                 raise OutsideFitError(
@@ -174,7 +188,7 @@ class RoundsModel:
                 f"an average {self.measure.upper()} of {skew:.4g} (fit {self.name!r}); lower the target, or share more"
             )
 
-    def draw(self, count: int, up_to: float, seed: int = 0) -> BetaSet:
+    def draw(self, count: int, up_to: float, seed: int = 0, steps: float = 1.0) -> BetaSet:
         """Draw parameter vectors for an expectation, all valid on skews from 0 to `up_to`.
 
         They are the bootstrap fits in random order, repeated if more are requested than there are; without bootstrap,
@@ -184,6 +198,7 @@ class RoundsModel:
             count: number of vectors.
             up_to: average skew before sharing; must be in range.
             seed: of the draws.
+            steps: mean number of local steps in a round before sharing.
 
         Example:
             >>> from fedcast.rounds import load_fit
@@ -191,10 +206,10 @@ class RoundsModel:
             >>> betas.size, betas.rejected
             (200, 4)
         """
-        self.check(up_to)
+        self.check(up_to, steps=steps)
         draw = generator(seed, f"rounds/{self.name}/{self.form}")
         candidates = self._candidates(count, draw)
-        valid = self._valid(candidates, up_to)
+        valid = self._valid(candidates, up_to, steps)
         kept = candidates[valid]
         if not len(kept) or (not len(self.samples) and len(kept) < count):
             raise OutsideFitError(
@@ -218,10 +233,10 @@ class RoundsModel:
         noise = draw.standard_normal((_TRIES_PER_DRAW * count, len(self.beta)))
         return self.beta * (1 + self.relative_noise * noise)
 
-    def _valid(self, betas: Floats, up_to: float) -> np.ndarray:
+    def _valid(self, betas: Floats, up_to: float, steps: float) -> np.ndarray:
         form = FORMS[self.form]
         with np.errstate(divide="ignore", over="ignore"):
             # T is nondecreasing on the interval, so it is largest at its end.
-            ends = form.curve(betas, up_to, self.shift_range[0]).rounds
-        valid: np.ndarray = form.valid(betas, up_to) & (ends <= self.max_rounds)
+            ends = form.curve(betas, up_to, self.shift_range[0], steps).rounds
+        valid: np.ndarray = form.valid(betas, up_to, steps) & (ends <= self.max_rounds)
         return valid

@@ -11,7 +11,7 @@ from typing import Any
 from fedcast.data import average_emd, average_js, distribution_shift
 from fedcast.errors import FedcastError
 from fedcast.io import Column, read_table, save_table
-from fedcast.rounds import FORMS, RoundsFit, fit_accuracy, fit_rounds
+from fedcast.rounds import SKEW_FORMS, RoundsFit, fit_accuracy, fit_rounds
 from fedcast.runs.prepare import train_scenario
 from fedcast.scenario import Scenario, with_overrides
 
@@ -104,7 +104,7 @@ def fit_runs(
             accuracy=accuracy,
             seed=seed,
         )
-        for form in FORMS
+        for form in SKEW_FORMS
     }
     numbers = {key: [float(value) for value in values] for key, values in _columns(runs).items() if key != "rule"}
     return RoundsFit(name, models, numbers, dataset)

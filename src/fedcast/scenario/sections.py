@@ -239,8 +239,9 @@ class Rounds(Section):
     """Rounds to the target accuracy as a function of skew."""
 
     target_accuracy: Annotated[float, Field(gt=0, lt=1)] = Field(0.95, description="accuracy to be reached")
-    form: Literal["paper", "theory", "extended"] = Field(
-        "paper", description="1/(b1 D^2 + b2 D + b3), 1/(b - D^2), or log-linear in D and the shift"
+    form: Literal["paper", "theory", "extended", "law"] = Field(
+        "paper",
+        description="1/(b1 D^2 + b2 D + b3), 1/(b - D^2), log-linear in D and the shift, or by D and local work",
     )
     fit: str = Field("paper-0.95", description="name of a shipped fit, or the path of one made by `fedcast fit-rounds`")
     round_scale: Positive = Field(100.0, description="rounds per unit of the paper's scaled rounds")
