@@ -183,9 +183,8 @@ def fit_from_json(text: str, where: str = "fit") -> RoundsFit:
             f"`fedcast fit-rounds`"
         ) from error
     if not fit.models and len(fit.laws) < 2:
-        raise FedcastError(
-            f"rounds.fit {where}: expected at least one form, or laws for two targets; make the fit with `fedcast fit-rounds`"
-        )
+        fault = "expected at least one form, or laws for two targets"
+        raise FedcastError(f"rounds.fit {where}: {fault}; make the fit with `fedcast fit-rounds`")
     return fit
 
 
