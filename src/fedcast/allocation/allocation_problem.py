@@ -22,7 +22,7 @@ from fedcast.cost import Feasibility, Fleet, feasibility, round_cost
 from fedcast.data import Skew, Weighting, average_emd, average_js, average_kl
 from fedcast.errors import FedcastError
 from fedcast.formatting import user_label
-from fedcast.rounds import BetaSet, RoundsModel
+from fedcast.rounds import BetaSet, ExpectedRounds, RoundsModel, local_steps
 from fedcast.scenario import Allocation
 from fedcast.typing import Floats, Ints, Names
 
@@ -37,6 +37,10 @@ class Point(NamedTuple):
     sharing_s: float
     round_s: float
     skew_at: SkewAt
+
+    def expected(self, betas: BetaSet) -> ExpectedRounds:
+        """Return the expected rounds and their slopes."""
+        return betas.expected(self.skew_at.skew, self.skew_at.shift, self.skew_at.steps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +61,7 @@ class AllocationProblem:
     feasible: Feasible
     betas: BetaSet  # parameter vectors over which the expectation is taken; the one fixed evaluation set
     model: RoundsModel  # rounds model that they were drawn from
+    batch_size: int  # samples of a local step
     initial_ratio: float  # where searches start
     seed: int  # of the draws
     minimiser: Minimiser = minimise_surrogate  # of surrogates on `feasible`; the exact one by default
@@ -74,8 +79,7 @@ class AllocationProblem:
 
     def objective_s(self, point: Point, betas: BetaSet | None = None) -> float:
         """Return the expected delay of the task, s; by default over the evaluation set."""
-        rounds = (self.betas if betas is None else betas).expected(point.skew_at.skew, point.skew_at.shift)[0]
-        return point.sharing_s + rounds * point.round_s
+        return point.sharing_s + point.expected(self.betas if betas is None else betas).rounds * point.round_s
 
     def start(self) -> Floats:
         """Return the ratios float64[M] at which searches start: `initial_ratio` as far as it is feasible."""
@@ -103,6 +107,7 @@ def make_allocation_problem(
     rate_bps: ArrayLike | None = None,
     beta_samples: int = 200,
     seed: int = 0,
+    batch_size: int = 10,
     minimiser: Minimiser = minimise_surrogate,
 ) -> AllocationProblem:
     """Return the allocation problem of a clustering; arguments are those of `fedcast.allocation.allocate`."""
@@ -122,8 +127,10 @@ def make_allocation_problem(
     np.minimum.at(worst, cluster, rates[users])
     sizes = clustering.problem.skew.sizes[clustering.heads]
     caps = np.minimum(settings.max_sharing_ratio, fleet.devices.consent[clustering.heads])
-    averages = _averages(clustering, trained, members, cluster, base, model)
-    cut = averages.convex and model.form != "extended"
+    work = fleet.local_epochs, batch_size
+    averages = _averages(clustering, trained, members, cluster, base, model, work)
+    # With the other forms a volume that does not lower the skew can still save rounds.
+    cut = averages.convex and model.form in ("paper", "theory")
     upper = averages.largest_useful(caps * sizes) / sizes if cut else caps
     delay = round_delay(fleet.of(trained), base.sizes[trained], members, cluster, caps * sizes)
     leak = clustering.cluster_sizes[clustering.heads] / len(trained)
@@ -140,8 +147,9 @@ def make_allocation_problem(
         averages,
         caps,
         Feasible(worst / (bits_per_sample * sizes), upper, sizes, delay, leak, limit),
-        model.draw(beta_samples, skew_before, seed),
+        model.draw(beta_samples, skew_before, seed, averages.steps_before),
         model,
+        batch_size,
         settings.initial_ratio,
         seed,
         minimiser,
@@ -226,8 +234,15 @@ def _checked_rates(clustering: Clustering, rate_bps: ArrayLike | None, names: Na
 
 
 def _averages(
-    clustering: Clustering, trained: NDArray[np.bool_], members: Ints, cluster: Ints, base: Skew, model: RoundsModel
+    clustering: Clustering,
+    trained: NDArray[np.bool_],
+    members: Ints,
+    cluster: Ints,
+    base: Skew,
+    model: RoundsModel,
+    work: tuple[int, int],
 ) -> AverageSkew:
+    """Return the average skew and local steps as functions of volumes; `work` are local epochs and batch size."""
     before, weighting = clustering.problem.skew, clustering.problem.weighting
     overall = before.global_distribution
     held, own = base.sizes[trained], before.sizes[trained]
@@ -257,4 +272,6 @@ def _averages(
         deviation.sum(axis=0),
         measure,
         weighting,
+        local_steps(own, held, *work),
+        work[0] / (work[1] * own.sum()) * np.bincount(cluster, own[members], len(heads)),
     )

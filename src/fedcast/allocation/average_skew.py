@@ -78,8 +78,10 @@ class SkewAt(NamedTuple):
 
     skew: float  # average skew D
     shift: float  # of the global label distribution
+    steps: float  # mean number of local steps in a round
     skew_gradient: Floats  # [M], per sample
     shift_gradient: Floats  # [M], per sample
+    steps_gradient: Floats  # [M], per sample; constant
     costs: Floats  # [M], what each cluster adds to the numerator of the average skew
     cost_slopes: Floats  # [M], derivatives of these by volume
     denominator: float  # of the average skew
@@ -108,6 +110,8 @@ class AverageSkew:
     imbalance: Floats  # [Y], summed deviation of all of them before sharing: 0 unless users are left out
     measure: Callable[[Floats, Floats, Floats, Floats], MemberSkew]
     weighting: Weighting  # A, B or C
+    steps_before: float  # mean number of local steps in a round before heads send anything
+    steps_gradient: Floats  # [M], its slope by volume
 
     def at(self, volumes: Floats) -> SkewAt:
         """Return average skew and shift when head m sends volumes[m] samples to each of its members."""
@@ -125,7 +129,9 @@ class AverageSkew:
         moved = self.imbalance + self.members_of @ sent
         shift = float(np.abs(moved).sum()) / after
         shift_gradient = self.members_of * (slope @ np.sign(moved) - shift) / after
-        return SkewAt(skew, shift, gradient, shift_gradient, costs, slopes, denominator)
+        steps = self.steps_before + float(self.steps_gradient @ volumes)
+        gradients = gradient, shift_gradient, self.steps_gradient
+        return SkewAt(skew, shift, steps, *gradients, costs, slopes, denominator)
 
     @property
     def convex(self) -> bool:

@@ -112,16 +112,15 @@ class LinearRounds:
     def excess_s(self, point: Point, betas: BetaSet, new: Point) -> float:
         """Return how far the objective at `new` is above the surrogate at `point` without its quadratic term, s."""
         rounds, gradient = rounds_and_gradient(self.problem, point, betas)
-        expected = betas.expected(new.skew_at.skew, new.skew_at.shift)[0]
-        return (expected - rounds) * new.round_s - point.round_s * float(gradient @ (new.x - point.x))
+        return (new.expected(betas).rounds - rounds) * new.round_s - point.round_s * float(gradient @ (new.x - point.x))
 
 
 def rounds_and_gradient(problem: AllocationProblem, point: Point, betas: BetaSet) -> tuple[float, Floats]:
     """Return the expected rounds at a point and their gradient by ratios, float64[M]."""
-    at = point.skew_at
-    rounds, by_skew, by_shift = betas.expected(at.skew, at.shift)
-    by_volume = by_skew * at.skew_gradient + by_shift * at.shift_gradient
-    return rounds, by_volume * problem.feasible.sizes
+    at, expected = point.skew_at, point.expected(betas)
+    by_volume = expected.by_skew * at.skew_gradient + expected.by_shift * at.shift_gradient
+    by_volume = by_volume + expected.by_steps * at.steps_gradient
+    return expected.rounds, by_volume * problem.feasible.sizes
 
 
 class _StepState(NamedTuple):
@@ -147,7 +146,7 @@ class _StepState(NamedTuple):
         here, there, change = self.point.skew_at, new.skew_at, new.x - self.point.x
         moved = change * self.problem.feasible.sizes
         above = np.maximum(there.costs - here.costs - here.cost_slopes * moved, 0.0) / here.denominator
-        by_skew = self.betas.expected(here.skew, here.shift)[1]
+        by_skew = self.point.expected(self.betas).by_skew
         excess_s = self.point.round_s * max(by_skew, 0.0) * above
         squares = change**2
         curvature: Floats = np.divide(2 * excess_s, squares, out=np.zeros_like(squares), where=squares > 0)
@@ -262,8 +261,8 @@ def _minimise_corrected(state: _StepState, curvature: Floats, corrections: int) 
 def _secant_to_tangent(state: _StepState, new: Point) -> float:
     """Return the slope of rounds against skew up to `new` over that at the iterate; at most 1, T being convex."""
     here, there = state.point.skew_at, new.skew_at
-    rounds, by_skew, _ = state.betas.expected(here.skew, here.shift)
-    if there.skew >= here.skew or by_skew <= 0:
+    expected = state.point.expected(state.betas)
+    if there.skew >= here.skew or expected.by_skew <= 0:
         return 1.0
-    saved = rounds - state.betas.expected(there.skew, here.shift)[0]
-    return max(saved / (by_skew * (here.skew - there.skew)), 0.0)
+    saved = expected.rounds - state.betas.expected(there.skew, here.shift, here.steps).rounds
+    return max(saved / (expected.by_skew * (here.skew - there.skew)), 0.0)

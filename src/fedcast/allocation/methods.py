@@ -21,7 +21,7 @@ from fedcast.allocation.inner import Minimiser, minimise_surrogate
 from fedcast.clustering import ROUNDING, Clustering
 from fedcast.cost import Fleet, RoundCost, round_cost, sharing_cost, task_s
 from fedcast.data import distribution_shift
-from fedcast.rounds import BetaSet, RoundsModel
+from fedcast.rounds import BetaSet, RoundsModel, local_steps
 from fedcast.scenario import Allocation
 from fedcast.typing import Floats, Ints
 
@@ -77,6 +77,7 @@ class Evaluation:
     clustering: Clustering  #: with these volumes; users that are left out have no head
     skew: float  #: average skew after sharing, by the measure of the rounds model
     shift: float  #: of the global label distribution
+    steps: float  #: mean number of local steps in a round
     rounds: float  #: expected rounds to the target
     sharing_s: float  #: sharing delay
     trained: NDArray[np.bool_]  #: [K], which users train (those that can, and hold samples after sharing)
@@ -123,6 +124,7 @@ def allocate(
     rate_bps: ArrayLike | None = None,
     beta_samples: int = 200,
     seed: int = 0,
+    batch_size: int = 10,
     with_gap: bool = False,
     options: Any = None,
     minimiser: Minimiser = minimise_surrogate,
@@ -132,12 +134,13 @@ def allocate(
     Args:
         clustering: who shares with whom; its weighting and composition are used, its volumes are ignored.
         fleet: devices, links and consent of all K users.
-        rounds_model: rounds as a function of skew.
+        rounds_model: rounds as a function of skew, and of local steps if it is of form ``law``.
         settings: method, caps, what to do with users that cannot take part.
         bits_per_sample: bits of one sample.
         rate_bps: float[K], rate of the link from each member's head, bit/s; None: the graph's.
         beta_samples: parameter vectors in the evaluation set.
         seed: of every draw.
+        batch_size: samples of a local step; used by rounds models of form ``law``.
         with_gap: also find the global optimum and report the gap to it.
         options: of the method; None: those of the settings.
         minimiser: of the engine's surrogates; the exact one by default.
@@ -168,12 +171,13 @@ def allocate(
         rate_bps=rate_bps,
         beta_samples=beta_samples,
         seed=seed,
+        batch_size=batch_size,
         minimiser=minimiser,
     )
     found = method(problem, method_options(settings) if options is None else options)
     best_s = problem.objective_s(problem.at(find_method("oracle")(problem).x)) if with_gap else None
     result = make_result(problem, settings.method, found, best_s, free_rounding=method.optimises)
-    rounds_model.check(result.skew, result.shift)
+    rounds_model.check(result.skew, result.shift, result.steps)
     rounds_model.check_target(result.skew)
     return result
 
@@ -186,12 +190,13 @@ def evaluate(problem: AllocationProblem, volumes: Floats) -> Evaluation:
     before, after = part_of(clustering.problem.skew, trained), part_of(clustering.after, trained)
     skew = skew_for_model(before, after, problem.model, clustering.problem.weighting)
     shift = distribution_shift(after)
-    rounds = problem.betas.expected(skew, shift)[0]
+    steps = local_steps(before.sizes, after.sizes, problem.fleet.local_epochs, problem.batch_size)
+    rounds = problem.betas.expected(skew, shift, steps).rounds
     cost = round_cost(problem.fleet.of(trained[problem.trained]), after.sizes)
     sent = clustering.head_of, clustering.shared, problem.rate_bps, problem.bits_per_sample
     sharing_s = sharing_cost(*sent, power_w=1.0).sharing_s
     total_s = task_s(sharing_s, cost.round_s, rounds)
-    return Evaluation(clustering, skew, shift, rounds, sharing_s, trained, cost, total_s)
+    return Evaluation(clustering, skew, shift, steps, rounds, sharing_s, trained, cost, total_s)
 
 
 def make_result(

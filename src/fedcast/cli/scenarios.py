@@ -83,7 +83,12 @@ def _readers(scenario: Scenario, names: Names | None, names_known: bool) -> list
         (scenario.devices.devices_file, lambda: _read_devices(users, scenario.devices, names)),
     ]
     there = [read for file, read in tables if file is not None and Path(file).is_file()]
-    return [*([lambda: model_bits(scenario)] if names_known else []), lambda: load_rounds(scenario.rounds), *there]
+    rate = scenario.training.learning_rate
+    return [
+        *([lambda: model_bits(scenario)] if names_known else []),
+        lambda: load_rounds(scenario.rounds, rate),
+        *there,
+    ]
 
 
 def _read_devices(users: int, devices: Devices, names: Names | None) -> None:

@@ -21,7 +21,7 @@ from fedcast.errors import FedcastError, OutsideFitError
 from fedcast.plan.diff import match_users
 from fedcast.plan.sharing_plan import LeakagePoint, SharingPlan
 from fedcast.plan.world import World, check_world, link_rates_bps, make_world, sharing_cost_of
-from fedcast.rounds import RoundsModel, load_fit, load_rounds
+from fedcast.rounds import load_fit, load_rounds
 from fedcast.scenario import Scenario
 from fedcast.typing import Floats, Ints
 
@@ -108,7 +108,7 @@ def _predicted(world: World, previous: SharingPlan | None, with_curve: bool) -> 
     curve = planner.leakage_curve(best, without) if with_curve and best.clustering.broadcast is None else ()
     clustering = _without_idle_heads(best.clustering)
     cost = TaskCost(sharing_cost_of(world, clustering), best.round)
-    planned = _planned(world, clustering, cost, best.trained, planner.rounds)
+    planned = _planned(world, clustering, cost, best.trained)
     plan = replace(planned.plan, rounds=best.rounds, rounds_without=without.rounds, leakage=curve, passes=passes)
     return replace(planned, plan=replace(plan, delay_without_s=without.objective_s))
 
@@ -131,8 +131,7 @@ def _not_predicted(world: World, reason: str) -> Planned:
         report = feasibility(world.fleet, sizes)
         few = "; ".join(report.explain(int(user)) for user in report.infeasible_users[:3])
         raise FedcastError(f"{len(report.infeasible_users)} users cannot take part within their energy budget: {few}")
-    rounds = load_fit(scenario.rounds.fit).model(scenario.rounds.form, scenario.rounds.round_scale)
-    planned = _planned(world, clustering, cost, trained, rounds)
+    planned = _planned(world, clustering, cost, trained)
     return replace(planned, plan=replace(planned.plan, not_predicted=reason))
 
 
@@ -141,7 +140,7 @@ class _Planner:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.rounds = load_rounds(world.scenario.rounds)
+        self.rounds = load_rounds(world.scenario.rounds, world.scenario.training.learning_rate)
         self.problem = world.problem()
 
     def allocate(self, clustering: Clustering, max_asr: float | None = None) -> AllocationResult:
@@ -160,6 +159,7 @@ class _Planner:
             rate_bps=link_rates_bps(self.world, clustering),
             beta_samples=scenario.rounds.beta_samples,
             seed=scenario.seed,
+            batch_size=scenario.training.batch_size,
             options=options,
         )
 
@@ -245,9 +245,7 @@ def _without_idle_heads(clustering: Clustering) -> Clustering:
     return replace(clustering, head_of=np.where(clustering.received > 0, clustering.head_of, -1), proof=None)
 
 
-def _planned(
-    world: World, clustering: Clustering, cost: TaskCost, trained: NDArray[np.bool_], rounds: RoundsModel
-) -> Planned:
+def _planned(world: World, clustering: Clustering, cost: TaskCost, trained: NDArray[np.bool_]) -> Planned:
     """Put a plan together, without rounds and delay of the task."""
     before, after = part_of(world.skew, trained), part_of(clustering.after, trained)
     weighting = world.scenario.clustering.weighting
@@ -263,8 +261,8 @@ def _planned(
         energy_j=energy,
         composition=clustering.problem.settings.composition,
         fit=world.scenario.rounds.fit,
-        form=rounds.form,
-        measure=rounds.measure,
+        form=world.scenario.rounds.form,
+        measure=load_fit(world.scenario.rounds.fit).measure,
         names=world.population.names,
     )
     return Planned(world, clustering, cost, plan)

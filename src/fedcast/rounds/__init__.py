@@ -4,7 +4,7 @@ from fedcast.rounds.fit_files import RoundsFit, load_fit, load_rounds, save_fit,
 from fedcast.rounds.fitting import SKEW_FORMS, fit_accuracy, fit_rounds, nmse
 from fedcast.rounds.forms import FORMS, FormName
 from fedcast.rounds.law import Conditions, RoundsLaw, fit_law, local_steps
-from fedcast.rounds.model import AccuracyFit, BetaSet, MeasureName, RoundsModel
+from fedcast.rounds.model import AccuracyFit, BetaSet, ExpectedRounds, MeasureName, RoundsModel
 
 __all__ = [
     "FORMS",
@@ -12,6 +12,7 @@ __all__ = [
     "AccuracyFit",
     "BetaSet",
     "Conditions",
+    "ExpectedRounds",
     "FormName",
     "MeasureName",
     "RoundsFit",

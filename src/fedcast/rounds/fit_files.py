@@ -16,7 +16,7 @@ from fedcast.io import write_file
 from fedcast.rounds.forms import FORMS, FormName
 from fedcast.rounds.law import PARAMETERS as LAW_PARAMETERS
 from fedcast.rounds.law import RoundsLaw, between
-from fedcast.rounds.model import AccuracyFit, RoundsModel
+from fedcast.rounds.model import AccuracyFit, MeasureName, RoundsModel
 from fedcast.scenario import Rounds
 
 VERSION = 2
@@ -35,6 +35,11 @@ class RoundsFit:
     dataset: str  # on which the runs trained
     laws: tuple[RoundsLaw, ...] = ()  # by ascending target; all fitted to the same runs
     source: str = ""  # of the runs of the laws
+
+    @property
+    def measure(self) -> MeasureName:
+        """Measure of skew that the rounds are a function of."""
+        return next((model.measure for model in self.models.values()), "emd")
 
     def model(self, form: FormName, round_scale: float = 1.0) -> RoundsModel:
         """Return the model of a form of skew.

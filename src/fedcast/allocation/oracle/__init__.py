@@ -67,10 +67,11 @@ Window = tuple[tuple[float, float], tuple[float, float]]
 
 def oracle(problem: AllocationProblem, options: NoOptions | None = None) -> Solution:  # noqa: ARG001
     """Return the global optimum: grids down to about 1e-6 of the range of each delay, then a descent."""
-    if problem.betas.form == "extended" and (problem.betas.betas[:, 2] != 0).any():
+    form = problem.betas.form
+    if form == "law" or (form == "extended" and (problem.betas.betas[:, 2] != 0).any()):
         raise FedcastError(
-            "invalid value 'extended' for rounds.form with allocation.method = oracle: rounds depend on the shift of "
-            "the overall label distribution, which couples the clusters; use method jfvo, or form paper or theory"
+            f"invalid value {form!r} for rounds.form with allocation.method = oracle: rounds depend on more than the "
+            "average skew, which couples the clusters; use method jfvo, or form paper or theory"
         )
     if problem.num_clusters == 0 or problem.feasible.max_leak <= 0:
         x = np.zeros(problem.num_clusters)
@@ -104,7 +105,7 @@ class DelayGrid(NamedTuple):
         """Return the expected delay of the task at every point with average skews float64[G, H], s."""
         # E[T] is smooth in the skew: a fine table suffices for a choice that is evaluated exactly afterwards.
         skews = np.linspace(skew.min(), skew.max(), 400) if skew.max() > skew.min() else skew.reshape(-1)[:1]
-        rounds = np.array([problem.betas.expected(float(d))[0] for d in skews])
+        rounds = np.array([problem.betas.expected(float(d)).rounds for d in skews])
         delay: Floats = self.sharing[:, None] + np.interp(skew, skews, rounds) * self.round
         return delay
 
