@@ -1,0 +1,106 @@
+"""Volumes chosen with rounds that depend on skew and local work (form `law`)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from fedcast.allocation import evaluate, find_method
+from fedcast.allocation.engine import rounds_and_gradient
+from fedcast.errors import FedcastError
+from fedcast.plan import make_plan
+from fedcast.rounds import load_fit, local_steps
+from fedcast.scenario import Allocation, load_scenario
+from fedcast.testing.allocation import REGIMES, random_case
+
+LAW = load_fit("mnist").law(0.95).model("mnist", 0.1)
+
+
+def problem_of(seed, regime="mixed", epochs=1, **settings):
+    case = random_case(seed, regime=regime)
+    # Few samples for each user: batches of one make them as many steps as the fit covers.
+    fleet = replace(case.fleet, local_epochs=epochs)
+    allowed = Allocation.model_validate({"max_sharing_ratio": 1.0, **settings})
+    return replace(case, model=LAW, fleet=fleet).problem(allowed, batch_size=1, beta_samples=20)
+
+
+def test_gradients_are_those_of_the_expected_rounds():
+    problem = problem_of(0)
+    draw = np.random.default_rng(1)
+    x, step = draw.uniform(0.2, 0.8, problem.num_clusters), 1e-6
+    rounds, gradient = rounds_and_gradient(problem, problem.at(x), problem.betas)
+    assert rounds > 0
+    for cluster in range(problem.num_clusters):
+        moved = x.copy()
+        moved[cluster] += step
+        change = problem.at(moved).expected(problem.betas).rounds - rounds
+        assert gradient[cluster] == pytest.approx(change / step, rel=1e-3, abs=1e-6)
+
+
+def test_local_steps_of_the_search_are_those_of_the_evaluation():
+    problem = problem_of(2, epochs=3)
+    volumes = problem.volumes_of_users(np.full(problem.num_clusters, 0.5))
+    result = evaluate(problem, volumes)
+    own, after = problem.clustering.problem.skew.sizes, result.clustering.after.sizes
+    assert result.steps == pytest.approx(local_steps(own, after, 3, 1), rel=1e-12)
+    assert problem.at(np.full(problem.num_clusters, 0.5)).skew_at.steps == pytest.approx(result.steps, rel=1e-9)
+
+
+@pytest.mark.parametrize("regime", REGIMES)
+@pytest.mark.parametrize("method", ["jfvo", "smm", "saa"])
+def test_methods_find_the_optimum_of_a_general_solver(regime, method):
+    """SLSQP from several starts on the same objective, with the maxima as constraints of two more variables."""
+    gaps = []
+    for seed in range(3):
+        problem = problem_of(seed, regime)
+        found = problem.objective_s(problem.at(find_method(method)(problem).x))
+        bounds = [(0, upper) for upper in problem.feasible.upper]
+        starts = [np.zeros(len(bounds)), *(part * problem.feasible.upper for part in (0.3, 0.7, 1.0))]
+        best = min(
+            minimize(lambda x, p=problem: p.objective_s(p.at(x)), start, bounds=bounds, method="Powell").fun
+            for start in starts
+        )
+        gaps.append(found / best - 1)
+    assert np.mean(gaps) < 0.005
+    assert max(gaps) < 0.02
+
+
+def test_more_local_work_is_worth_sharing_even_where_skew_does_not_fall():
+    """With users of equal distributions sharing lowers no skew: only the law lets it save rounds."""
+    problem = problem_of(1, "frequency")
+    flat = replace(problem.averages, own=np.zeros_like(problem.averages.own))
+    x = np.full(problem.num_clusters, 0.5)
+    assert flat.at(x * problem.feasible.sizes).steps > flat.at(0 * x).steps
+    assert problem.at(x).expected(problem.betas).by_steps < 0
+
+
+def test_the_oracle_says_that_it_cannot():
+    with pytest.raises(FedcastError, match="'law' for rounds.form with allocation.method = oracle"):
+        find_method("oracle")(problem_of(0))
+
+
+def test_a_plan_knows_that_epochs_and_learning_rate_save_rounds():
+    def rounds(**changes):
+        given = {"rounds.fit": "digits", "rounds.form": "law", "rounds.target_accuracy": 0.87, **changes}
+        return make_plan(load_scenario(base="digits", overrides=given), with_curve=False)
+
+    plan = rounds()
+    assert plan.rounds < plan.rounds_without
+    assert rounds(**{"training.local_epochs": 10}).rounds_without < plan.rounds_without
+    assert rounds(**{"training.learning_rate": 0.3}).rounds_without < plan.rounds_without
+    assert plan.form == "law"
+
+
+def test_fixed_ratios_are_planned_where_the_law_does_not_reach():
+    overrides = {
+        "rounds.fit": "digits",
+        "rounds.form": "law",
+        "rounds.target_accuracy": 0.99,
+        "allocation.method": "fixed",
+    }
+    plan = make_plan(load_scenario(base="digits", overrides=overrides), with_curve=False)
+    assert plan.rounds is None
+    assert "covers 0.7 to 0.92" in plan.not_predicted
