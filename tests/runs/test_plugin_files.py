@@ -1,5 +1,6 @@
 """An algorithm, a model, a partition and a rule from files: compared, resumed, reported, packed and run on Ray."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -129,6 +130,10 @@ def test_the_command_compares_them_on_workers_resumes_and_reports(folder, monkey
     monkeypatch.setattr(registry, "_loaded_files", {})
     report = CliRunner().invoke(app, ["report", "out", "--out", "again.html"])  # without any plug-in
     assert report.exit_code == 0, report.output
+    page = (folder / "again.html").read_text()
+    row = page.partition(">training.my_mlp.width</th>")[2].partition("</tr>")[0]
+    assert re.findall(r">([^<]+)<", row) == ["12", "16", "units of the hidden layer"]
+    assert "unknown" not in page.partition('id="scenario"')[2].partition("<pre>")[0]
     words[1] = "moved/scenario.toml"
     again = CliRunner().invoke(app, [*words, "--workers", "1", "--out", "out"])
     assert again.exit_code == 0, again.output

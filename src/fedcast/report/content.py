@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice, zip_longest
+from typing import Any
 
 import numpy as np
 
@@ -38,6 +39,11 @@ class Content:
     def scenario(self) -> Scenario:
         """Scenario of the first run; the others differ only in strategy and seed."""
         return self.runs[0].scenario
+
+    @property
+    def plugin_options(self) -> dict[str, list[Any]]:
+        """Default and meaning of the options of plug-ins of any run, by dotted key."""
+        return {key: option for run in self.runs for key, option in run.plugin_options.items()}
 
     @property
     def target(self) -> float:

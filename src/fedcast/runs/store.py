@@ -1,8 +1,8 @@
 """Run folders: each run has a folder whose name contains a hash of everything that determines its result.
 
 A store is a folder of run folders. A run folder holds scenario.toml, versions.json, plan.json, facts.json, tables.json
-(users, heads, classes), ledger.csv, history.json and .csv, checkpoint.pt and log.txt. done.json is written last, with
-digests of the other files, and marks the run as finished.
+(users, heads, classes), options.json (of plug-ins, if it has any), ledger.csv, history.json and .csv, checkpoint.pt and
+log.txt. done.json is written last, with digests of the other files, and marks the run as finished.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import torch
 from fedcast.errors import FedcastError
 from fedcast.io import write_file
 from fedcast.plan import SharingPlan, load_plan, save_plan
-from fedcast.registry import plugin_error
+from fedcast.registry import BUILT_IN, KINDS, find, names, option_fields, plugin_error
 from fedcast.runs import versions
 from fedcast.runs.facts import Facts, Table, facts_of, tables_of
 from fedcast.runs.prepare import PreparedRun, prepare_run, train_prepared
@@ -71,6 +71,13 @@ class StoredRun:
         """Return the tables of users, heads and classes, each by column; see `fedcast.runs.facts.tables_of`."""
         tables: dict[str, Table] = _read_json(self.folder / "tables.json")
         return tables
+
+    @cached_property
+    def plugin_options(self) -> dict[str, list[Any]]:
+        """Return default and meaning of the options of its plug-ins, by key; none in folders of older versions."""
+        path = self.folder / "options.json"
+        options: dict[str, list[Any]] = _read_json(path) if path.exists() else {}
+        return options
 
 
 def run_key(scenario: Scenario) -> str:
@@ -278,8 +285,21 @@ def _prepare(folder: Path, scenario: Scenario, data_dir: Path | None) -> Prepare
     save_plan(prepared.plan, folder / "plan.json")
     _write_json(folder / "facts.json", asdict(facts_of(prepared)))
     _write_json(folder / "tables.json", tables_of(prepared))
+    if options := _plugin_options(scenario):
+        _write_json(folder / "options.json", options)
     prepared.shared.ledger.save(folder / "ledger.csv")
     return prepared
+
+
+def _plugin_options(scenario: Scenario) -> dict[str, list[Any]]:
+    """Return default and meaning of the options of plug-ins in use, for readers that do not load them."""
+    found = {}
+    for kind, known in KINDS.items():
+        section = getattr(scenario, known.section)
+        for name in {getattr(section, known.key), *section.tables} & set(names(kind)) - set(BUILT_IN[kind]):
+            for option, field in option_fields(find(kind, name).options).items():
+                found[f"{known.section}.{name}.{option}"] = [field.default, field.metadata.get("description", "")]
+    return dict(sorted(found.items()))
 
 
 def _digest_of(path: Path) -> bytes:

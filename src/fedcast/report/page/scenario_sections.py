@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import BaseModel
@@ -27,7 +28,7 @@ COMPARED = ("seed", "clustering.rule", "allocation.method", "training.algorithm"
 
 def scenario_section(content: Content) -> Markup:
     """Return a table of what differs from the defaults, and the whole scenario."""
-    changed = list(differences(content.scenario))
+    changed = list(differences(content.scenario, content.plugin_options))
     shown = note("Every parameter has its default.")
     if changed:
         titles = ("parameter", "value", "default", "meaning")
@@ -38,8 +39,13 @@ def scenario_section(content: Content) -> Markup:
     return section("scenario", "Scenario", shown, compared, whole)
 
 
-def differences(scenario: Scenario) -> Iterator[tuple[str, str, str, str]]:
-    """Yield name, value, default and meaning of each parameter that differs from its default."""
+def differences(
+    scenario: Scenario, plugin_options: Mapping[str, Sequence[Any]] = MappingProxyType({})
+) -> Iterator[tuple[str, str, str, str]]:
+    """Yield name, value, default and meaning of each parameter that differs from its default.
+
+    `plugin_options` has default and meaning of options of plug-ins, by dotted key; see `StoredRun.plugin_options`.
+    """
     default = Scenario()
     for section_name in Scenario.model_fields:
         section, usual = getattr(scenario, section_name), getattr(default, section_name)
@@ -48,22 +54,28 @@ def differences(scenario: Scenario) -> Iterator[tuple[str, str, str, str]]:
         for name, field in type(section).model_fields.items():
             value, key = getattr(section, name), f"{section_name}.{name}"
             if name == "tables":
-                yield from _option_differences(section_name, value)
+                yield from _option_differences(section_name, value, plugin_options)
             elif value != getattr(usual, name) and key not in COMPARED:
                 yield key, _text(name, value), _text(name, getattr(usual, name)), field.description or ""
     if scenario.plugins:
         yield "plugins", ", ".join(scenario.plugins), "none", Scenario.model_fields["plugins"].description or ""
 
 
-def _option_differences(section: str, tables: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str, str, str]]:
-    """Yield the same of the options of choices; defaults of a plug-in that is not loaded are unknown."""
+def _option_differences(
+    section: str, tables: Mapping[str, Mapping[str, Any]], plugin_options: Mapping[str, Sequence[Any]]
+) -> Iterator[tuple[str, str, str, str]]:
+    """Yield the same of the options of choices; a plug-in that is not loaded has all its options in its table."""
     for choice_name, values in tables.items():
         choice = registry.find_in_section(section, choice_name)
         fields = {} if choice is None else registry.option_fields(choice.options)
         for name, value in values.items():
-            default = _text(name, fields[name].default) if name in fields else "unknown"
-            meaning = fields[name].metadata.get("description", "") if name in fields else ""
-            yield f"{section}.{choice_name}.{name}", _text(name, value), default, meaning
+            key, default, meaning = f"{section}.{choice_name}.{name}", "unknown", ""
+            if name in fields:
+                default, meaning = _text(name, fields[name].default), fields[name].metadata.get("description", "")
+            elif key in plugin_options:
+                default, meaning = _text(name, plugin_options[key][0]), plugin_options[key][1]
+            if _text(name, value) != default:
+                yield key, _text(name, value), default, meaning
 
 
 def _text(name: str, value: object) -> str:
