@@ -300,11 +300,20 @@ def plugin_error(error: Exception) -> FedcastError | None:
     if isinstance(error, FedcastError) or not passed:
         return None
     frame, line, owners = passed[-1]
-    codes = [frame.f_code for frame, _, _ in passed]
-    called = [choice for choice in owners if any(part in codes for part in _codes(choice.value))]
-    plugins = ", ".join(f"{KINDS[choice.kind].noun} {choice.name!r}" for choice in called or owners)
+    called = [choice for choice in owners if passed[0][0].f_code in _codes(choice.value)]
     place = f"{frame.f_code.co_name}, {frame.f_code.co_filename}, line {line}"
-    return FedcastError(f"plug-in {plugins}: {type(error).__name__}: {error} (in {place}); correct the plug-in")
+    return FedcastError(
+        f"plug-in {_listed(called or owners)}: {type(error).__name__}: {error} (in {place}); correct the plug-in"
+    )
+
+
+def loaded_plugins() -> str:
+    """Return kind and name of everything that packages and files have registered, for messages."""
+    return _listed([choice for choice in _registered.values() if choice.module])
+
+
+def _listed(choices: list[Choice]) -> str:
+    return ", ".join(f"{KINDS[choice.kind].noun} {choice.name!r}" for choice in choices)
 
 
 def _owners(frame: FrameType) -> list[Choice]:

@@ -214,6 +214,7 @@ def test_a_bug_is_called_a_bug(fedcast, monkeypatch):
     def broken(*_, **__):
         raise RuntimeError("boom")
 
+    monkeypatch.setattr("fedcast.registry._registered", {})
     monkeypatch.setattr("fedcast.scenario.load_scenario", broken)
     code, _, err = fedcast("inspect")
     assert code == 1
@@ -242,8 +243,13 @@ def rule(problem, _):
     return open("/nowhere")
 
 
+def no_argument():
+    return 1
+
+
 register("partition", "failing_partition", Partition("fails", counts=counts))
 register("clustering", "failing_rule", Rule(rule, "fails", why="fails"))
+register("clustering", "wrong_rule", Rule(no_argument, "fails", why="fails"))
 """
 
 
@@ -267,6 +273,17 @@ def test_a_plug_in_that_fails_is_named_with_the_place(fedcast, tmp_path, monkeyp
     assert f"fedcast: plug-in {expected.format(file)}" in err
     assert "bug" not in err
     assert f"{file}, line " in err
+
+
+def test_what_may_be_a_plug_ins_fault_is_not_called_a_bug_of_fedcast_alone(fedcast, tmp_path, monkeypatch):
+    monkeypatch.setattr("fedcast.registry._registered", {})
+    monkeypatch.setattr("fedcast.registry._loaded_files", {})
+    file = tmp_path / "failing.py"
+    file.write_text(FAILING)
+    code, _, err = fedcast("plan", "--set", f"plugins=['{file}']", "--set", "clustering.rule=wrong_rule")
+    assert code == 1
+    assert "a bug of fedcast or of a plug-in (partition 'failing_partition', clustering rule 'failing_rule'," in err
+    assert "TypeError: no_argument() takes 0 positional arguments" in err
 
 
 def test_interrupt(fedcast, monkeypatch):

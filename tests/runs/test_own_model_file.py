@@ -79,6 +79,7 @@ def test_it_is_swept_in_other_processes(file, tmp_path):
         ("import nowhere", {}, r"net.py: ModuleNotFoundError: No module named 'nowhere'"),
         ("def net(shape, num_classes):\n    return 3", {}, "model: 3 is no torch.nn.Module"),
         (NET, {"training.model_weights": None}, "training.model_weights: unset; .* of training.model_file"),
+        ("def net(shape, num_classes):\n    return 1 / 0\n", {}, "net.py: net: ZeroDivisionError: division by zero"),
     ],
 )
 def test_what_is_wrong_with_it_is_said(file, tmp_path, text, changes, words):

@@ -23,7 +23,7 @@ from fedcast.cli.plan import plan
 from fedcast.cli.scenarios import datasets, init, plugins, validate
 from fedcast.cli.train import fit_rounds, train
 from fedcast.errors import FedcastError, MovedKeyWarning
-from fedcast.registry import plugin_error
+from fedcast.registry import loaded_plugins, plugin_error
 
 app = typer.Typer(
     name="fedcast",
@@ -129,7 +129,10 @@ def _explain(error: Exception) -> tuple[str, int]:
     if isinstance(error, OSError):
         place = f"{error.filename}: " if error.filename else ""
         return f"{place}{error.strerror or error}", USER_ERROR
-    return f"this is a bug: {type(error).__name__}: {error}; run again with --debug and report the traceback", BUG
+    known = loaded_plugins()
+    whose = f" of fedcast or of a plug-in ({known}: check it by its kit in fedcast.testing)" if known else ""
+    advice = "run again with --debug and report the traceback"
+    return f"this is a bug{whose}: {type(error).__name__}: {error}; {advice}", BUG
 
 
 def _stop(message: str, code: int) -> int:

@@ -134,7 +134,12 @@ def build_model(
     model = registry.find("model", name).value if file is None else Model(_function_of(Path(file), name), name)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return model(shape, num_classes, options)
+        try:
+            return model(shape, num_classes, options)
+        except Exception as error:
+            if file is None or isinstance(error, FedcastError):
+                raise
+            raise FedcastError(f"training.model_file = {file}: {name}: {type(error).__name__}: {error}") from error
 
 
 def _function_of(file: Path, name: str) -> Callable[..., nn.Module]:
