@@ -39,6 +39,7 @@ def stored(rule, seed, accuracies, *, sharing_s=0.0, scenario=BASE, algorithm="f
         history=History(records),
         plan=None,
         rule=rule,
+        plugin_options={},
     )
 
 

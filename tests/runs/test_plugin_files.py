@@ -11,8 +11,9 @@ from typer.testing import CliRunner
 from fedcast import registry
 from fedcast.cli.app import app
 from fedcast.errors import FedcastError
+from fedcast.runs.comparison import compare
 from fedcast.runs.packing import pack, unpack
-from fedcast.runs.store import load_run, run_folder, run_scenario
+from fedcast.runs.store import load_run, load_runs, run_folder, run_scenario
 from fedcast.runs.sweeps import grid, sweep
 from fedcast.scenario import load_scenario
 from tests.runs.test_packing import train_on_bare_machine
@@ -138,6 +139,17 @@ def test_the_command_compares_them_on_workers_resumes_and_reports(folder, monkey
     again = CliRunner().invoke(app, [*words, "--workers", "1", "--out", "out"])
     assert again.exit_code == 0, again.output
     assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_runs_with_default_options_are_comparable_without_the_plug_in(folder, tmp_path, monkeypatch):
+    text = SCENARIO.partition("[training.my_feddyn]")[0]
+    (folder / "scenario.toml").write_text(text)
+    for algorithm in ("fedavg", "my_feddyn"):
+        run_scenario(scenario(folder, **{"training.algorithm": algorithm}), tmp_path / "runs")
+    monkeypatch.setattr(registry, "_registered", {})
+    monkeypatch.setattr(registry, "_loaded_files", {})
+    found = compare(load_runs(tmp_path / "runs"))
+    assert [row.strategy.algorithm for row in found] == ["fedavg", "my_feddyn"]
 
 
 def test_a_run_is_resumed_where_its_plug_in_files_have_moved(folder, tmp_path, monkeypatch):

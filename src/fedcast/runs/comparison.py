@@ -293,4 +293,7 @@ def _folders(runs: Sequence[StoredRun]) -> str:
 
 def _settings(run: StoredRun) -> dict[str, Any]:
     values = flat_values(run.scenario)
-    return {key: "unset" if value is None else value for key, value in values.items() if key not in _MAY_DIFFER}
+    # The table of a plug-in that is not loaded holds defaults, too, but only in runs that choose it.
+    usual = {key for key, (default, _) in run.plugin_options.items() if values.get(key) == default}
+    kept = {key: value for key, value in values.items() if key not in _MAY_DIFFER | usual}
+    return {key: "unset" if value is None else value for key, value in kept.items()}
