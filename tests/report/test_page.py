@@ -24,7 +24,7 @@ from fedcast.report.page.scenario_sections import commands, differences
 from fedcast.runs.comparison import compare
 from fedcast.runs.store import load_runs, run_folder
 from fedcast.scenario import to_toml
-from tests.report.conftest import made_run
+from tests.report.conftest import made_run, with_target
 
 FAST, SLOW, NEVER = [0.1, 0.6, 0.7], [0.1, 0.3, 0.6], [0.1, 0.2, 0.3]
 
@@ -176,6 +176,11 @@ def test_leakage_ends_where_the_plan_does(real_runs):
         assert line.x[-1] == pytest.approx(np.mean([end.average_sharing_ratio for end in ends]))
         assert line.y[-1] == pytest.approx(np.mean([end.delay_s for end in ends]))
     assert all(isinstance(point, LeakagePoint) for point in real_runs[0].plan.leakage)
+
+
+def test_leakage_without_sharing_is_drawn_only_with_its_measured_ring(real_runs):
+    content = gather([with_target(run, 0.999) for run in real_runs])
+    assert {mark.series for mark in leakage_curves(content)} == {1}
 
 
 def test_the_legend_of_leakage_names_only_what_is_drawn(real_runs):

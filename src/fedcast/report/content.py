@@ -129,6 +129,8 @@ def leakage_curves(content: Content) -> list[Line | Dots]:
             points = np.mean([[(at.average_sharing_ratio, at.delay_s) for at in each] for each in plans], axis=0)
             means = [row.measures[name].mean for name in ("average_sharing_ratio", "total_s")]
             measured = (means[0], means[1]) if row.reached == len(row.seeds) else None
+            if measured is None and not points[:, 0].any():
+                continue  # without sharing: the first point of every other curve, which would hide it
             marks += leakage_curve(
                 row.strategy.name, content.series[row.strategy], points[:, 0], points[:, 1], measured
             )
