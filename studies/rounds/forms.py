@@ -19,7 +19,8 @@ from pathlib import Path
 import numpy as np
 from design import DESIGN_STEPS
 from scipy.optimize import minimize
-from scipy.special import expit
+
+from fedcast.rounds.law import log_likelihood
 
 HERE = Path(__file__).parent
 BATCH = 10
@@ -174,25 +175,6 @@ def fit(form: Form, skew: np.ndarray, terms: np.ndarray, rounds: np.ndarray, met
         first = np.concatenate([[start, 0.0], weights, [np.log(0.12)]])
         found.append(minimize(loss, first, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 500}))
     return split(min(found, key=lambda result: result.fun).x)
-
-
-def log_likelihood(
-    median: np.ndarray, scale: float, rounds: np.ndarray, met: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the log-likelihood of each run and its slopes by the median and by the logarithm of the scale.
-
-    The likelihood is P(T - 1 < t <= T) of a run that met the target in round T, and P(t > T) of one that did not.
-    """
-    with np.errstate(divide="ignore"):
-        above = (np.log(rounds) - median) / scale
-        below = (np.log(np.maximum(rounds - 1, 0)) - median) / scale
-    upper, lower = expit(above), expit(below)
-    density, density_below = upper * (1 - upper), lower * (1 - lower)
-    inside = np.maximum(upper - lower, 1e-12)
-    by_median = np.where(met, (density_below - density) / inside, upper) / scale
-    moved = density_below * np.where(np.isfinite(below), below, 0.0) - density * above
-    by_scale = np.where(met, moved / inside, upper * above)
-    return np.log(np.where(met, inside, np.maximum(1 - upper, 1e-12))), by_median, by_scale
 
 
 def held_out(runs: Runs, form: Form, target: float, groups: np.ndarray) -> dict[str, float]:

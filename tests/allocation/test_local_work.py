@@ -9,6 +9,7 @@ import pytest
 from scipy.optimize import minimize
 
 from fedcast.allocation import evaluate, find_method
+from fedcast.allocation.average_skew import OwnOffer
 from fedcast.allocation.engine import rounds_and_gradient
 from fedcast.errors import FedcastError
 from fedcast.plan import make_plan
@@ -68,13 +69,24 @@ def test_methods_find_the_optimum_of_a_general_solver(regime, method):
     assert max(gaps) < 0.02
 
 
-def test_more_local_work_is_worth_sharing_even_where_skew_does_not_fall():
-    """With users of equal distributions sharing lowers no skew: only the law lets it save rounds."""
+def test_sharing_that_lowers_no_skew_saves_rounds_with_the_law_alone():
+    """All users hold the same distribution, so that volumes change local steps and nothing else."""
     problem = problem_of(1, "frequency")
-    flat = replace(problem.averages, own=np.zeros_like(problem.averages.own))
-    x = np.full(problem.num_clusters, 0.5)
-    assert flat.at(x * problem.feasible.sizes).steps > flat.at(0 * x).steps
-    assert problem.at(x).expected(problem.betas).by_steps < 0
+    same = replace(
+        problem.averages,
+        own=np.zeros_like(problem.averages.own),
+        offer=OwnOffer(np.zeros((problem.num_clusters, len(problem.averages.global_distribution)))),
+    )
+    flat = replace(problem, averages=same)
+    none, half = (flat.at(np.full(flat.num_clusters, ratio)) for ratio in (0.0, 0.5))
+    rest = same.rest / none.skew_at.denominator
+    assert none.skew_at.skew == pytest.approx(rest)
+    assert half.skew_at.steps > none.skew_at.steps
+    theory = load_fit("paper-0.95").model("paper", 100.0).draw(5, up_to=1.0)
+    level = {"skew": 0.5, "shift": 0.0}
+    assert theory.expected(**level, steps=half.skew_at.steps) == theory.expected(**level, steps=none.skew_at.steps)
+    saved = [problem.betas.expected(**level, steps=point.skew_at.steps).rounds for point in (none, half)]
+    assert saved[1] < saved[0]
 
 
 def test_the_oracle_says_that_it_cannot():

@@ -13,7 +13,7 @@ from scipy.stats import logistic
 
 from fedcast.errors import FedcastError, OutsideFitError
 from fedcast.rounds import Conditions, RoundsFit, fit_law, load_fit, load_rounds, local_steps, save_fit
-from fedcast.rounds.law import _log_likelihood, _Runs, between, log_rounds
+from fedcast.rounds.law import between, log_likelihood, log_rounds
 from fedcast.scenario import Rounds
 
 STUDY = Path(__file__).parents[2] / "studies" / "rounds"
@@ -64,18 +64,18 @@ def test_intervals_cover_new_runs():
 
 
 def test_the_likelihood_is_that_of_the_intervals():
-    runs = _Runs(*np.zeros((3, 5)), np.array([20.0, 1.0, 15.0, 30.0, 22.0]), np.array([True, True, True, False, False]))
+    rounds, met = np.array([20.0, 1.0, 15.0, 30.0, 22.0]), np.array([True, True, True, False, False])
     median, scale = np.array([3.1, 0.2, 2.9, 3.5, 2.2]), 0.2
-    found, by_median, by_scale = _log_likelihood(median, scale, runs)
+    found, by_median, by_scale = log_likelihood(median, scale, rounds, met)
     for run in range(5):
         error = logistic(median[run], scale)
-        last, before = np.log(runs.rounds[run]), np.log(runs.rounds[run] - 1) if runs.rounds[run] > 1 else -np.inf
-        by_hand = error.cdf(last) - error.cdf(before) if runs.met[run] else error.sf(last)
+        last, before = np.log(rounds[run]), np.log(rounds[run] - 1) if rounds[run] > 1 else -np.inf
+        by_hand = error.cdf(last) - error.cdf(before) if met[run] else error.sf(last)
         assert found[run] == pytest.approx(np.log(by_hand), rel=1e-9)
     step = 1e-6
-    slopes = [_log_likelihood(median + sign * step, scale, runs)[0] for sign in (1, -1)]
+    slopes = [log_likelihood(median + sign * step, scale, rounds, met)[0] for sign in (1, -1)]
     np.testing.assert_allclose(by_median, (slopes[0] - slopes[1]) / (2 * step), rtol=1e-5, atol=1e-6)
-    slopes = [_log_likelihood(median, scale * np.exp(sign * step), runs)[0] for sign in (1, -1)]
+    slopes = [log_likelihood(median, scale * np.exp(sign * step), rounds, met)[0] for sign in (1, -1)]
     np.testing.assert_allclose(by_scale, (slopes[0] - slopes[1]) / (2 * step), rtol=1e-5, atol=1e-6)
 
 

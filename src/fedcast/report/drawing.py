@@ -114,7 +114,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Text:
-    """Words at a point."""
+    """Text at a point."""
 
     x: float
     y: float

@@ -39,7 +39,7 @@ _NEAR = 1.5
 
 
 class Conditions(NamedTuple):
-    """What the rounds depend on: numbers, or one number for each run, float64[R]."""
+    """Conditions of a task that decide its rounds: numbers, or one number for each run, float64[R]."""
 
     skew: ArrayLike  # average skew D after sharing
     steps: ArrayLike  # mean number of local steps in a round, see `local_steps`
@@ -255,7 +255,9 @@ def _fit(runs: _Runs, reach: float, start: Floats | None = None) -> tuple[Floats
         # x: logarithm of the distance of the pole, weights of the terms, logarithm of the scale.
         gap = reach**2 * np.exp(x[0])
         room = reach**2 + gap - squares
-        likelihood, by_median, by_scale = _log_likelihood(terms @ x[1:-1] - np.log(room), np.exp(x[-1]), runs)
+        likelihood, by_median, by_scale = log_likelihood(
+            terms @ x[1:-1] - np.log(room), np.exp(x[-1]), runs.rounds, runs.met
+        )
         slope = np.concatenate([[-gap * (by_median / room).sum()], terms.T @ by_median, [by_scale.sum()]])
         prior = np.full(len(x), _PRIOR)
         prior[[1, -1]] = 0.0
@@ -273,7 +275,9 @@ def _fit(runs: _Runs, reach: float, start: Floats | None = None) -> tuple[Floats
     return np.insert(best[1:-1], 1, reach**2 * (1 + np.exp(best[0]))), float(np.exp(best[-1]))
 
 
-def _log_likelihood(median: Floats, scale: float, runs: _Runs) -> tuple[Floats, Floats, Floats]:
+def log_likelihood(
+    median: Floats, scale: float, rounds: Floats, met: NDArray[np.bool_]
+) -> tuple[Floats, Floats, Floats]:
     """Return the log-likelihood of each run and its slopes by the median and by the logarithm of the scale.
 
     The likelihood is P(T - 1 < t <= T) of a run that met the target in round T, and P(t > T) of one that did not.
@@ -281,16 +285,16 @@ def _log_likelihood(median: Floats, scale: float, runs: _Runs) -> tuple[Floats, 
     from scipy.special import expit
 
     with np.errstate(divide="ignore"):
-        above = (np.log(runs.rounds) - median) / scale
-        below = (np.log(runs.rounds - 1) - median) / scale
+        above = (np.log(rounds) - median) / scale
+        below = (np.log(rounds - 1) - median) / scale
     upper, lower = expit(above), expit(below)
     density, density_below = upper * (1 - upper), lower * (1 - lower)
     inside = np.maximum(upper - lower, _LEAST_LIKELY)
-    by_median = np.where(runs.met, (density_below - density) / inside, upper) / scale
+    by_median = np.where(met, (density_below - density) / inside, upper) / scale
     moved = density_below * np.where(np.isfinite(below), below, 0.0) - density * above
-    by_scale = np.where(runs.met, moved / inside, upper * above)
+    by_scale = np.where(met, moved / inside, upper * above)
     outside = np.maximum(expit(-above), _LEAST_LIKELY)
-    return np.log(np.where(runs.met, inside, outside)), by_median, by_scale
+    return np.log(np.where(met, inside, outside)), by_median, by_scale
 
 
 def _mixture_quantile(medians: Floats, scale: float, share: float) -> Floats:

@@ -1,4 +1,4 @@
-"""Where the runs of a sweep are done: in this process, on worker processes of this machine, or on a Ray cluster.
+"""Executors of the runs of a sweep: in this process, on worker processes of this machine, or on a Ray cluster.
 
 Every worker does one run at a time, on one thread. A worker of a Ray cluster needs no shared disk: it does a run in a
 temporary folder and sends its files back; the store accepts all of them or none. A lost worker costs only its run.

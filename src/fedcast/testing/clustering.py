@@ -90,7 +90,7 @@ def survives_empty_users(rule: str) -> None:
 
 
 def survives_identical_users(rule: str) -> None:
-    """Where all users hold the same, sharing changes nothing."""
+    """Check that sharing changes nothing if all users hold the same."""
     assert _of_table(rule, [[5, 5]] * 6).after.emd.max() < 1e-9, "equal users became unequal"
 
 
