@@ -98,7 +98,7 @@ class RoundsLaw:
         if not low / _NEAR <= learning_rate <= high * _NEAR:
             raise OutsideFitError(
                 f"training.learning_rate = {learning_rate:g}: fit {name!r} covers {low:g} to {high:g}; choose a rate "
-                f"in this range, or make a fit with `fedcast fit-rounds`"
+                f"in this range, or another fit (rounds.fit)"
             )
         return RoundsModel(
             name,
