@@ -8,14 +8,16 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from fedcast.allocation import evaluate, find_method
+from fedcast.allocation import evaluate, find_method, solve
 from fedcast.allocation.average_skew import OwnOffer
 from fedcast.allocation.engine import rounds_and_gradient
-from fedcast.errors import FedcastError
+from fedcast.clustering import Clustering
+from fedcast.clustering.sample_problems import table_problem
+from fedcast.errors import FedcastError, OutsideFitError
 from fedcast.plan import make_plan
 from fedcast.rounds import load_fit, local_steps
 from fedcast.scenario import Allocation, load_scenario
-from fedcast.testing.allocation import REGIMES, random_case
+from fedcast.testing.allocation import REGIMES, fleet_at, random_case
 
 LAW = load_fit("mnist").law(0.95).model("mnist", 0.1)
 
@@ -48,6 +50,53 @@ def test_local_steps_of_the_search_are_those_of_the_evaluation():
     own, after = problem.clustering.problem.skew.sizes, result.clustering.after.sizes
     assert result.steps == pytest.approx(local_steps(own, after, 3, 1), rel=1e-12)
     assert problem.at(np.full(problem.num_clusters, 0.5)).skew_at.steps == pytest.approx(result.steps, rel=1e-9)
+
+
+@pytest.mark.parametrize("regime", REGIMES)
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_another_number_of_epochs_needs_no_new_problem(regime, epochs):
+    anew, reused = problem_of(4, regime, epochs, max_asr=0.2), problem_of(4, regime, 3, max_asr=0.2).with_epochs(epochs)
+    assert reused.fleet.local_epochs == epochs
+    assert reused.betas.betas.tolist() == anew.betas.betas.tolist()
+    for ratio in (0.0, 0.3, 1.0):
+        x = np.full(anew.num_clusters, ratio)
+        made, kept = anew.at(x), reused.at(x)
+        assert kept.round_s == made.round_s
+        assert kept.skew_at.steps == pytest.approx(made.skew_at.steps, rel=1e-12)
+        assert reused.objective_s(kept) == pytest.approx(anew.objective_s(made), rel=1e-12)
+    settings = Allocation(method="saa")
+    made, kept = solve(anew, settings), solve(reused, settings)
+    assert kept.shared.tolist() == made.shared.tolist()
+    assert kept.objective_s == pytest.approx(made.objective_s, rel=1e-12)
+    assert kept.frequency_hz == pytest.approx(made.frequency_hz, rel=1e-12)
+
+
+def test_epochs_outside_the_fit_are_an_error():
+    with pytest.raises(OutsideFitError, match="mean number of local steps in a round"):
+        problem_of(0).with_epochs(50)
+
+
+def test_the_same_users_train_with_any_number_of_epochs():
+    """A user without samples that would keep rounds of one epoch waiting, but none of twenty, does not train."""
+    counts = [[300, 300], [600, 0], [0, 600], [0, 0]]
+    clustering = Clustering(table_problem(counts, [(0, 1), (0, 2), (0, 3)], composition="own"), np.array([-1, 0, 0, 0]))
+    fleet = fleet_at(np.full((4, 2), 300.0), *REGIMES["frequency"])
+    fleet = replace(fleet, links=replace(fleet.links, up_s_per_bit=fleet.links.up_s_per_bit * [1, 1, 1, 5]))
+    case = replace(random_case(0), clustering=clustering, fleet=fleet, rate_bps=np.full(4, 1e6))
+    once = case.problem()
+    often = replace(case, fleet=replace(fleet, local_epochs=20)).problem()
+    assert once.feasible.delay.floor_s < fleet.upload_s[3] < often.feasible.delay.floor_s
+    assert once.trained.tolist() == often.trained.tolist() == [True, True, True, False]
+
+
+def test_a_search_starts_at_given_volumes_within_the_limits():
+    problem = problem_of(3, max_asr=0.1)
+    found = solve(problem, Allocation(method="saa"))
+    again = problem.with_start(found.volumes)
+    assert again.start() == pytest.approx(found.volumes[problem.clustering.heads] / problem.feasible.sizes)
+    halved = again.with_max_asr(0.05)
+    assert halved.feasible.leak @ halved.start() == pytest.approx(0.05)
+    assert solve(again, Allocation(method="saa", steps=1)).objective_s <= found.objective_s * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("regime", REGIMES)

@@ -12,6 +12,7 @@ from fedcast.allocation.methods import (
     find_method,
     make_result,
     method_options,
+    solve,
 )
 
 __all__ = [
@@ -32,4 +33,5 @@ __all__ = [
     "method_options",
     "minimise_surrogate",
     "part_of",
+    "solve",
 ]

@@ -53,6 +53,7 @@ class AllocationProblem:
     clustering: Clustering  # who shares with whom, without users that are left out
     fleet: Fleet  # the users that train: all who hold samples, or have a head that may send them some
     trained: NDArray[np.bool_]  # [K], which they are
+    held: Floats  # [K trained], their samples before heads send any
     members: Ints  # [C], members as indices into `fleet`, by cluster
     rate_bps: Floats  # [K], rate of the link from each member's head
     bits_per_sample: float  # bits of one sample
@@ -62,7 +63,7 @@ class AllocationProblem:
     betas: BetaSet  # parameter vectors over which the expectation is taken; the one fixed evaluation set
     model: RoundsModel  # rounds model that they were drawn from
     batch_size: int  # samples of a local step
-    initial_ratio: float  # where searches start
+    initial: Floats  # [M], ratios at which searches start
     seed: int  # of the draws
     minimiser: Minimiser = minimise_surrogate  # of surrogates on `feasible`; the exact one by default
 
@@ -82,13 +83,44 @@ class AllocationProblem:
         return point.sharing_s + point.expected(self.betas if betas is None else betas).rounds * point.round_s
 
     def start(self) -> Floats:
-        """Return the ratios float64[M] at which searches start: `initial_ratio` as far as it is feasible."""
-        return self.feasible.scaled_to_limit(np.minimum(self.initial_ratio, self.feasible.upper))
+        """Return the ratios float64[M] at which searches start: `initial` as far as they are feasible."""
+        return self.feasible.scaled_to_limit(np.minimum(self.initial, self.feasible.upper))
 
     def best_of(self, candidates: list[Floats]) -> Floats:
         """Return the ratios of least expected delay; of equals the last, so that nothing is shared in vain."""
         values = [self.objective_s(self.at(x)) for x in candidates]
         return candidates[len(values) - 1 - int(np.argmin(values[::-1]))]
+
+    def with_epochs(self, epochs: int) -> AllocationProblem:
+        """Return the problem with another number of local epochs, at a fraction of the cost of making it anew.
+
+        Clusters, skew, rates and caps do not depend on it: only the delay of a round, the local steps and the
+        parameter vectors, which must be valid with so many local steps.
+
+        Raises:
+            OutsideFitError: the rounds model does not cover so many local steps.
+        """
+        if epochs == self.fleet.local_epochs:
+            return self
+        fleet, factor = replace(self.fleet, local_epochs=epochs), epochs / self.fleet.local_epochs
+        averages = replace(
+            self.averages,
+            steps_before=factor * self.averages.steps_before,
+            steps_gradient=factor * self.averages.steps_gradient,
+        )
+        upper = self.caps * self.feasible.sizes
+        delay = round_delay(fleet, self.held, self.members, averages.cluster, upper)
+        betas = self.model.draw(self.betas.size, self.betas.up_to, self.seed, averages.steps_before)
+        feasible = replace(self.feasible, delay=delay)
+        return replace(self, fleet=fleet, averages=averages, feasible=feasible, betas=betas)
+
+    def with_max_asr(self, limit: float) -> AllocationProblem:
+        """Return the problem with another limit of the average sharing ratio."""
+        return replace(self, feasible=replace(self.feasible, max_leak=limit))
+
+    def with_start(self, volumes: Floats) -> AllocationProblem:
+        """Return the problem with searches that start at volumes of users, float64[K], such as those of a result."""
+        return replace(self, initial=volumes[self.clustering.heads] / self.feasible.sizes)
 
     def volumes_of_users(self, x: Floats) -> Floats:
         """Return the volumes of all users, float64[K], from the ratios of heads."""
@@ -141,6 +173,7 @@ def make_allocation_problem(
         clustering,
         fleet.of(trained),
         trained,
+        base.sizes[trained],
         members,
         rates,
         bits_per_sample,
@@ -150,7 +183,7 @@ def make_allocation_problem(
         model.draw(beta_samples, skew_before, seed, averages.steps_before),
         model,
         batch_size,
-        settings.initial_ratio,
+        np.full(len(sizes), settings.initial_ratio),
         seed,
         minimiser,
     )
@@ -169,8 +202,9 @@ def skew_for_model(before: Skew, after: Skew, model: RoundsModel, weighting: Wei
 def _who_trains(clustering: Clustering, held: Floats, fleet: Fleet, settings: Allocation) -> NDArray[np.bool_]:
     """Return which users take part in rounds, bool[K]: those with samples, now or from a head, that can upload.
 
-    A user without samples never makes a problem infeasible: it trains only if a head sends to it and rounds do not wait
-    for it, since no sample is lost without it. `held` are samples before heads send any, float64[K].
+    A user without samples never makes a problem infeasible: it trains only if a head sends to it and rounds of one
+    local epoch do not wait for it, since no sample is lost without it; so the same users train with any number of
+    epochs. `held` are samples before heads send any, float64[K].
     """
     if len(fleet.devices.consent) != len(held):
         raise FedcastError(
@@ -188,7 +222,7 @@ def _who_trains(clustering: Clustering, held: Floats, fleet: Fleet, settings: Al
     if holds.all():
         return able
     served = report.feasible & ~holds & (clustering.head_of >= 0)
-    return able | (served & ~_slow_down_rounds(fleet, held, able))
+    return able | (served & ~_slow_down_rounds(replace(fleet, local_epochs=1), held, able))
 
 
 def _slow_down_rounds(fleet: Fleet, held: Floats, trained: NDArray[np.bool_]) -> NDArray[np.bool_]:

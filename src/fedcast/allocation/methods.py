@@ -161,7 +161,7 @@ def allocate(
         ([0, 20, 0], 0.471)
     """
     settings = Allocation() if settings is None else settings
-    method = find_method(settings.method)
+    find_method(settings.method)
     problem = make_allocation_problem(
         clustering,
         fleet,
@@ -174,11 +174,23 @@ def allocate(
         batch_size=batch_size,
         minimiser=minimiser,
     )
+    return solve(problem, settings, with_gap=with_gap, options=options)
+
+
+def solve(
+    problem: AllocationProblem, settings: Allocation, *, with_gap: bool = False, options: Any = None
+) -> AllocationResult:
+    """Solve an allocation problem by the method of the settings; arguments are those of `allocate`.
+
+    For several numbers of local epochs or limits of the average sharing ratio, make the problem once and solve
+    `AllocationProblem.with_epochs`, `with_max_asr` and `with_start` of it.
+    """
+    method = find_method(settings.method)
     found = method(problem, method_options(settings) if options is None else options)
     best_s = problem.objective_s(problem.at(find_method("oracle")(problem).x)) if with_gap else None
     result = make_result(problem, settings.method, found, best_s, free_rounding=method.optimises)
-    rounds_model.check(result.skew, result.shift, result.steps)
-    rounds_model.check_target(result.skew)
+    problem.model.check(result.skew, result.shift, result.steps)
+    problem.model.check_target(result.skew)
     return result
 
 
