@@ -23,7 +23,6 @@ for rule in ("none", "blend"):
         "data.partition=dirichlet",
         "data.dirichlet.alpha=0.1",  # small: most users hold few of the states
         "training.model=mlp",
-        "training.model_weights=2212",  # 64 * 32 + 32 + 32 * 4 + 4: sent in every round
         "training.local_epochs=2",
         "training.learning_rate=0.1",
         "training.rounds=20",

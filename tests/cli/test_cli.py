@@ -1,9 +1,11 @@
 """The command line as a person uses it: most tests start it in this process, a few as a real one."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 
@@ -479,3 +481,29 @@ def test_a_run_that_was_done_before_says_so_and_noise_is_scored(fedcast, tmp_pat
     first, again = (fedcast(*words)[1] for _ in range(2))
     assert "with the users' noise 0." in first
     assert again.strip() == first.strip() + ", finished before; --no-resume trains again"
+
+
+def test_plan_validate_and_train_agree_on_the_size_of_the_model(fedcast, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    # The same number of values as 28×28, so that an MLP has 25,450 weights.
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "mine.npz", inputs=rng.random((120, 28, 28)), labels=np.arange(120) % 10)
+    words = ["data.dataset=file", "data.file=mine.npz", "training.model=mlp", "training.rounds=1", "data.num_users=8"]
+    words += ["clustering.rule=none", "devices.energy_budget_j=9"]
+    words = [part for word in words for part in ("--set", word)]
+    assert fedcast("plan", *words, "--json", "plan.json")[0] == 0
+    assert fedcast("train", *words, "--out", "runs")[0] == 0
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    # Uploads of all users, and one broadcast.
+    assert plan["round_bytes"] == pytest.approx((8 + 1) * 25_450 * 4)
+    facts = json.loads(next((tmp_path / "runs").glob("*/facts.json")).read_text())
+    assert facts["round_bytes"] == plan["round_bytes"]
+    wrong = [*words, "--set", "training.model_weights=2410"]
+    differ = "training.model_weights = 2410, but model mlp has 25,450 weights on file"
+    for command in ("plan", "validate"):
+        code, _, err = fedcast(command, *wrong)
+        assert (code, differ in err) == (0, True)
+    code, _, err = fedcast("train", *wrong, "--out", "wrong")
+    assert code == 2
+    assert "training.model_weights: 2410, and the model has 25,450 weights; set it to 25450" in err
+    assert not (tmp_path / "wrong").exists(), "nothing is written before the error"

@@ -35,7 +35,7 @@ def test_what_no_table_says_is_listed_with_the_way_to_say_it(fedcast, tables, tm
     for assumed in (
         "positions of users and base stations, drawn with seed 0 (--positions, or rates or SNR of upload and download",
         "the same device for all: 1.2 GHz and 0.05 J per round (--devices)",
-        "a model of 21,840 weights (training.model_weights)",
+        "a model of 21,840 weights, cnn (training.model_weights)",
         "6,272 bits per shared sample (data.bits_per_sample)",
     ):
         assert assumed in out

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from fedcast.cost import model_bits, model_size
 from fedcast.errors import FedcastError, ScenarioError
 from fedcast.runs.packing import pack
 from fedcast.runs.store import former_name, load_run, run_folder, run_scenario
@@ -51,6 +52,24 @@ def test_its_first_weights_are_those_of_the_seed(file, tmp_path):
     assert torch.allclose(kept, drawn, atol=1e-6)
 
 
+def test_its_weights_are_counted_without_building_them(file):
+    assert model_size(scenario(file, **{"training.model_weights": None})) == (WEIGHTS, WEIGHTS, "")
+    file.write_text(NET.replace("nn.Linear(6, num_classes))", "nn.Linear(6, 10**13))"))
+    # More weights than any memory holds.
+    assert model_size(scenario(file, **{"training.model_weights": None})).weights == 64 * 6 + 6 + 7 * 10**13
+
+
+def test_a_model_whose_code_needs_values_is_counted_too(file):
+    file.write_text(NET.replace("    return", "    assert float(nn.Linear(2, 2).weight.sum()) != 7\n    return"))
+    assert model_size(scenario(file, **{"training.model_weights": None})).counted == WEIGHTS
+
+
+def test_without_pytorch_its_weights_are_asked_for(file, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name, *_: None)
+    with pytest.raises(ScenarioError, match=r"unset; .* weights of training.model_file = .*PyTorch is not inst"):
+        model_bits(scenario(file, **{"training.model_weights": None}))
+
+
 def test_a_changed_file_is_another_run(file, tmp_path):
     before = run_folder(tmp_path, scenario(file))
     file.write_text(NET.replace("Tanh", "ReLU"))
@@ -78,7 +97,6 @@ def test_it_is_swept_in_other_processes(file, tmp_path):
         ),
         ("import nowhere", {}, r"net.py: ModuleNotFoundError: No module named 'nowhere'"),
         ("def net(shape, num_classes):\n    return 3", {}, "model: 3 is no torch.nn.Module"),
-        (NET, {"training.model_weights": None}, "training.model_weights: unset; .* of training.model_file"),
         ("def net(shape, num_classes):\n    return 1 / 0\n", {}, "net.py: net: ZeroDivisionError: division by zero"),
     ],
 )

@@ -8,7 +8,7 @@ from fedcast import registry, training
 from fedcast.cost import model_bits
 from fedcast.errors import FedcastError
 from fedcast.scenario import Scenario, Training
-from fedcast.training import MODELS, Model, build_model, check_model
+from fedcast.training import MODELS, Model, build_model, check_model, count_weights
 from fedcast.training.lstm import LSTM
 
 SHAPES = {"mlp": (1, 8, 8), "small_cnn": (1, 8, 8), "cnn": (1, 28, 28), "vgg16": (3, 32, 32), "lstm": (80,)}
@@ -19,6 +19,27 @@ def test_weights_are_those_that_plans_count_on(name):
     model = build_model(name, SHAPES[name], 80 if name == "lstm" else 10)
     found = sum(weight.numel() for weight in model.parameters())
     assert found == registry.find("model", name).value.weights
+
+
+IMAGES = [(1, 8, 8), (1, 28, 28), (3, 32, 32), (2, 17, 35), (4, 64, 33)]
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        *(("mlp", shape) for shape in [*IMAGES, (7,), (80,)]),
+        *(("small_cnn", shape) for shape in IMAGES),
+        *(("cnn", shape) for shape in IMAGES[1:]),
+        *(("vgg16", shape) for shape in (IMAGES[2], IMAGES[4])),
+        *(("lstm", shape) for shape in [(80,), (5,)]),
+    ],
+)
+def test_weights_are_counted_as_pytorch_counts_them(name, shape):
+    for classes in (10, 3, 62):
+        # Large ones without memory; the first LSTM there takes seconds.
+        with torch.device("meta" if name == "vgg16" else "cpu"):
+            model = build_model(name, shape, classes)
+        assert count_weights(name, shape, classes) == sum(weight.numel() for weight in model.parameters())
 
 
 def test_lstm_equals_that_of_pytorch():
@@ -98,3 +119,6 @@ def test_a_registered_model_has_options_and_declares_its_weights(monkeypatch):
     assert len(build_model("wide", (1, 8, 8), 10, options=Width(5))[1].bias) == 5
     assert "wide" in training.MODELS
     assert model_bits(Scenario(training=Training(model="wide"))) == 235 * 32
+    tables = {"wide": {"width": 5}}
+    counted = 65 * 5 + 60
+    assert model_bits(Scenario(training=Training.model_validate({"model": "wide", **tables}))) == counted * 32

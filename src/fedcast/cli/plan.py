@@ -41,7 +41,7 @@ def plan(
     table: Annotated[Path | None, typer.Option(help="Write one row per user: .csv or .parquet.")] = None,
 ) -> None:
     """Plan who shares how much with whom and how fast devices compute, and print what it costs."""
-    from fedcast.cli.remarks import print_assumptions, print_doubts
+    from fedcast.cli.remarks import print_assumptions, print_doubts, print_size_note
     from fedcast.io import save_table
     from fedcast.plan import diff_plans, load_plan, make_plan, make_world, plan_to_json
     from fedcast.scenario import named_files
@@ -61,6 +61,8 @@ def plan(
     before = load_plan(previous) if previous is not None else None
     world = make_world(scenario, data_dir, population)
     print_doubts(world)
+    if population is None:
+        print_size_note(world)
     made = make_plan(scenario, world=world, previous=before)
     # Files first: printing fails if the output is a pipe that was closed.
     if json is not None:

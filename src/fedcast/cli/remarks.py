@@ -40,19 +40,20 @@ def print_assumptions(console: Console, world: World) -> None:
 
 def _assumptions(world: World) -> list[str]:
     """Return what a plan from tables assumes, each with the option or parameter that sets it."""
-    from fedcast.cost import known_weights
+    from fedcast.cost import model_name, model_size
 
-    scenario, own, training = world.scenario, world.scenario.devices, world.scenario.training
+    scenario, own = world.scenario, world.scenario.devices
     drawn = f"drawn with seed {scenario.seed}"
     instead = [] if scenario.geometry.positions_file is not None else _instead_of_positions(world)
     device = f"{own.max_frequency_hz / 1e9:.3g} GHz and {own.energy_budget_j:.3g} J per round"
-    model = training.model_weights is None and training.model == "auto"
+    size = model_size(scenario)
+    assumed = scenario.training.model_weights is None and size.counted is None
     bits = f"{world.bits_per_sample:,.0f} bits per shared sample"
     rows = (
         (instead, f"positions of users and base stations, {drawn}", f"--positions, or {' and '.join(instead)}"),
         (scenario.trust.links_file is None, f"links and closeness, {drawn}", "--links"),
         (own.devices_file is None, f"the same device for all: {device}", "--devices"),
-        (model, f"a model of {known_weights(scenario):,} weights", "training.model_weights"),
+        (assumed, f"a model of {size.weights:,} weights, {model_name(scenario)}", "training.model_weights"),
         (scenario.data.bits_per_sample is None, bits, "data.bits_per_sample"),
     )
     return [f"{what} ({way})" for assumed, what, way in rows if assumed]
@@ -76,6 +77,15 @@ def print_doubts(world: World) -> None:
     """Print remarks on values that seem to be in another unit, and on thresholds that remove most links."""
     for line in (*_slow_devices(world), *_dropped_links(world)):
         typer.echo(f"fedcast: {line}", err=True)
+
+
+def print_size_note(world: World) -> None:
+    """Print a note if the size of the model was assumed, or differs from `training.model_weights`."""
+    from fedcast.cost import model_size
+
+    dataset = world.population.dataset
+    if note := model_size(world.scenario, dataset.spec if dataset else None).note:
+        typer.echo(f"fedcast: {note}", err=True)
 
 
 def _slow_devices(world: World) -> list[str]:

@@ -43,6 +43,7 @@ def validate(
     path: ScenarioFile = None, preset: Preset = None, overrides: Overrides = None, counts: Counts = None
 ) -> None:
     """Validate a scenario and the tables it names; print all errors, of each table the first."""
+    from fedcast.cost import model_size
     from fedcast.data import read_counts
     from fedcast.scenario import missing_files
 
@@ -65,6 +66,8 @@ def validate(
             faults.append(f"{source}: {error}")
     if faults:
         raise ScenarioError("\n".join(faults))
+    if _samples_known(scenario) and (note := model_size(scenario).note):
+        typer.echo(f"fedcast: {note}", err=True)
     typer.echo(f"{source}: ok")
 
 
@@ -85,10 +88,17 @@ def _readers(scenario: Scenario, names: Names | None, names_known: bool) -> list
     there = [read for file, read in tables if file is not None and Path(file).is_file()]
     rate = scenario.training.learning_rate
     return [
-        *([lambda: model_bits(scenario)] if names_known else []),
+        *([lambda: model_bits(scenario)] if names_known and _samples_known(scenario) else []),
         lambda: load_rounds(scenario.rounds, rate),
         *there,
     ]
+
+
+def _samples_known(scenario: Scenario) -> bool:
+    """Return whether the shape of samples, on which a model's size depends, is known without loading them."""
+    from fedcast.data import CATALOGUE
+
+    return CATALOGUE[scenario.data.dataset].spec is not None
 
 
 def _read_devices(users: int, devices: Devices, names: Names | None) -> None:

@@ -14,9 +14,7 @@ from fedcast.cost.fleet import (
     device_columns,
     device_table,
     fleet_of,
-    known_weights,
     model_bits,
-    model_name,
 )
 from fedcast.cost.round import (
     Feasibility,
@@ -39,6 +37,7 @@ from fedcast.cost.task import (
     task_cost,
     task_s,
 )
+from fedcast.cost.weights import ModelSize, model_name, model_size
 
 __all__ = [
     "Delay",
@@ -46,6 +45,7 @@ __all__ = [
     "Feasibility",
     "Fleet",
     "Metrics",
+    "ModelSize",
     "RoundCost",
     "SharingCost",
     "TaskCost",
@@ -58,10 +58,10 @@ __all__ = [
     "fastest_compute_s",
     "feasibility",
     "fleet_of",
-    "known_weights",
     "metrics_of",
     "model_bits",
     "model_name",
+    "model_size",
     "round_cost",
     "sharing_cost",
     "task_cost",

@@ -11,10 +11,12 @@ from numpy.typing import ArrayLike
 
 from fedcast import registry
 from fedcast.cost.uplink import initial_upload_s
-from fedcast.errors import DataError, FedcastError, ScenarioError
+from fedcast.cost.weights import model_size
+from fedcast.data import SampleSpec
+from fedcast.errors import DataError, ScenarioError
 from fedcast.io import Column, column_names, read_user_table
 from fedcast.network import CellularLinks, Layout, cellular_links
-from fedcast.scenario import MODEL_OF_DATASET, USUAL_MODEL, Cellular, Devices, Scenario
+from fedcast.scenario import Cellular, Devices, Scenario
 from fedcast.typing import Floats, Names
 
 # Wider than the range of any device, and narrow enough that no product of such values overflows.
@@ -103,42 +105,24 @@ def device_columns(path: str | Path) -> ColumnsFound:
     return ColumnsFound(tuple(n for n in names if n in known), tuple(n for n in names if n not in known))
 
 
-def model_name(scenario: Scenario) -> str:
-    """Return the name of the model that a scenario trains; ``auto`` is the default of its dataset."""
-    name = scenario.training.model
-    return MODEL_OF_DATASET.get(scenario.data.dataset, USUAL_MODEL) if name == "auto" else name
-
-
-def known_weights(scenario: Scenario) -> int | None:
-    """Return the number of weights of the scenario's model: as set, or as the model declares; None: unknown."""
-    training = scenario.training
-    if training.model_weights is not None or training.model_file is not None:
-        return training.model_weights
-    try:
-        declared: int | None = registry.find("model", model_name(scenario)).value.weights
-    except FedcastError as error:
-        raise ScenarioError(
-            f"{error}; a model of your own can also be a function in training.model_file, with training.model_weights "
-            "its number of weights"
-        ) from None
-    return declared
-
-
-def model_bits(scenario: Scenario) -> float:
+def model_bits(scenario: Scenario, samples: SampleSpec | None = None) -> float:
     """Return the bits of one upload: weights x values that the algorithm uploads for each x bits per weight.
+
+    `samples` are shape and classes of the samples; None: those of the scenario's dataset, see `model_size`.
 
     Example:
         >>> model_bits(Scenario())
         60736.0
     """
-    training, weights = scenario.training, known_weights(scenario)
-    if weights is None:
+    training, size = scenario.training, model_size(scenario, samples)
+    if size.weights is None:
         where = f"training.model_file = {training.model_file}" if training.model_file else f"model {training.model}"
         raise ScenarioError(
-            f"training.model_weights: unset; set it to the number of weights of {where}, from which delays follow"
+            f"training.model_weights: unset; set it to the number of weights of {where}, from which delays follow "
+            f"({size.note})"
         )
     uploads = registry.find("algorithm", training.algorithm).value.uploads
-    return float(uploads * weights * training.bits_per_weight)
+    return float(uploads * size.weights * training.bits_per_weight)
 
 
 @dataclass(frozen=True)
@@ -176,8 +160,8 @@ class Fleet:
         return self.devices.energy_budget_j - self.upload_energy_j
 
 
-def fleet_of(scenario: Scenario, layout: Layout) -> Fleet:
-    """Return the fleet of a scenario for the positions of a layout.
+def fleet_of(scenario: Scenario, layout: Layout, samples: SampleSpec | None = None) -> Fleet:
+    """Return the fleet of a scenario for the positions of a layout; `samples` as in `model_bits`.
 
     Example:
         >>> from fedcast.network import place_users
@@ -190,4 +174,4 @@ def fleet_of(scenario: Scenario, layout: Layout) -> Fleet:
     measured = {name: getattr(devices, name) for name in ("up_rate_bps", "down_rate_bps", "up_snr_db", "down_snr_db")}
     links = cellular_links(layout, devices.power_w, scenario.cellular, scenario.geometry, **measured)
     epochs, coefficient = scenario.training.local_epochs, scenario.devices.energy_coefficient
-    return Fleet(devices, links, model_bits(scenario), epochs, coefficient, scenario.cellular)
+    return Fleet(devices, links, model_bits(scenario, samples), epochs, coefficient, scenario.cellular)

@@ -1,8 +1,16 @@
 """Data: datasets, their partition over users, descriptors and skew measures."""
 
 from fedcast.data.assignment import Assignment, assignment_from_flwr, assignment_from_owners, class_counts
-from fedcast.data.catalogue import CATALOGUE, DatasetEntry, data_folders, find_source, load_dataset, presence
-from fedcast.data.dataset import Dataset, TextWindows, dataset_from_arrays
+from fedcast.data.catalogue import (
+    CATALOGUE,
+    DatasetEntry,
+    data_folders,
+    find_source,
+    load_dataset,
+    presence,
+    sample_spec,
+)
+from fedcast.data.dataset import Dataset, SampleSpec, TextWindows, dataset_from_arrays
 from fedcast.data.descriptors import describe
 from fedcast.data.partitions import PARTITIONS, Partition, find_partition
 from fedcast.data.population import Population, divide, make_population, populate, population_from, read_counts
@@ -28,6 +36,7 @@ __all__ = [
     "DatasetEntry",
     "Partition",
     "Population",
+    "SampleSpec",
     "Skew",
     "TextWindows",
     "Weighting",
@@ -54,5 +63,6 @@ __all__ = [
     "population_from",
     "presence",
     "read_counts",
+    "sample_spec",
     "skew_of",
 ]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from fedcast.data.dataset import Dataset
+from fedcast.data.dataset import Dataset, SampleSpec
 from fedcast.errors import DataError
 from fedcast.registry import NoOptions, Values, find
 
@@ -43,6 +43,8 @@ class DatasetEntry:
     terms: str  #: its licence or terms of use
     sources: tuple[Source, ...] = ()  #: alternative sets of files that contain it; empty if it needs none
     options: type[Any] = NoOptions  #: dataclass of its options, the table ``[data.NAME]``
+    #: options → shape and classes of its samples without loading them, or None; unset: known only after loading
+    spec: Callable[[Any], SampleSpec | None] | None = None
 
 
 CATALOGUE: Values[DatasetEntry] = Values("dataset")
@@ -61,6 +63,19 @@ def load_dataset(data: Data, data_dir: str | Path | None = None) -> Dataset:
         raise DataError(f'invalid value {data.dataset!r} for data.dataset: expected "file", since data.file is {path}')
     entry: DatasetEntry = find("dataset", data.dataset).value
     return entry.load(data.options("dataset"), data_dir)
+
+
+def sample_spec(data: Data) -> SampleSpec | None:
+    """Return shape and classes of the samples of a scenario's dataset without loading it; None: not known.
+
+    Example:
+        >>> from fedcast.scenario import Data
+        >>> sample_spec(Data(dataset="mnist"))
+        SampleSpec(shape=(1, 28, 28), num_classes=10)
+    """
+    spec = find("dataset", data.dataset).value.spec
+    found: SampleSpec | None = None if spec is None else spec(data.options("dataset"))
+    return found
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcast.data.catalogue import DatasetEntry, SourceFile, fetch
-from fedcast.data.dataset import Dataset
+from fedcast.data.dataset import Dataset, SampleSpec
 
 _BITS_PER_SAMPLE = 3 * 32 * 32 * 8
 _RECORD_BYTES = 1 + 3 * 32 * 32
@@ -71,4 +71,5 @@ DATASET = DatasetEntry(
     "50,000 + 10,000 colour images 32×32, 10 classes",
     "no licence stated; cite A. Krizhevsky, 2009",
     SOURCES,
+    spec=lambda _: SampleSpec((3, 32, 32), len(_CLASSES)),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,13 @@ from fedcast.typing import Ints
 
 _HELD_OUT_SHARE = 0.2
 _USUAL_CHANNELS = (1, 3, 4)
+
+
+class SampleSpec(NamedTuple):
+    """What a model is built for."""
+
+    shape: tuple[int, ...]  #: of one sample: (channels, height, width), (features,) or, for text, (characters,)
+    num_classes: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +80,11 @@ class Dataset:
     def sample_shape(self) -> tuple[int, ...]:
         """Shape of one sample: (channels, height, width), (features,) or, for text, (characters,)."""
         return (self.inputs.length,) if isinstance(self.inputs, TextWindows) else self.inputs.shape[1:]
+
+    @property
+    def spec(self) -> SampleSpec:
+        """Shape of one sample, and the number of classes."""
+        return SampleSpec(tuple(self.sample_shape), self.num_classes)
 
     @property
     def class_sizes(self) -> Ints:

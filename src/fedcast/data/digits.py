@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from fedcast.data.catalogue import DatasetEntry
-from fedcast.data.dataset import Dataset, stratified_split
+from fedcast.data.dataset import Dataset, SampleSpec, stratified_split
 
 _LARGEST_VALUE = 16
 _BITS_PER_SAMPLE = 8 * 8 * 4
@@ -35,5 +35,8 @@ def load_digits() -> Dataset:
 
 
 DATASET = DatasetEntry(
-    lambda *_: load_digits(), "1,437 + 360 images 8×8, 10 classes", "CC BY 4.0 (UCI); part of scikit-learn"
+    lambda *_: load_digits(),
+    "1,437 + 360 images 8×8, 10 classes",
+    "CC BY 4.0 (UCI); part of scikit-learn",
+    spec=lambda _: SampleSpec((1, 8, 8), 10),
 )

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcast.data.catalogue import DatasetEntry, SourceFile, fetch
-from fedcast.data.dataset import Dataset
+from fedcast.data.dataset import Dataset, SampleSpec
 
 _ADDRESS = "https://ossci-datasets.s3.amazonaws.com/mnist/"
 _BITS_PER_SAMPLE = 28 * 28 * 8
@@ -45,4 +45,5 @@ DATASET = DatasetEntry(
     "60,000 + 10,000 images 28×28, 10 classes",
     "Y. LeCun, C. Cortes; generally stated as CC BY-SA 3.0",
     SOURCES,
+    spec=lambda _: SampleSpec((1, 28, 28), 10),
 )

@@ -5,12 +5,12 @@ from __future__ import annotations
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
 from fedcast.data.catalogue import DatasetEntry
-from fedcast.data.dataset import Dataset, dataset_from_arrays
+from fedcast.data.dataset import Dataset, SampleSpec, dataset_from_arrays
 from fedcast.errors import DataError
 from fedcast.registry import option
 
@@ -60,6 +60,28 @@ def read_npz(path: Path) -> dict[str, Any]:
         raise DataError(f"{path}: not a readable .npz file ({error})") from None
 
 
+def _spec(options: FileOptions) -> SampleSpec | None:
+    """Return shape and classes of the samples in a file; only its labels are read, of its inputs the header."""
+    if options.path is None or not zipfile.is_zipfile(options.path):
+        return None
+    try:
+        with zipfile.ZipFile(options.path) as archive, archive.open("inputs.npy") as stream:
+            shape = _array_shape(stream)[1:]
+        with np.load(options.path, allow_pickle=False) as arrays:
+            labels = [arrays[name] for name in ("labels", "test_labels") if name in arrays.files]
+        # Images without channels have one, as in `dataset_from_arrays`.
+        return SampleSpec((1, *shape) if len(shape) == 2 else shape, int(max(array.max() for array in labels)) + 1)
+    except (KeyError, ValueError, TypeError, OSError, zipfile.BadZipFile):
+        return None  # loading the file says what is wrong
+
+
+def _array_shape(stream: IO[bytes]) -> tuple[int, ...]:
+    version = np.lib.format.read_magic(stream)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape: tuple[int, ...] = read(stream)[0]
+    return shape
+
+
 DATASET = DatasetEntry(
-    lambda options, _: load_npz(options.path), "your own .npz, named by data.file", "yours", (), FileOptions
+    lambda options, _: load_npz(options.path), "your own .npz, named by data.file", "yours", (), FileOptions, _spec
 )

@@ -131,7 +131,7 @@ def _no_samples(_options: Any, _data_dir: str | Path | None) -> Dataset:
 
 
 SYNTHETIC_DATASET = DatasetEntry(
-    _no_samples, "class counts without samples, any number of users", "", (), SyntheticOptions
+    _no_samples, "class counts without samples, any number of users", "", (), SyntheticOptions, lambda _: None
 )
 
 

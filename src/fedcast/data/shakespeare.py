@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcast.data.catalogue import DatasetEntry, SourceFile, fetch
-from fedcast.data.dataset import Dataset, TextWindows
+from fedcast.data.dataset import Dataset, SampleSpec, TextWindows
 from fedcast.registry import option
 from fedcast.typing import Ints
 
@@ -122,12 +122,14 @@ def _encode(text: str) -> NDArray[np.uint8]:
     return codes[codes < len(VOCABULARY)]
 
 
+_SPEC = SampleSpec((SEQUENCE_LENGTH,), len(VOCABULARY))
 DATASET = DatasetEntry(
     lambda options, data_dir: load_shakespeare(data_dir, options.stride),
     "37 plays, 639 roles, next of 80 characters",
     "public domain (Moby Shakespeare)",
     SOURCES,
     TextOptions,
+    lambda _: _SPEC,
 )
 TINY_DATASET = DatasetEntry(
     lambda options, data_dir: load_tiny_shakespeare(data_dir, options.stride),
@@ -135,4 +137,5 @@ TINY_DATASET = DatasetEntry(
     "public domain text; sample by A. Karpathy",
     TINY_SOURCES,
     TextOptions,
+    lambda _: _SPEC,
 )

@@ -72,7 +72,7 @@ def make_world(scenario: Scenario, data_dir: str | Path | None = None, populatio
         skew_of(describe(population, data, scenario.seed)),
         layout,
         network_of(scenario, layout),
-        fleet_of(scenario, layout),
+        fleet_of(scenario, layout, population.dataset.spec if population.dataset else None),
         data.bits_per_sample or float(own_bits),
     )
 

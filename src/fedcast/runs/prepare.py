@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from fedcast.cost import known_weights, model_name
+from fedcast.cost import model_name, model_size
 from fedcast.data import skew_of
 from fedcast.errors import FedcastError
 from fedcast.io import Column, read_table
@@ -116,6 +116,8 @@ def train_scenario(
         >>> len(run.history), len(run.ledger) > 0
         (2, True)
     """
+    if model is None:
+        check_model_size(scenario)
     prepared = prepare_run(scenario, data_dir=data_dir, world=world)
     return train_prepared(
         prepared,
@@ -161,7 +163,8 @@ def train_prepared(
         options = scenario.training.options("model", name) if file is None else None
         model = build_model(name, dataset.sample_shape, dataset.num_classes, scenario.seed, file, options)
     checked = check_model(model, replace_batch_norm=replace_batch_norm)
-    _check_size(checked, scenario)
+    weights = sum(weight.numel() for weight in checked.parameters())
+    _check_size(weights, scenario, model_size(scenario, dataset.spec).weights)
     outcome = train(
         federation,
         checked,
@@ -176,16 +179,23 @@ def train_prepared(
     return TrainedRun(**vars(prepared), outcome=outcome)
 
 
-def _check_size(model: nn.Module, scenario: Scenario) -> None:
-    """Raise an error if the scenario has another number of weights: delays and bytes would be wrong.
+def check_model_size(scenario: Scenario) -> None:
+    """Raise an error if `training.model_weights` is not that of the model, as far as it is known before loading data.
 
-    The size of a built-in model depends on the shape of the samples, so that it may differ too.
+    Only training needs them to agree: a plan may be made for a model that does not exist yet.
     """
-    weights, given = sum(weight.numel() for weight in model.parameters()), scenario.training.model_weights
-    if weights != known_weights(scenario):
+    load_plugins(scenario)
+    size = model_size(scenario)
+    if size.counted is not None:
+        _check_size(size.counted, scenario, size.weights)
+
+
+def _check_size(weights: int, scenario: Scenario, planned: int | None) -> None:
+    """Raise an error if delays and bytes were planned for another number of weights."""
+    if weights != planned:
         raise FedcastError(
-            f"training.model_weights: {given or 'unset'}, and the model has {weights:,} weights; "
-            f"set it to {weights}, so that delays and bytes are those of this model"
+            f"training.model_weights: {scenario.training.model_weights or 'unset'}, and the model has {weights:,} "
+            f"weights; set it to {weights}, so that delays and bytes are those of this model"
         )
 
 

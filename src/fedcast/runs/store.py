@@ -27,7 +27,7 @@ from fedcast.plan import SharingPlan, load_plan, save_plan
 from fedcast.registry import BUILT_IN, KINDS, find, names, option_fields, plugin_error
 from fedcast.runs import versions
 from fedcast.runs.facts import Facts, Table, facts_of, tables_of
-from fedcast.runs.prepare import PreparedRun, prepare_run, train_prepared
+from fedcast.runs.prepare import PreparedRun, check_model_size, prepare_run, train_prepared
 from fedcast.scenario import (
     NOT_DECIDING,
     Scenario,
@@ -139,6 +139,8 @@ def run_scenario(
     """
     load_plugins(scenario)
     folder = run_folder(Path(store), scenario)
+    if not is_done(folder):
+        check_model_size(scenario)
     check_store(Path(store))
     with locked(folder):
         if is_done(folder):

@@ -15,6 +15,7 @@ from fedcast.data import make_population
 from fedcast.errors import FedcastError, ScenarioError
 from fedcast.rounds import load_fit
 from fedcast.runs.executors import SweepProgress, run_job, sweep_in_processes, sweep_on_ray
+from fedcast.runs.prepare import check_model_size
 from fedcast.runs.store import check_store, is_done, run_folder
 from fedcast.scenario import Scenario, missing_files, with_overrides
 
@@ -122,6 +123,7 @@ def _check_scenarios(scenarios: Sequence[Scenario], data_dir: Path | None, *, da
         load_fit(scenario.rounds.fit)
         if faults := missing_files(scenario):
             raise ScenarioError("\n".join(faults))
+        check_model_size(scenario)
     if scenarios and data_here:
         make_population(scenarios[0].data, scenarios[0].seed, data_dir)
 

@@ -279,7 +279,7 @@ class Training(ChoiceSection):
     model_file: str | None = Field(
         None, description="own model: a .py file; model is then a function in it, of a sample's shape and the classes"
     )
-    model_weights: Count | None = Field(None, description="weights of the model; unset: known from its name")
+    model_weights: Count | None = Field(None, description="weights of the model; unset: counted")
     bits_per_weight: Count = Field(32, description="bits sent for one weight")
     algorithm: str = Field("fedavg", description="federated learning algorithm")
     rounds: Count = Field(100, description="rounds to train at most")

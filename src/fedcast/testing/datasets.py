@@ -38,6 +38,8 @@ def declares_itself(entry: DatasetEntry, options: Any) -> None:
 def has_one_label_for_each_input(entry: DatasetEntry, options: Any) -> None:
     """Check numbers, shapes and types of inputs and labels, in training and test set."""
     data = _loaded(entry, options)
+    declared = None if entry.spec is None else entry.spec(options)
+    assert declared in (None, data.spec), f"spec is {declared}, of the loaded samples {data.spec}"
     for word, inputs, labels in (("", data.inputs, data.labels), ("test ", data.test_inputs, data.test_labels)):
         assert len(inputs) == len(labels) > 0, f"{len(inputs)} {word}inputs, {len(labels)} {word}labels"
         assert labels.shape == (len(labels),), f"{word}labels have shape {labels.shape}; expected one number each"

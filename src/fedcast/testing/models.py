@@ -33,11 +33,13 @@ _INPUTS = 4
 
 
 def declares_itself(model: Model, options: Any, dataset: Dataset) -> None:
-    """Check the summary, the options, and that `weights` is the number of weights on this dataset."""
+    """Check the summary, the options, and that `weights` and `count` give the number of weights on this dataset."""
     check_declaration(model, options)
     found = sum(weight.numel() for weight in _built(model, options, dataset).parameters())
     expected = f"on this dataset the model has {found:,} weights; correct it, or check with the usual dataset"
     assert model.weights in (None, found), f"weights is {model.weights:,}, {expected}"
+    counted = model.counted(dataset.sample_shape, dataset.num_classes, options)
+    assert counted in (None, found), f"count returns {counted:,}, {expected}"
 
 
 def is_built_from_the_seed(model: Model, options: Any, dataset: Dataset) -> None:

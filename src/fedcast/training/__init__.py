@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fedcast.training.engines.forward import CannotStackError, Forward, stacked_forward
     from fedcast.training.history import Clock, History, Record, load_history
     from fedcast.training.model_checks import check_model, check_scores, with_weights
-    from fedcast.training.models import MODELS, Model, build_model
+    from fedcast.training.models import MODELS, Model, build_model, count_weights
     from fedcast.training.pack_files import PackedRun, write_dataset, write_plugin, write_runs
     from fedcast.training.settings import TrainingSettings, training_settings
     from fedcast.training.trainer import Federation, Outcome, train
@@ -41,6 +41,7 @@ __all__ = [
     "check_model",
     "check_scores",
     "choose_device",
+    "count_weights",
     "load_history",
     "stacked_forward",
     "train",

@@ -1,10 +1,12 @@
 """The built-in models as values, and `build_model` for these, plug-ins and models in a file.
 
-PyTorch is imported by the functions that build a model: planning reads `Model.weights` without it.
+PyTorch is imported by the functions that build a model: planning counts the weights of built-in models without it.
 """
 
 from __future__ import annotations
 
+import importlib.util
+import itertools
 import math
 import runpy
 from collections.abc import Callable
@@ -29,20 +31,28 @@ _NORM_GROUPS = 32
 class Model:
     """A model that scenarios can name.
 
-    Plans compute delay and energy from the number of its weights on its usual dataset; where that is None, scenarios
-    set `training.model_weights`. `options` is a frozen dataclass, see `fedcast.registry.option`.
+    Delay and energy follow from the number of its weights, see `count_weights`. `options` is a frozen dataclass, see
+    `fedcast.registry.option`.
     """
 
     build: Callable[..., nn.Module]  #: (shape of a sample, number of classes[, options]) → the module
     summary: str  #: its layers in one line
     options: type[Any] = NoOptions
-    weights: int | None = None  #: number of weights
+    weights: int | None = None  #: number of weights on its usual dataset, for plans without samples
+    #: as `build`, but returns the number of weights, so that planning does not need PyTorch
+    count: Callable[..., int] | None = None
 
     def __call__(self, shape: Shape, num_classes: int, options: Any = None) -> nn.Module:
         """Build the module; options default to those of the dataclass."""
-        if self.options is NoOptions:
-            return self.build(shape, num_classes)
-        return self.build(shape, num_classes, self.options() if options is None else options)
+        return self.build(*self._arguments(shape, num_classes, options))
+
+    def counted(self, shape: Shape, num_classes: int, options: Any = None) -> int | None:
+        """Return the number of weights by `count`; None: it has none."""
+        return None if self.count is None else self.count(*self._arguments(shape, num_classes, options))
+
+    def _arguments(self, shape: Shape, num_classes: int, options: Any) -> tuple[Any, ...]:
+        own = () if self.options is NoOptions else (self.options() if options is None else options,)
+        return (shape, num_classes, *own)
 
 
 MODELS: registry.Values[Model] = registry.Values("model")
@@ -100,16 +110,56 @@ def char_lstm(shape: Shape, num_classes: int) -> nn.Module:
 
     from fedcast.training.lstm import LSTM, LastStep
 
-    if len(shape) != 1:
-        raise FedcastError(f"training.model = lstm: inputs have shape {shape}; it needs sequences of characters")
+    _check_text(shape)
     return nn.Sequential(nn.Embedding(num_classes, 8), LSTM(8, 256, 2), LastStep(), nn.Linear(256, num_classes))
 
 
-MLP = Model(mlp, "one hidden layer of 32", weights=2_410)
-SMALL_CNN = Model(small_cnn, "two 3×3 convolutions of 8 and 16 channels", weights=1_898)
-CNN = Model(cnn, "two 5×5 convolutions of 10 and 20 channels, a hidden layer of 50", weights=21_840)
-VGG16 = Model(vgg16, "VGG-16 with group norm", weights=14_728_266)
-CHAR_LSTM = Model(char_lstm, "next character: embedding of 8, two LSTM layers of 256", weights=819_920)
+def _linear(inputs: int, outputs: int) -> int:
+    return inputs * outputs + outputs
+
+
+def _conv(channels: int, out: int, kernel: int) -> int:
+    return channels * out * kernel**2 + out
+
+
+def _count_mlp(shape: Shape, num_classes: int) -> int:
+    return _linear(math.prod(shape), 32) + _linear(32, num_classes)
+
+
+def _count_small_cnn(shape: Shape, num_classes: int) -> int:
+    channels, height, width = _image("small_cnn", shape, 4)
+    return _conv(channels, 8, 3) + _conv(8, 16, 3) + _linear(16 * (height // 4) * (width // 4), num_classes)
+
+
+def _count_cnn(shape: Shape, num_classes: int) -> int:
+    channels, height, width = _image("cnn", shape, 16)
+    flat = 20 * (((height - 4) // 2 - 4) // 2) * (((width - 4) // 2 - 4) // 2)
+    return _conv(channels, 10, 5) + _conv(10, 20, 5) + _linear(flat, 50) + _linear(50, num_classes)
+
+
+def _count_vgg16(shape: Shape, num_classes: int) -> int:
+    channels, height, width = _image("vgg16", shape, 32)
+    total = 0
+    for out in itertools.chain(*_VGG16):
+        total += _conv(channels, out, 3) + 2 * out
+        channels = out
+    return total + _linear(channels * (height // 32) * (width // 32), num_classes)
+
+
+def _count_lstm(shape: Shape, num_classes: int) -> int:
+    _check_text(shape)
+    # Four gates; PyTorch has a bias for the inputs and one for the state.
+    layers = (4 * 256 * (inputs + 256 + 2) for inputs in (8, 256))
+    return 8 * num_classes + sum(layers) + _linear(256, num_classes)
+
+
+MLP = Model(mlp, "one hidden layer of 32", weights=2_410, count=_count_mlp)
+SMALL_CNN = Model(small_cnn, "two 3×3 convolutions of 8 and 16 channels", weights=1_898, count=_count_small_cnn)
+CNN = Model(cnn, "two 5×5 convolutions of 10 and 20 channels, a hidden layer of 50", weights=21_840, count=_count_cnn)
+VGG16 = Model(vgg16, "VGG-16 with group norm", weights=14_728_266, count=_count_vgg16)
+CHAR_LSTM = Model(
+    char_lstm, "next character: embedding of 8, two LSTM layers of 256", weights=819_920, count=_count_lstm
+)
 
 
 def build_model(
@@ -131,7 +181,7 @@ def build_model(
     """
     import torch
 
-    model = registry.find("model", name).value if file is None else Model(_function_of(Path(file), name), name)
+    model = _find(name, file)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         try:
@@ -140,6 +190,43 @@ def build_model(
             if file is None or isinstance(error, FedcastError):
                 raise
             raise FedcastError(f"training.model_file = {file}: {name}: {type(error).__name__}: {error}") from error
+
+
+def count_weights(
+    name: str, shape: Shape, num_classes: int, file: str | Path | None = None, options: Any = None
+) -> int | None:
+    """Return the number of weights of the model that `build_model` builds.
+
+    A model without `Model.count` is built without memory for its weights (on PyTorch's device ``meta``), or as it is
+    where its code needs values. None: that needs PyTorch, which is not installed.
+
+    Example:
+        >>> count_weights("mlp", (1, 28, 28), 10)
+        25450
+    """
+    model = _find(name, file)
+    counted = model.counted(shape, num_classes, options)
+    if counted is not None or importlib.util.find_spec("torch") is None:
+        return counted
+    import torch
+    from torch.nn.parameter import UninitializedParameter
+
+    try:
+        with torch.random.fork_rng(devices=[]), torch.device("meta"):
+            module = model(shape, num_classes, options)
+    except Exception:
+        module = build_model(name, shape, num_classes, file=file, options=options)
+    # What is no model, or has weights without a shape, is an error of `check_model`.
+    weights = list(module.parameters()) if isinstance(module, torch.nn.Module) else []
+    lazy = any(isinstance(weight, UninitializedParameter) for weight in weights)
+    return None if lazy or not weights else sum(weight.numel() for weight in weights)
+
+
+def _find(name: str, file: str | Path | None) -> Model:
+    if file is not None:
+        return Model(_function_of(Path(file), name), name)
+    model: Model = registry.find("model", name).value
+    return model
 
 
 def _function_of(file: Path, name: str) -> Callable[..., nn.Module]:
@@ -154,6 +241,11 @@ def _function_of(file: Path, name: str) -> Callable[..., nn.Module]:
         raise FedcastError(f"training.model = {name}: no such function in {file}; it has {own or 'none'}")
     function: Callable[..., nn.Module] = defined[name]
     return function
+
+
+def _check_text(shape: Shape) -> None:
+    if len(shape) != 1:
+        raise FedcastError(f"training.model = lstm: inputs have shape {shape}; it needs sequences of characters")
 
 
 def _image(name: str, shape: Shape, least: int) -> tuple[int, int, int]:
