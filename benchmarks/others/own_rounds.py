@@ -67,7 +67,7 @@ def our_engine(federation: Federation, model: nn.Module, work: Workload, *, comp
     _, state, _ = trainer.start(None)
 
     def one_round(number: int) -> float:
-        loss, _ = trainer.round(number, work.participants(number), state)
+        _, loss, _ = trainer.round(number, work.participants(number), state)
         assert loss is not None
         return loss
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     )
     from fedcast.runs.facts import Facts, facts_of, tables_of
     from fedcast.runs.packing import pack, unpack
-    from fedcast.runs.prepare import PreparedRun, TrainedRun, prepare_run, train_prepared, train_scenario
+    from fedcast.runs.prepare import PreparedRun, TrainedRun, clock_of, prepare_run, train_prepared, train_scenario
     from fedcast.runs.rounds_study import RoundsRun, fit_runs, load_rounds_runs, run_rounds_grid, save_rounds_runs
     from fedcast.runs.store import StoredRun, is_done, load_run, load_runs, reset_run, run_folder, run_scenario
     from fedcast.runs.sweeps import combinations, grid, sweep
@@ -44,6 +44,7 @@ __all__ = [
     "StoredRun",
     "Strategy",
     "TrainedRun",
+    "clock_of",
     "combinations",
     "compare",
     "comparison_table",

@@ -44,17 +44,22 @@ class PreparedRun(Planned):
     @property
     def clock(self) -> Clock:
         """Return the simulated clock for training."""
-        plan, cost, trained = self.plan, self.cost.round, self.trained
-        user_s = np.zeros(len(trained))
-        user_s[trained] = cost.broadcast_s + cost.compute_s + cost.span_s
-        same = ("sharing_s", "sharing_j", "round_j", "sharing_bytes", "round_bytes")
-        return Clock(
-            **{name: getattr(plan, name) for name in same},
-            round_s=cost.round_s,
-            user_s=tuple(user_s.tolist()),
-            user_j=tuple(plan.energy_j.tolist()),
-            upload_bytes=cost.uploaded_bytes / int(trained.sum()),
-        )
+        return clock_of(self)
+
+
+def clock_of(planned: Planned) -> Clock:
+    """Return the simulated clock of a plan."""
+    plan, cost, trained = planned.plan, planned.cost.round, planned.plan.trained
+    user_s = np.zeros(len(trained))
+    user_s[trained] = cost.broadcast_s + cost.compute_s + cost.span_s
+    same = ("sharing_s", "sharing_j", "round_j", "sharing_bytes", "round_bytes")
+    return Clock(
+        **{name: getattr(plan, name) for name in same},
+        round_s=cost.round_s,
+        user_s=tuple(user_s.tolist()),
+        user_j=tuple(plan.energy_j.tolist()),
+        upload_bytes=cost.uploaded_bytes / int(trained.sum()),
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -57,15 +57,22 @@ def _multicast(own: Assignment, labels: Ints, clustering: Clustering, seed: int)
 
 
 def _choose(pool: Ints, labels: Ints, volume: int, balanced: bool, rng: np.random.Generator) -> Ints:
-    """Draw `volume` samples of the pool at random, or as evenly over classes as the pool allows."""
-    shuffled = rng.permutation(pool)
+    return pool[draw_samples(labels[pool], volume, balanced, rng)]
+
+
+def draw_samples(labels: Ints, volume: int, balanced: bool, rng: np.random.Generator) -> Ints:
+    """Draw `volume` of the samples with these labels at random, or as evenly over classes as they allow.
+
+    Return their positions. A device that knows its own samples alone draws those that a simulation of all devices does.
+    """
+    shuffled = rng.permutation(len(labels))
     if not balanced:
         return shuffled[:volume]
     own_labels = labels[shuffled]
     counts = np.bincount(own_labels, minlength=1)
     wanted = whole_water_fill(counts, volume)
     order = np.argsort(own_labels, kind="stable")
-    rank = np.arange(len(pool)) - np.repeat(np.cumsum(counts) - counts, counts)
+    rank = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)
     return shuffled[np.sort(order[rank < np.repeat(wanted, counts)])]
 
 

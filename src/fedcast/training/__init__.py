@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from fedcast.training.model_checks import check_model, check_scores, with_weights
     from fedcast.training.models import MODELS, Model, build_model, count_weights
     from fedcast.training.pack_files import PackedRun, write_dataset, write_plugin, write_runs
-    from fedcast.training.settings import TrainingSettings, training_settings
+    from fedcast.training.remote import LocalTraining, RemoteUsers, train_remotely
+    from fedcast.training.settings import TrainingSettings, settings_from_dict, settings_to_dict, training_settings
     from fedcast.training.trainer import Federation, Outcome, train
 
 __all__ = [
@@ -28,10 +29,12 @@ __all__ = [
     "Federation",
     "Forward",
     "History",
+    "LocalTraining",
     "Model",
     "Outcome",
     "PackedRun",
     "Record",
+    "RemoteUsers",
     "State",
     "Tensors",
     "Terms",
@@ -43,8 +46,11 @@ __all__ = [
     "choose_device",
     "count_weights",
     "load_history",
+    "settings_from_dict",
+    "settings_to_dict",
     "stacked_forward",
     "train",
+    "train_remotely",
     "training_settings",
     "weighted_sum",
     "with_weights",

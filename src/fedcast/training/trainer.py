@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -150,7 +150,7 @@ class Trainer:
                 self.federation.users.sizes, settings.participation, settings.dropout_probability, self.dropped,
                 seed=self.seed, round_number=number,
             )  # fmt: skip
-            loss, drift = self.round(number, present, state)
+            present, loss, drift = self.round(number, present, state)
             history.records.append(self.record(number, state.weights, loss, drift, present, history.records[-1]))
             if progress is not None:
                 progress(history.records[-1])
@@ -191,10 +191,10 @@ class Trainer:
         state = TrainingState(weights, server, users, of_optimizer)
         return 0, state, History([self.record(0, weights, None, None, np.zeros(0, dtype=np.int64), None)])
 
-    def round(self, number: int, users: Ints, state: TrainingState) -> tuple[float | None, float | None]:
-        """Train users locally and take one step of the server; return the mean training loss and the drift."""
+    def round(self, number: int, users: Ints, state: TrainingState) -> tuple[Ints, float | None, float | None]:
+        """Train users locally and take one step of the server; return who trained, mean training loss and drift."""
         if not self.user_weights[users].any():  # no users, or none with a weight
-            return None, None
+            return users, None, None
         settings = self.settings
         rate = settings.learning_rate * settings.learning_rate_decay ** (number - 1)
         drawn = int(stream_key(self.seed, f"model/{number}"))
@@ -202,8 +202,9 @@ class Trainer:
         if self.device.type == "cuda":
             torch.cuda.manual_seed(drawn)
         current = Round(number, state.weights, rate, state.server, state.users)
+        users, blocks = self.local_training(users, current)
         total, present = Aggregate(state.weights), self.user_weights[users].sum()
-        for block in self.engine.local_training(users, current):
+        for block in blocks:
             self._check(number, block)
             shares = torch.from_numpy(self.user_weights[block.users] / present).to(self.device)
             total.add(block, shares)
@@ -216,7 +217,11 @@ class Trainer:
                 f"are; check what its functions collect, change and server_step return, or lower the step size of the "
                 f"server"
             )
-        return float(total.loss) / total.steps, total.drift()
+        return users, float(total.loss) / total.steps, total.drift()
+
+    def local_training(self, users: Ints, current: Round) -> tuple[Ints, Iterable[BlockResult]]:
+        """Return the users that train in a round, and their results as they come."""
+        return users, self.engine.local_training(users, current)
 
     def _collect(self, block: BlockResult, shares: Tensor, current: Round, total: Aggregate) -> None:
         """Let the algorithm read what a block sends; states of its users change in place."""
