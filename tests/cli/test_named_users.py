@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
-from tests.federation import NAMES, USERS, write_tables
+from tests.user_tables import NAMES, USERS, write_tables
 
 from fedcast.plan import load_plan
 

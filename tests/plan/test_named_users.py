@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.federation import NAMES, USERS, write_tables
+from tests.user_tables import NAMES, USERS, write_tables
 
 from fedcast.data import read_counts
 from fedcast.errors import DataError, FedcastError

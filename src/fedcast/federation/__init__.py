@@ -1,0 +1,35 @@
+"""The same plan on real devices: they describe themselves, heads send encrypted samples to members, all train.
+
+`device` knows no engine: it holds what one device does and checks. Names are imported when first used, since they need
+the extra ``federation`` or PyTorch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fedcast._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from fedcast.federation.device.device import Device
+    from fedcast.federation.device.envelope import RejectedError
+    from fedcast.federation.device.keys import grouped, load_or_create_keys
+    from fedcast.federation.device.samples import write_samples
+    from fedcast.federation.loopback import Loopback
+    from fedcast.federation.phases import FederationResult, FederationRun, Timeouts, Transport, load_state
+
+__all__ = [
+    "Device",
+    "FederationResult",
+    "FederationRun",
+    "Loopback",
+    "RejectedError",
+    "Timeouts",
+    "Transport",
+    "grouped",
+    "load_or_create_keys",
+    "load_state",
+    "write_samples",
+]
+
+__getattr__ = lazy_names(__name__, __file__)

@@ -1,0 +1,1 @@
+"""A device of a federation: keys, trust, consent, samples, envelopes and the ledger; it knows no engine."""

@@ -1,0 +1,300 @@
+"""A device: what a server may ask of it (`describe`, `share`, `train_round`, `alive`), and messages of other devices.
+
+The server is not trusted with samples. Whatever it asks for, the device checks against the trust and consent files of
+its owner, which are read again at every call, so that a change counts at once. Requests and answers are dictionaries of
+plain values and NumPy arrays, which any engine can carry. A request that the device refuses raises `RejectedError`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedcast import __version__
+from fedcast.errors import FedcastError
+from fedcast.federation.device.envelope import Contents, Envelope, RejectedError, chunk_samples, open_header, seal
+from fedcast.federation.device.exchange import Inbox, Message, Send, deliver, reply_to
+from fedcast.federation.device.keys import PublicKeys, load_or_create_keys, public_keys
+from fedcast.federation.device.ledger import DeviceLedger
+from fedcast.federation.device.local_training import LocalTask, train_locally
+from fedcast.federation.device.noise import private_counts
+from fedcast.federation.device.samples import OwnSamples
+from fedcast.federation.device.trust import CONSENT_FILE, TRUST_FILE, Consent, Trust, load_consent, load_trust
+from fedcast.random import generator
+from fedcast.sharing import draw_samples
+from fedcast.typing import Ints
+
+KEYS_FILE, LEDGER_FILE, DATA_FOLDER = "keys.pem", "ledger.sqlite", "data"
+
+_PROBE_BYTES = 2**18
+_PROBES = 2
+_HASH_BYTES = 16
+_ROUNDING = 1e-9
+_RAW = "raw"
+
+
+@dataclass(frozen=True)
+class ShareRequest:
+    """A validated request to share: how many samples, with whom, and the draw."""
+
+    count: int
+    members: dict[str, PublicKeys]
+    kind: str
+    balanced: bool
+    seed: int
+    user: int
+
+
+class Device:
+    """One device; its folder holds keys, trust and consent files, samples and the ledger."""
+
+    def __init__(self, name: str, folder: str | Path) -> None:
+        self.name, self.folder = name, Path(folder)
+        self.keys = load_or_create_keys(self.folder / KEYS_FILE)
+        self.own = OwnSamples(self.folder / DATA_FOLDER)
+        self.ledger = DeviceLedger(self.folder / LEDGER_FILE)
+        self.inbox = Inbox(self.folder, name, self.keys, self.ledger)
+        self._outbox = self.folder / "outbox"
+        self._outbox.mkdir(exist_ok=True)
+        self._phase = "waiting"
+        self._training: tuple[bytes, LocalTask] | None = None
+        self._share_lock = threading.Lock()
+        self.trust, self.consent  # noqa: B018 errors in the files are found at the start
+
+    @property
+    def trust(self) -> Trust:
+        """Whom the owner trusts now."""
+        return load_trust(self.folder / TRUST_FILE)
+
+    @property
+    def consent(self) -> Consent:
+        """What the owner agrees to now."""
+        return load_consent(self.folder / CONSENT_FILE)
+
+    # --- what the server asks for
+
+    def alive(self, request: Mapping[str, Any]) -> Message:
+        """Take part in a run and tell how far this device is; engines use it as a barrier before devices talk."""
+        run = self._enter(request)
+        received = self.ledger.received_in(run)
+        return {
+            "name": self.name, "phase": self._phase, "samples": len(self.own) + sum(count for _, count in received),
+            "version": __version__,
+        }  # fmt: skip
+
+    def describe(self, request: Mapping[str, Any], send: Send) -> Message:
+        """Tell what planning needs: class counts, size, consent, keys, which offered peers it accepts, link rates.
+
+        Class counts have noise if the owner says so; then every request gets the same answer. Trusted devices that the
+        server does not offer are not mentioned.
+        """
+        self._enter(request)
+        consent, trust = self.consent, self.trust
+        offered = _offered(request.get("peers", {}))
+        accepted = [name for name, keys in offered.items() if name != self.name and trust.accepts(name, keys)]
+        spent, budget = self.ledger.epsilon_spent(), consent.epsilon_budget
+        return {
+            "name": self.name,
+            "version": __version__,
+            "keys": self.keys.public.to_bytes(),
+            "format": self.own.format.to_dict(),
+            "counts": self._counts(consent).tolist(),
+            "size": len(self.own),
+            "kinds": list(consent.kinds),
+            "max_ratio": consent.max_ratio if consent.kinds else 0.0,
+            "epsilon_left": None if budget is None else max(0.0, budget - spent),
+            "accepts": accepted,
+            "rates_bps": {name: trust.rate_bps(name) or self._probe(name, send) for name in accepted},
+        }
+
+    def share(self, request: Mapping[str, Any], send: Send) -> Message:
+        """Send samples to the members that this device trusts, no more than its owner agrees to.
+
+        Samples are drawn and encrypted at the first request of a run; later requests of the same run resume sending.
+        """
+        run = self._enter(request)
+        asked = _share_request(request)
+        with self._share_lock:
+            self._phase, started = "share", time.monotonic()
+            trust = self.trust
+            trusted = {name: keys for name, keys in asked.members.items() if trust.accepts(name, keys)}
+            untrusted = sorted(asked.members.keys() - trusted.keys())
+            for name in untrusted:
+                self.ledger.log("refused", name, "asked to share with a device that is not in the trust file")
+            envelope = self._sealed(run) or self._seal(run, asked, trusted)
+            if envelope is None:
+                return {"count": 0, "untrusted": untrusted, "delivered": [], "rejected": {}, "silent": []}
+            # Trust may have been revoked since the envelope was made: who is not trusted now gets no more of it.
+            current = _limited_to(envelope, trusted)
+            result = deliver(current, self._spool(envelope), send, self.ledger)
+            everyone = {name for name, _ in envelope.contents.members}
+            if everyone <= self.ledger.delivered(envelope.id):
+                self._spool(envelope).unlink(missing_ok=True)
+            self._phase = "shared"
+        return {
+            "count": envelope.contents.count, "untrusted": untrusted, **vars(result), "envelope": envelope.id,
+            "seconds": time.monotonic() - started,
+        }  # fmt: skip
+
+    def train_round(self, request: Mapping[str, Any]) -> Message:
+        """Train on own and received samples from the weights of the server; return how they changed."""
+        run = self._enter(request)
+        self._phase = "train"
+        files = self.inbox.files()
+        key = hashlib.sha256(repr((run, request.get("task"), files)).encode()).digest()
+        if self._training is None or self._training[0] != key:
+            task = LocalTask(request.get("task"), self.own, files, self.consent.min_batch_size)
+            self._training = key, task
+        return train_locally(self._training[1], request)
+
+    # --- what other devices send
+
+    def receive(self, message: Mapping[str, Any], peer: str = "") -> Message:
+        """Answer a message of another device; `peer` is who the engine says it is, for the log alone."""
+        topic = message.get("topic")
+        if topic == "offer":
+            return reply_to(lambda: self._offered(message), self.ledger, peer)
+        if topic == "chunk":
+            return reply_to(
+                lambda: self.inbox.chunk(message.get("envelope"), message.get("index"), message.get("data")),
+                self.ledger,
+                peer,
+            )
+        if topic == "probe":
+            return {"probe": "ok"}
+        return {"rejected": "unknown topic"}
+
+    def _offered(self, message: Mapping[str, Any]) -> Message:
+        return self.inbox.offer(message.get("header"), self.trust, self._check_contents)
+
+    def _check_contents(self, contents: Contents) -> None:
+        most = self.consent.max_received
+        if contents.format != self.own.format:
+            raise RejectedError(f"samples of another format: {contents.format}, expected {self.own.format}")
+        if contents.count > most:
+            raise RejectedError(f"{contents.count} samples, but the consent file takes at most {most}")
+
+    # --- parts
+
+    def _enter(self, request: Mapping[str, Any]) -> str:
+        run = request.get("run")
+        if not isinstance(run, str) or not run:
+            raise RejectedError("the request names no run")
+        if run != self.inbox.run:
+            self._training = None
+            self.inbox.enter(run)
+        return run
+
+    def _counts(self, consent: Consent) -> Ints:
+        counts = self.own.counts
+        if consent.counts_epsilon is None:
+            return counts
+        # Other data are another question.
+        what = f"class counts {hashlib.sha256(np.ascontiguousarray(self.own.labels).data).hexdigest()[:16]}"
+        noisy = private_counts(counts, consent.counts_epsilon).tolist()
+        return np.array(self.ledger.spend(what, consent.counts_epsilon, consent.epsilon_budget, noisy), dtype=np.int64)
+
+    def _probe(self, name: str, send: Send) -> float | None:
+        """Return the rate of the path to a device, bit/s, the best of a few short messages; None: no answer."""
+        rates = []
+        for _ in range(_PROBES):
+            started = time.monotonic()
+            if name in send([name], {"topic": "probe", "data": os.urandom(_PROBE_BYTES)}):
+                rates.append(8 * _PROBE_BYTES / max(time.monotonic() - started, 1e-9))
+        return max(rates, default=None)
+
+    def _sealed(self, run: str) -> Envelope | None:
+        """Return the envelope that was already made in this run, if its file is still there or not needed."""
+        header = self.ledger.sealed_header(run)
+        return None if header is None else open_header(header)
+
+    def _seal(self, run: str, asked: ShareRequest, trusted: Mapping[str, PublicKeys]) -> Envelope | None:
+        samples, hashes = self._drawn(asked)
+        for stale in self._outbox.iterdir():
+            stale.unlink()
+        if not trusted or not len(samples):
+            return None
+        at_once = chunk_samples(self.own.format)
+        contents = Contents(
+            run=run, head=self.name, head_keys=self.keys.public, members=tuple(trusted.items()), kind=asked.kind,
+            count=len(samples), sequence=self.ledger.next_sequence(), format=self.own.format, chunk_samples=at_once,
+        )  # fmt: skip
+        temporary = self._outbox / "sealing"
+        envelope = seal(contents, self.own.records(samples, at_once), self.keys, temporary)
+        temporary.replace(self._spool(envelope))
+        self.ledger.record_sealed(envelope, hashes)
+        return envelope
+
+    def _drawn(self, asked: ShareRequest) -> tuple[Ints, list[bytes]]:
+        """Draw samples within the owner's consent; return their positions and hashes.
+
+        The consent counts different samples over all runs. What was sent before may be sent again: if the draw asks for
+        more new samples than are left, samples that were sent before take their places.
+        """
+        consent, size = self.consent, len(self.own)
+        if asked.kind not in consent.kinds:
+            self.ledger.log("refused", "", f"asked to share {asked.kind}, which the consent file does not allow")
+            return np.zeros(0, dtype=np.int64), []
+        most = int(consent.max_ratio * size + _ROUNDING)
+        volume = min(asked.count, most)
+        if volume < asked.count:
+            self.ledger.log("cut", "", f"asked for {asked.count} samples, consent allows {most} of {size}")
+        rng = generator(asked.seed, "share", user=asked.user)
+        drawn = draw_samples(np.asarray(self.own.labels), volume, asked.balanced, rng)
+        hashes = self._hashes(drawn)
+        new = ~np.array(self.ledger.revealed(hashes), dtype=bool)
+        left = max(0, most - self.ledger.num_revealed())
+        if new.sum() <= left:
+            return drawn, hashes
+        kept = ~new | (np.cumsum(new) <= left)
+        others = np.setdiff1d(np.arange(size), drawn)
+        before = others[np.array(self.ledger.revealed(self._hashes(others)), dtype=bool)]
+        chosen = np.concatenate([drawn[kept], before])[:volume]
+        return chosen, self._hashes(chosen)
+
+    def _hashes(self, samples: Ints) -> list[bytes]:
+        found: list[bytes] = []
+        for records in self.own.records(samples, chunk_samples(self.own.format)):
+            found += [hashlib.blake2b(record.tobytes(), digest_size=_HASH_BYTES).digest() for record in records]
+        return found
+
+    def _spool(self, envelope: Envelope) -> Path:
+        return self._outbox / f"{envelope.id}.chunks"
+
+
+def _offered(peers: object) -> dict[str, PublicKeys]:
+    """Return the keys of the devices that a server names."""
+    if not isinstance(peers, Mapping):
+        raise RejectedError("invalid peers: expected the keys of each by name")
+    try:
+        return {str(name): public_keys(keys) for name, keys in peers.items()}
+    except FedcastError as error:
+        raise RejectedError(f"invalid peers: {error}") from None
+
+
+def _share_request(request: Mapping[str, Any]) -> ShareRequest:
+    members = _offered(request.get("members", {}))
+    try:
+        count, seed, user = (int(request[name]) for name in ("count", "seed", "user"))
+        kind, balanced = str(request["kind"]), bool(request["balanced"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise RejectedError(f"invalid request to share: {error!r}") from None
+    if count < 0:
+        raise RejectedError(f"invalid value {count} for count: expected a number ≥ 0")
+    if kind != _RAW:
+        raise RejectedError(f"invalid value {kind!r} for kind: devices share {_RAW} samples")
+    return ShareRequest(count, members, kind, balanced, seed, user)
+
+
+def _limited_to(envelope: Envelope, trusted: Mapping[str, PublicKeys]) -> Envelope:
+    """Return an envelope without the members that are not among the given ones."""
+    kept = tuple((name, keys) for name, keys in envelope.contents.members if trusted.get(name) == keys)
+    return replace(envelope, contents=replace(envelope.contents, members=kept))

@@ -1,0 +1,266 @@
+"""Sending an envelope to members, and receiving one: chunk by chunk, resumable at both ends, bounded in memory.
+
+A head offers the header. A member answers which chunk it needs next, or with its receipt if it has all, or with why it
+rejects. Chunks go to all members that are at the same place with one message. A member writes samples to a file beside
+its store and moves it there when the last chunk has been checked, so that training never sees half an envelope.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from fedcast.errors import FedcastError
+from fedcast.federation.device.envelope import (
+    Contents,
+    Envelope,
+    RejectedError,
+    content_key,
+    is_receipt,
+    nonce,
+    open_chunk,
+    open_header,
+    read_chunk,
+    receipt,
+)
+from fedcast.federation.device.keys import KeyPair, PublicKeys
+from fedcast.federation.device.ledger import DeviceLedger
+from fedcast.federation.device.trust import Trust
+
+Message = dict[str, Any]
+#: (names of devices, message) → the answers of those that answered in time
+Send = Callable[[Sequence[str], Message], Mapping[str, Message]]
+
+_TRIES = 3
+
+
+@dataclass
+class Delivery:
+    """What became of an envelope: members that have it, why others rejected it, and who did not answer."""
+
+    delivered: list[str] = field(default_factory=list)
+    rejected: dict[str, str] = field(default_factory=dict)
+    silent: list[str] = field(default_factory=list)
+    bytes_sent: int = 0
+
+
+def deliver(envelope: Envelope, spool: Path, send: Send, ledger: DeviceLedger) -> Delivery:
+    """Send an envelope to all its members that have not acknowledged it; one call resumes what another one began."""
+    have = ledger.delivered(envelope.id)
+    result = Delivery([name for name, _ in envelope.contents.members if name in have])
+    waiting = {name: keys for name, keys in envelope.contents.members if name not in have}
+    if waiting:
+        _Sender(envelope, spool, send, ledger, waiting, result).run()
+    return result
+
+
+class _Sender:
+    """The state of one delivery."""
+
+    def __init__(
+        self, envelope: Envelope, spool: Path, send: Send, ledger: DeviceLedger, waiting: Mapping[str, PublicKeys],
+        result: Delivery,
+    ) -> None:  # fmt: skip
+        self.envelope, self.spool, self.send, self.ledger, self.result = envelope, spool, send, ledger, result
+        self.waiting = dict(waiting)
+        self.tries = dict.fromkeys(waiting, 0)
+        self.reached = dict.fromkeys(waiting, -1)
+        self.next: dict[str, int] = {}
+
+    def run(self) -> None:
+        """Offer the envelope and send chunks until every member has it or has failed."""
+        with self.spool.open("rb") as stream:
+            while self.waiting:
+                if offered := [name for name in self.waiting if name not in self.next]:
+                    header = self.envelope.header
+                    self._exchange(offered, {"topic": "offer", "header": header}, len(header))
+                    continue
+                index = min(self.next.values())
+                targets = [name for name, place in self.next.items() if place == index]
+                data = read_chunk(self.envelope, stream, index)
+                message = {"topic": "chunk", "envelope": self.envelope.id, "index": index, "data": data}
+                self._exchange(targets, message, len(data))
+
+    def _exchange(self, targets: list[str], message: Message, size: int) -> None:
+        replies = self.send(targets, message)
+        self.result.bytes_sent += size * len(targets)
+        for name in targets:
+            reply = replies.get(name)
+            if reply is None:
+                self._failed(name, None)
+            elif "receipt" in reply:
+                self._acknowledged(name, reply["receipt"])
+            elif isinstance(place := reply.get("next"), int) and 0 <= place < self.envelope.contents.num_chunks:
+                self._advanced(name, place)
+            else:
+                # A member that was restarted does not know the envelope any more: it is offered again.
+                reason = str(reply.get("rejected", "an invalid answer"))
+                self._failed(name, reason, final=message["topic"] == "offer")
+
+    def _advanced(self, name: str, place: int) -> None:
+        if place > self.reached[name]:
+            self.reached[name], self.tries[name] = place, 0
+        elif self.next.get(name) == place:  # it did not take the chunk
+            self._failed(name, "it asks for the same chunk again and again")
+            return
+        self.next[name] = place
+
+    def _acknowledged(self, name: str, content: object) -> None:
+        if not is_receipt(content, self.envelope.id, self.waiting[name]):
+            self._failed(name, "its receipt is not signed by it")
+            return
+        assert isinstance(content, bytes)
+        self.ledger.record_delivered(self.envelope.id, name, content)
+        self.result.delivered.append(name)
+        self._drop(name)
+
+    def _failed(self, name: str, reason: str | None, *, final: bool = False) -> None:
+        self.tries[name] += 1
+        self.next.pop(name, None)
+        if not final and self.tries[name] < _TRIES:
+            return
+        if reason is None:
+            self.result.silent.append(name)
+        else:
+            self.result.rejected[name] = reason
+        self.ledger.log("not delivered", name, reason or "no answer")
+        self._drop(name)
+
+    def _drop(self, name: str) -> None:
+        self.waiting.pop(name, None)
+        self.next.pop(name, None)
+
+
+@dataclass
+class _Incoming:
+    """An envelope that is being received."""
+
+    envelope: Envelope
+    key: bytes
+    path: Path
+    next: int
+
+
+class Inbox:
+    """Receives envelopes; samples of complete ones are files in `stored`, one for each envelope."""
+
+    def __init__(self, folder: Path, name: str, keys: KeyPair, ledger: DeviceLedger) -> None:
+        self.name, self.keys, self.ledger = name, keys, ledger
+        self._inbox, self.stored = folder / "inbox", folder / "received"
+        self.stored.mkdir(parents=True, exist_ok=True)
+        self.run = ""
+        self._incoming: dict[str, _Incoming] = {}
+        self._lock = threading.Lock()
+
+    def enter(self, run: str) -> None:
+        """Take part in a run; what is left of envelopes of other runs that never became complete is removed."""
+        with self._lock:
+            self.run, self._incoming = run, {}
+            self._partial.mkdir(parents=True, exist_ok=True)
+            for other in self._inbox.iterdir():
+                if other != self._partial:
+                    shutil.rmtree(other)
+
+    @property
+    def _partial(self) -> Path:
+        return self._inbox / hashlib.sha256(self.run.encode()).hexdigest()[:16]
+
+    def files(self) -> list[Path]:
+        """Return the files of samples that were received in this run."""
+        return [self._stored(envelope) for envelope, _ in self.ledger.received_in(self.run)]
+
+    def offer(self, header: object, trust: Trust, check: Callable[[Contents], None]) -> Message:
+        """Answer an offer: the next chunk that is needed, or the receipt if all samples are stored.
+
+        Args:
+            header: what the head sent.
+            trust: whom this device trusts.
+            check: raises an error if the contents are not acceptable (format, volume).
+        """
+        if not isinstance(header, bytes):
+            raise RejectedError("not the header of an envelope")
+        if not self.run:
+            raise RejectedError("this device takes part in no run")
+        envelope = open_header(header)
+        key = content_key(envelope, self.keys, self.name, trust, self.run)
+        with self._lock:
+            if self.ledger.has_received(envelope.id):
+                return {"receipt": receipt(envelope.id, self.keys)}
+            self.ledger.check_sequence(envelope.contents)
+            check(envelope.contents)
+            self._incoming.pop(envelope.id, None)
+            incoming = self._resume(envelope, key)
+            self._incoming[envelope.id] = incoming
+            return self._progress(incoming)
+
+    def chunk(self, envelope_id: object, index: object, data: object) -> Message:
+        """Check and store one chunk; answer which one is needed next, or with the receipt after the last."""
+        with self._lock:
+            incoming = self._incoming.get(envelope_id) if isinstance(envelope_id, str) else None
+            if incoming is None:
+                raise RejectedError("a chunk of an envelope that was not offered")
+            if not isinstance(index, int) or not isinstance(data, bytes):
+                raise RejectedError("not a chunk")
+            if index == incoming.next:
+                records = open_chunk(incoming.envelope, incoming.key, index, data)
+                with incoming.path.open("ab") as stream:
+                    stream.write(records.tobytes())
+                incoming.next += 1
+            return self._progress(incoming)
+
+    def _progress(self, incoming: _Incoming) -> Message:
+        if incoming.next < incoming.envelope.contents.num_chunks:
+            return {"next": incoming.next}
+        with incoming.path.open("rb+") as stream:
+            os.fsync(stream.fileno())
+        incoming.path.replace(self._stored(incoming.envelope.id))
+        self.ledger.record_received(incoming.envelope)
+        self._incoming.pop(incoming.envelope.id, None)
+        return {"receipt": receipt(incoming.envelope.id, self.keys)}
+
+    def _resume(self, envelope: Envelope, key: bytes) -> _Incoming:
+        """Return where an envelope stands: as many chunks as are on the disk and still those that the head signed."""
+        contents, path = envelope.contents, self._partial / f"{envelope.id}.part"
+        if self._stored(envelope.id).exists():  # moved there, but not in the ledger: killed in between
+            self._stored(envelope.id).replace(path)
+        size = contents.chunk_samples * contents.format.record.itemsize
+        free = shutil.disk_usage(self._partial).free + (path.stat().st_size if path.exists() else 0)
+        if free < contents.count * contents.format.record.itemsize:
+            raise RejectedError("no space left on the disk for these samples")
+        whole, cipher = 0, AESGCM(key)
+        with path.open("ab+") as stream:
+            stream.seek(0)
+            for index in range(contents.num_chunks):
+                content = stream.read(size)
+                encrypted = cipher.encrypt(nonce(index), content, contents.associated)
+                if hashlib.sha256(encrypted).hexdigest() != contents.chunk_hashes[index]:
+                    break
+                whole = index + 1
+            stream.truncate(min(whole * size, contents.count * contents.format.record.itemsize))
+        return _Incoming(envelope, key, path, whole)
+
+    def _stored(self, envelope_id: str) -> Path:
+        return self.stored / f"{envelope_id}.samples"
+
+
+def reply_to(handle: Callable[[], Message], ledger: DeviceLedger, peer: str) -> Message:
+    """Return the answer of a handler; if it rejects or fails, log why and answer so."""
+    try:
+        return handle()
+    except RejectedError as error:
+        reason = str(error)
+    except (OSError, FedcastError) as error:
+        reason = f"{type(error).__name__}: {error}" if isinstance(error, OSError) else str(error)
+    try:
+        ledger.log("rejected", peer, reason)
+    except Exception:  # a full disk: the sender must hear of it all the same
+        reason += " (and the ledger cannot be written)"
+    return {"rejected": reason}

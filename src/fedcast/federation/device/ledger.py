@@ -1,0 +1,188 @@
+"""The ledger of a device: what it sent, received, rejected and spent, in an SQLite file that survives a kill.
+
+It is also what protects against replays (the sequence numbers of every head only grow) and against a server that asks
+again and again (samples and ε that were given away stay counted over all runs).
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedcast.errors import FedcastError
+from fedcast.federation.device.envelope import Contents, Envelope, RejectedError
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS sent (sequence INTEGER PRIMARY KEY AUTOINCREMENT, at REAL, run TEXT UNIQUE, kind TEXT,
+    count INTEGER, envelope TEXT, header BLOB);
+CREATE TABLE IF NOT EXISTS revealed (sample BLOB PRIMARY KEY, sequence INTEGER) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS delivered (envelope TEXT, member TEXT, at REAL, receipt BLOB,
+    PRIMARY KEY (envelope, member));
+CREATE TABLE IF NOT EXISTS received (envelope TEXT PRIMARY KEY, at REAL, run TEXT, head TEXT, fingerprint TEXT,
+    sequence INTEGER, kind TEXT, count INTEGER, UNIQUE (fingerprint, sequence));
+CREATE TABLE IF NOT EXISTS spent (what TEXT PRIMARY KEY, at REAL, epsilon REAL, answer TEXT);
+CREATE TABLE IF NOT EXISTS events (at REAL, event TEXT, peer TEXT, detail TEXT);
+"""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the ledger, for people: time by the clock of this device, what happened, with whom."""
+
+    at: float
+    event: str
+    peer: str
+    detail: str
+
+
+class DeviceLedger:
+    """The ledger of one device; its methods may be called by several threads."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = threading.RLock()
+        try:
+            # Handlers of messages run in threads of their own; the lock orders them.
+            self._base = sqlite3.connect(self.path, check_same_thread=False, isolation_level=None)
+            self._base.executescript(f"PRAGMA synchronous = FULL; BEGIN; {_TABLES} COMMIT;")
+        except sqlite3.DatabaseError as error:
+            raise FedcastError(f"{path}: not a readable ledger: {error}") from None
+
+    def close(self) -> None:
+        """Close the file."""
+        self._base.close()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            self._base.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._base
+            except BaseException:
+                self._base.execute("ROLLBACK")
+                raise
+            self._base.execute("COMMIT")
+
+    def _rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        with self._lock:
+            return self._base.execute(query, values).fetchall()
+
+    # --- what a head sends
+
+    def next_sequence(self) -> int:
+        """Return the number of the next envelope, larger than that of any before."""
+        ((last,),) = self._rows("SELECT COALESCE(MAX(seq), 0) FROM sqlite_sequence WHERE name = 'sent'")
+        return int(last) + 1
+
+    def revealed(self, samples: Iterable[bytes]) -> list[bool]:
+        """Return of each sample, by its hash, whether other devices received it in any run."""
+        with self._lock:
+            found = (self._base.execute("SELECT 1 FROM revealed WHERE sample = ?", (each,)) for each in samples)
+            return [cursor.fetchone() is not None for cursor in found]
+
+    def num_revealed(self) -> int:
+        """Return how many different samples other devices received, all runs together."""
+        ((count,),) = self._rows("SELECT COUNT(*) FROM revealed")
+        return int(count)
+
+    def record_sealed(self, envelope: Envelope, samples: Sequence[bytes]) -> None:
+        """Record an envelope before any of it is sent: from now on its samples count as revealed."""
+        contents = envelope.contents
+        with self._transaction() as base:
+            base.execute(
+                "INSERT INTO sent VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (contents.sequence, time.time(), contents.run, contents.kind, contents.count, envelope.id,
+                 envelope.header),
+            )  # fmt: skip
+            rows = ((sample, contents.sequence) for sample in samples)
+            base.executemany("INSERT OR IGNORE INTO revealed VALUES (?, ?)", rows)
+
+    def sealed_header(self, run: str) -> bytes | None:
+        """Return the header of the envelope that this device sealed in a run."""
+        rows = self._rows("SELECT header FROM sent WHERE run = ?", run)
+        return bytes(rows[0][0]) if rows else None
+
+    def record_delivered(self, envelope_id: str, member: str, receipt: bytes) -> None:
+        """Record the receipt of a member."""
+        with self._transaction() as base:
+            row = (envelope_id, member, time.time(), receipt)
+            base.execute("INSERT OR IGNORE INTO delivered VALUES (?, ?, ?, ?)", row)
+
+    def delivered(self, envelope_id: str) -> set[str]:
+        """Return the members that have an envelope."""
+        return {name for (name,) in self._rows("SELECT member FROM delivered WHERE envelope = ?", envelope_id)}
+
+    # --- what a member receives
+
+    def has_received(self, envelope_id: str) -> bool:
+        """Return whether all samples of an envelope are stored."""
+        return bool(self._rows("SELECT 1 FROM received WHERE envelope = ?", envelope_id))
+
+    def check_sequence(self, contents: Contents) -> None:
+        """Reject an envelope that is not newer than all that its head sent before."""
+        fingerprint = contents.head_keys.fingerprint
+        ((last,),) = self._rows("SELECT COALESCE(MAX(sequence), 0) FROM received WHERE fingerprint = ?", fingerprint)
+        if contents.sequence <= last:
+            raise RejectedError(f"replay: sequence {contents.sequence} of {contents.head!r} is not above {last}")
+
+    def record_received(self, envelope: Envelope) -> None:
+        """Record an envelope all of whose samples are stored."""
+        contents = envelope.contents
+        with self._transaction() as base:
+            self.check_sequence(contents)
+            row = (envelope.id, time.time(), contents.run, contents.head, contents.head_keys.fingerprint,
+                   contents.sequence, contents.kind, contents.count)  # fmt: skip
+            base.execute("INSERT INTO received VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+
+    def received_in(self, run: str) -> list[tuple[str, int]]:
+        """Return id and number of samples of the envelopes that were received in a run, in a fixed order."""
+        query = "SELECT envelope, count FROM received WHERE run = ? ORDER BY head, sequence"
+        return [(str(envelope), int(count)) for envelope, count in self._rows(query, run)]
+
+    # --- privacy budget, and events
+
+    def spend(self, what: str, epsilon: float, budget: float | None, answer: Any) -> Any:
+        """Record an answer with differential privacy and return it; the same question gets the answer it got before.
+
+        Answering anew would let a server average the noise away. Beyond the budget it is an error.
+        """
+        with self._transaction() as base:
+            if rows := base.execute("SELECT answer FROM spent WHERE what = ?", (what,)).fetchall():
+                return json.loads(rows[0][0])
+            ((before,),) = base.execute("SELECT COALESCE(SUM(epsilon), 0) FROM spent").fetchall()
+            if budget is not None and before + epsilon > budget * (1 + 1e-12):
+                raise RejectedError(
+                    f"the privacy budget is spent: ε = {before:g} of {budget:g}, asked {epsilon:g} more"
+                )
+            base.execute("INSERT INTO spent VALUES (?, ?, ?, ?)", (what, time.time(), epsilon, json.dumps(answer)))
+            return answer
+
+    def epsilon_spent(self) -> float:
+        """Return the sum of all ε."""
+        ((spent,),) = self._rows("SELECT COALESCE(SUM(epsilon), 0) FROM spent")
+        return float(spent)
+
+    def log(self, event: str, peer: str = "", detail: str = "") -> None:
+        """Record an event, such as a rejected message."""
+        with self._transaction() as base:
+            base.execute("INSERT INTO events VALUES (?, ?, ?, ?)", (time.time(), event, peer, detail))
+
+    def entries(self) -> list[Entry]:
+        """Return everything that happened, oldest first."""
+        rows = self._rows(
+            "SELECT at, 'sealed', '', count || ' samples, run ' || run FROM sent UNION ALL "
+            "SELECT delivered.at, 'sent', member, count || ' samples, run ' || run FROM delivered JOIN sent "
+            "USING (envelope) UNION ALL "
+            "SELECT at, 'received', head, count || ' samples, run ' || run FROM received UNION ALL "
+            "SELECT at, 'answered', '', what || ' with epsilon ' || epsilon FROM spent UNION ALL "
+            "SELECT at, event, peer, detail FROM events ORDER BY 1"
+        )
+        return [Entry(*row) for row in rows]

@@ -1,0 +1,61 @@
+"""Noise for class counts: the discrete Laplace mechanism, drawn exactly from the randomness of the operating system.
+
+Sampling as in Canonne, Kamath, Steinke (2020, NeurIPS), Algorithm 2: with whole numbers and fractions alone, since the
+rounding of floating-point noise reveals what it should hide (Mironov 2012). A seed of the run would not do either: the
+server knows it.
+"""
+
+from __future__ import annotations
+
+import secrets
+from fractions import Fraction
+
+import numpy as np
+
+from fedcast.typing import Ints
+
+# Replacing one sample changes two counts by one each.
+_SENSITIVITY = 2
+_LARGEST_DENOMINATOR = 10**6
+
+
+def discrete_laplace(rate: Fraction) -> int:
+    """Draw a whole number k with probability proportional to exp(−rate · abs(k))."""
+    while True:
+        size, negative = _geometric(rate), secrets.randbelow(2)
+        if size or not negative:
+            return -size if negative else size
+
+
+def private_counts(counts: Ints, epsilon: float) -> Ints:
+    """Return class counts with noise that add up to the same number of samples, ε-differentially private.
+
+    Two devices are neighbours if one sample differs; the number of samples is public. What follows the noise (no count
+    below 0, the right sum) reveals nothing more.
+    """
+    rate = Fraction(epsilon).limit_denominator(_LARGEST_DENOMINATOR) / _SENSITIVITY
+    noisy = np.array([max(0, int(count) + discrete_laplace(rate)) for count in counts], dtype=np.float64)
+    shares = noisy / noisy.sum() if noisy.any() else np.full(len(counts), 1 / len(counts))
+    edges = np.floor(np.cumsum(shares) * counts.sum() + 0.5).astype(np.int64)
+    edges[-1] = counts.sum()
+    private: Ints = np.diff(edges, prepend=0)
+    return private
+
+
+def _geometric(rate: Fraction) -> int:
+    """Draw k ≥ 0 with probability proportional to exp(−rate · k)."""
+    steps = rate.denominator
+    while not _happens_exp(Fraction(remainder := secrets.randbelow(steps), steps)):
+        pass
+    whole = 0
+    while _happens_exp(Fraction(1)):
+        whole += 1
+    return (whole * steps + remainder) // rate.numerator
+
+
+def _happens_exp(x: Fraction) -> bool:
+    """Return true with probability exp(−x), 0 ≤ x ≤ 1."""
+    k = 1
+    while secrets.randbelow(x.denominator * k) < x.numerator:
+        k += 1
+    return k % 2 == 1

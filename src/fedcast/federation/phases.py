@@ -1,0 +1,372 @@
+"""The server of a federation: describe, plan, share, train. It knows devices by what they answer, and no engine.
+
+Every phase has a time-out, records who did not answer, and is written to the folder of the run when it ends, so that a
+run that was interrupted anywhere resumes with the phase that it was in; training resumes with the last round.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from torch import nn
+
+from fedcast.cost import model_name
+from fedcast.data import Dataset, Population, load_dataset, skew_of
+from fedcast.errors import FedcastError
+from fedcast.federation.device.keys import public_keys
+from fedcast.federation.device.samples import sample_format
+from fedcast.io import save_table, write_file
+from fedcast.plan import Planned, SharingPlan, load_plan, make_world, plan_world, save_plan
+from fedcast.runs import clock_of
+from fedcast.scenario import Scenario
+from fedcast.training import (
+    Clock,
+    Outcome,
+    Record,
+    RemoteUsers,
+    build_model,
+    settings_to_dict,
+    train_remotely,
+    training_settings,
+)
+
+STATE_FILE, PLAN_FILE, HISTORY_FILE = "federation.json", "plan.json", "history.json"
+PHASES = ("describe", "plan", "share", "train", "done")
+
+_VERSION = 1
+_CHECKPOINT = "checkpoint.pt"
+
+
+class Transport(Protocol):
+    """How the server reaches devices."""
+
+    def names(self) -> list[str]:
+        """Return the devices that are there, in a fixed order."""
+        ...
+
+    def ask(
+        self, call: str, requests: Mapping[str, Mapping[str, Any]], timeout_s: float
+    ) -> Mapping[str, Mapping[str, Any]]:
+        """Call a method of each named device with its request; return the answers of those that gave one in time.
+
+        The answer of a device that refused or failed is ``{"error": reason}``.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Timeouts:
+    """Seconds that a device has in each phase."""
+
+    describe_s: float = 60.0
+    share_s: float = 600.0
+    round_s: float = 600.0
+
+
+@dataclass
+class RunState:
+    """What the server knows, written after every phase; devices are in the order of the plan's users."""
+
+    run: str
+    scenario: dict[str, Any]
+    phase: str = "describe"
+    devices: list[dict[str, Any]] = field(default_factory=list)
+    samples: list[int] = field(default_factory=list)  #: of each device after sharing
+    shared: dict[str, Any] = field(default_factory=dict)  #: answers of the heads
+    clock: dict[str, Any] = field(default_factory=dict)
+    missing: list[dict[str, Any]] = field(default_factory=list)  #: who did not answer or refused, when and why
+    measured_s: dict[str, float] = field(default_factory=dict)  #: of phases and rounds
+
+
+@dataclass
+class FederationResult:
+    """A finished run: its plan, the outcome of training, and what the server knew."""
+
+    plan: SharingPlan
+    outcome: Outcome
+    state: RunState
+
+
+Report = Callable[[str], None]
+
+
+class FederationRun:
+    """One run of a scenario over devices; its folder holds all that is needed to resume it."""
+
+    def __init__(
+        self,
+        folder: str | Path,
+        transport: Transport,
+        scenario: Scenario | None = None,
+        *,
+        dataset: Dataset | None = None,
+        data_dir: str | Path | None = None,
+        timeouts: Timeouts | None = None,
+        report: Report | None = None,
+        progress: Callable[[Record], None] | None = None,
+        should_stop: Callable[[], bool] | None = None,
+    ) -> None:
+        """Start a run, or resume the one in the folder.
+
+        Args:
+            folder: of the run.
+            transport: how devices are reached.
+            scenario: all parameters; None: resume the run in the folder.
+            dataset: its test samples score the model; None: the one that the scenario names.
+            data_dir: where dataset files are looked for first.
+            timeouts: seconds of each phase.
+            report: called with a line for people when something happens.
+            progress: called after every round.
+            should_stop: called after every round; if it returns true, training ends and can be resumed.
+        """
+        self.folder, self.transport, self.timeouts = Path(folder), transport, timeouts or Timeouts()
+        self.report, self.progress, self.should_stop = report or (lambda _: None), progress, should_stop
+        if (self.folder / STATE_FILE).exists():
+            self.state = load_state(self.folder)
+        elif scenario is None:
+            raise FedcastError(f"{self.folder}: there is no run to resume")
+        else:
+            self.state = RunState(secrets.token_hex(16), scenario.model_dump(mode="json"))
+        self.scenario = _check_scenario(Scenario.model_validate_json(json.dumps(self.state.scenario)))
+        self.dataset = load_dataset(self.scenario.data, data_dir) if dataset is None else dataset
+
+    def run(self) -> FederationResult:
+        """Run all phases that are not done."""
+        self._save()
+        steps = {"describe": self.describe, "plan": self.plan, "share": self.share}
+        for phase in PHASES[PHASES.index(self.state.phase) : PHASES.index("train")]:
+            started = time.monotonic()
+            steps[phase]()
+            self.state.measured_s[phase] = time.monotonic() - started
+            self.state.phase = PHASES[PHASES.index(phase) + 1]
+            self._save()
+        outcome = self.train()
+        if outcome.stopped is None:
+            self.state.phase = "done"
+        self._save()
+        return FederationResult(load_plan(self.folder / PLAN_FILE), outcome, self.state)
+
+    def describe(self) -> None:
+        """Ask devices for their keys, then, with the keys of all, whom they accept and how fast they reach them."""
+        names = self.transport.names()
+        self.report(f"describe: asking {len(names)} devices")
+        # Devices that have not entered the run do not answer each other.
+        present = self._ask("alive", {name: {} for name in names}, self.timeouts.describe_s)
+        first = self._ask("describe", {name: {} for name in present}, self.timeouts.describe_s)
+        usable = {name: answer for name, answer in first.items() if self._usable(name, answer)}
+        peers = {name: answer["keys"] for name, answer in usable.items()}
+        requests = {name: {"peers": {other: keys for other, keys in peers.items() if other != name}} for name in usable}
+        second = self._ask("describe", requests, self.timeouts.describe_s)
+        described = [second[name] for name in names if name in second and self._usable(name, second[name])]
+        if not any(answer["size"] for answer in described):
+            raise FedcastError("describe: no device with samples answered; start devices and resume the run")
+        self.state.devices = [{**answer, "keys": bytes(answer["keys"]).hex()} for answer in described]
+
+    def plan(self) -> None:
+        """Plan on what was described; the tables are written beside the plan."""
+        planned = plan_devices(self.scenario, self.state.devices, self.folder)
+        save_plan(planned.plan, self.folder / PLAN_FILE)
+        self.state.clock = asdict(clock_of(planned))
+        self.report(
+            f"plan: {len(planned.plan.heads)} heads share with {int((planned.plan.head_of >= 0).sum())} members"
+        )
+
+    def share(self) -> None:
+        """Let every head send to its members; heads that were interrupted resume where they stopped."""
+        plan, names = load_plan(self.folder / PLAN_FILE), self._names
+        requests = {}
+        for head in plan.heads:
+            members = [names[user] for user in np.flatnonzero(plan.head_of == head)]
+            requests[names[head]] = {
+                "count": int(plan.shared[head]),
+                "members": {name: bytes.fromhex(self._device(name)["keys"]) for name in members},
+                "kind": self.scenario.sharing.kind,
+                "balanced": plan.composition == "balanced",
+                "seed": self.scenario.seed,
+                "user": int(head),
+            }
+        # Members must be in the run before heads offer them anything.
+        self._ask("alive", {name: {} for name in names}, self.timeouts.describe_s)
+        answers = self._ask("share", requests, self.timeouts.share_s) if requests else {}
+        self.state.shared = {name: dict(answer) for name, answer in answers.items()}
+        for name, answer in answers.items():
+            self._note_failures(name, answer)
+        present = self._ask("alive", {name: {} for name in names}, self.timeouts.describe_s)
+        own = {device["name"]: int(device["size"]) for device in self.state.devices}
+        self.state.samples = [int(present[name]["samples"]) if name in present else own[name] for name in names]
+        self.report(f"share: {sum(len(answer['delivered']) for answer in answers.values())} members received samples")
+
+    def train(self) -> Outcome:
+        """Train all rounds that the checkpoint does not hold."""
+        plan, state, scenario = load_plan(self.folder / PLAN_FILE), self.state, self.scenario
+        settings = training_settings(scenario.training)
+        options = scenario.training.options("model", model_name(scenario))
+        task = {
+            "settings": settings_to_dict(settings), "model": model_name(scenario), "model_options": asdict(options),
+            "seed": scenario.seed, "num_users": len(self._names),
+        }  # fmt: skip
+        tasks = [json.dumps(task | {"user": user}) for user in range(len(self._names))]
+
+        def ask(number: int, requests: Mapping[int, Mapping[str, Any]]) -> dict[int, Mapping[str, Any]]:
+            started = time.monotonic()
+            of_name = {
+                self._names[user]: {"number": number, "task": tasks[user], **request}
+                for user, request in requests.items()
+            }
+            answers = self._ask("train_round", of_name, self.timeouts.round_s, f"round {number}")
+            self.state.measured_s[f"round {number}"] = time.monotonic() - started
+            return {self._names.index(name): answer for name, answer in answers.items()}
+
+        counts = np.array([device["counts"] for device in state.devices])
+        trained = np.where(plan.trained, np.array(state.samples), 0)
+        users = RemoteUsers(trained, counts.sum(axis=1), skew_of(counts).distributions)
+        per_user = {name: tuple(state.clock[name]) for name in ("user_s", "user_j")}
+        clock = Clock(**{**state.clock, **per_user})
+        outcome = train_remotely(
+            ask, users, self.dataset, self._model(options), replace(settings, checkpoint_every=1), seed=scenario.seed,
+            clock=clock,
+            checkpoint=self.folder / _CHECKPOINT, progress=self._after_round, should_stop=self.should_stop,
+        )  # fmt: skip
+        outcome.history.save(self.folder / HISTORY_FILE)
+        return outcome
+
+    def _model(self, options: Any) -> nn.Module:
+        name, scenario = model_name(self.scenario), self.scenario
+        return build_model(name, self.dataset.sample_shape, self.dataset.num_classes, scenario.seed, None, options)
+
+    def _after_round(self, record: Record) -> None:
+        self._save()
+        if self.progress is not None:
+            self.progress(record)
+
+    def _ask(
+        self, call: str, requests: Mapping[str, Mapping[str, Any]], timeout_s: float, when: str | None = None
+    ) -> dict[str, Mapping[str, Any]]:
+        """Ask devices, and note who does not answer or refuses."""
+        run = {"run": self.state.run}
+        answers = self.transport.ask(call, {name: {**request, **run} for name, request in requests.items()}, timeout_s)
+        good = {}
+        for name in requests:
+            answer = answers.get(name)
+            reason = "no answer" if answer is None else answer.get("error")
+            if answer is None or reason is not None:
+                self._miss(name, when or call, str(reason))
+            else:
+                good[name] = answer
+        return good
+
+    def _miss(self, name: str, when: str, reason: str) -> None:
+        self.state.missing.append({"device": name, "when": when, "reason": reason})
+        self.report(f"{when}: {name}: {reason}")
+
+    def _usable(self, name: str, answer: Mapping[str, Any]) -> bool:
+        """Return whether a device's description is complete and its samples are those of the federation."""
+        try:
+            found, keys = sample_format(answer["format"]), public_keys(answer["keys"])
+            counts = np.array(answer["counts"], dtype=np.int64)
+            size, ratio = int(answer["size"]), float(answer["max_ratio"])
+            valid = len(counts) == found.num_classes and (counts >= 0).all() and counts.sum() == size
+            valid = bool(valid) and 0 <= ratio <= 1 and len(keys.fingerprint) > 0
+        except (KeyError, TypeError, ValueError, FedcastError):
+            valid = False
+        if not valid:
+            self._miss(name, "describe", "an invalid description")
+            return False
+        expected = self.dataset.sample_shape, self.dataset.num_classes, self.dataset.scale
+        if (found.shape, found.num_classes, found.scale) != expected:
+            self._miss(name, "describe", f"samples of another format: {found}, expected {expected}")
+            return False
+        return True
+
+    def _note_failures(self, head: str, answer: Mapping[str, Any]) -> None:
+        for name in answer.get("untrusted", []):
+            self._miss(name, "share", f"{head} does not trust it")
+        for name, reason in answer.get("rejected", {}).items():
+            self._miss(name, "share", f"it rejected the samples of {head}: {reason}")
+        for name in answer.get("silent", []):
+            self._miss(name, "share", f"it did not answer {head}")
+
+    @property
+    def _names(self) -> list[str]:
+        return [str(device["name"]) for device in self.state.devices]
+
+    def _device(self, name: str) -> dict[str, Any]:
+        return self.state.devices[self._names.index(name)]
+
+    def _save(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_file(self.folder / STATE_FILE, json.dumps({"version": _VERSION, **asdict(self.state)}, indent=1))
+
+
+def load_state(folder: str | Path) -> RunState:
+    """Read what the server of a run wrote."""
+    path = Path(folder) / STATE_FILE
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content.pop("version") == _VERSION:
+            return RunState(**content)
+    except FileNotFoundError:
+        raise FedcastError(f"{path}: no such file; `fedcast federation run` writes one") from None
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise FedcastError(f"{path}: not the state of a run: {error}") from None
+    raise FedcastError(f"{path}: of another version of fedcast")
+
+
+def plan_devices(scenario: Scenario, devices: list[dict[str, Any]], folder: Path) -> Planned:
+    """Plan for described devices; write the tables of counts, links and devices that `fedcast plan` reads as well.
+
+    Two devices are linked if each accepts the other; the rate is the lower of the two that they report.
+    """
+    names = [str(device["name"]) for device in devices]
+    classes = [f"class_{label}" for label in range(len(devices[0]["counts"]))]
+    counts = np.array([device["counts"] for device in devices], dtype=np.int64)
+    save_table({"user": names, **dict(zip(classes, counts.T.tolist(), strict=True))}, folder / "counts.csv")
+    links = _links(devices)
+    save_table(links, folder / "links.csv")
+    consent = [float(device["max_ratio"]) for device in devices]
+    save_table({"user": names, "consent": consent}, folder / "devices.csv")
+    found = sample_format(devices[0]["format"])
+    changed = {
+        "data": scenario.data.model_copy(
+            update={"num_users": len(names), "bits_per_sample": 8.0 * found.record.itemsize}
+        ),
+        "trust": scenario.trust.model_copy(update={"links_file": str(folder / "links.csv")}),
+        "devices": scenario.devices.model_copy(update={"devices_file": str(folder / "devices.csv")}),
+    }
+    population = Population(counts, tuple(classes), names=np.array(names, dtype=np.str_))
+    return plan_world(make_world(scenario.model_copy(update=changed), population=population))
+
+
+def _links(devices: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    links: dict[str, list[Any]] = {"user_a": [], "user_b": [], "rate_bps": [], "closeness": []}
+    for place, one in enumerate(devices):
+        for other in devices[:place]:
+            rates = one["rates_bps"].get(other["name"]), other["rates_bps"].get(one["name"])
+            if None in rates or other["name"] not in one["accepts"] or one["name"] not in other["accepts"]:
+                continue
+            for key, value in zip(links, (other["name"], one["name"], float(min(rates)), 1.0), strict=True):
+                links[key].append(value)
+    return links
+
+
+def _check_scenario(scenario: Scenario) -> Scenario:
+    """Raise an error for what a federation cannot do."""
+    faults = []
+    if scenario.clustering.rule == "central":
+        faults.append("invalid value 'central' for clustering.rule: the server of a federation has no samples to send")
+    if scenario.sharing.kind != "raw":
+        faults.append(f"invalid value {scenario.sharing.kind!r} for sharing.kind: expected raw")
+    if scenario.data.descriptor != "classes":
+        faults.append(f"invalid value {scenario.data.descriptor!r} for data.descriptor: devices describe classes")
+    if scenario.training.model_file is not None:
+        faults.append("training.model_file: devices run installed code only; name a model that is installed on them")
+    if faults:
+        raise FedcastError("\n".join(faults))
+    return scenario

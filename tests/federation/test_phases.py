@@ -1,0 +1,239 @@
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from fedcast import load_scenario
+from fedcast.data import Population, load_dataset, populate
+from fedcast.errors import FedcastError
+from fedcast.federation import Device, FederationRun, Loopback, write_samples
+from fedcast.federation.phases import plan_devices
+from fedcast.plan import load_plan, make_world
+from fedcast.runs import prepare_run, train_prepared
+from tests.federation.devices import fingerprint, trust
+
+USERS = 6
+SETTINGS = {
+    "data.num_users": USERS, "data.partition": "dirichlet", "training.batch_size": 50, "training.local_epochs": 1,
+    "training.rounds": 2, "training.precision": "float64",
+    "training.model": "mlp", "training.model_weights": 2410, "allocation.method": "fixed", "training.engine": "stacked",
+}  # fmt: skip
+CONSENT = 'kinds = ["raw"]\nmax_ratio = 1\n'
+
+
+def scenario_with(**changed):
+    values = SETTINGS | {key.replace("__", "."): value for key, value in changed.items()}
+    return load_scenario(base="digits", overrides=values)
+
+
+def start_devices(root, population, names, consent=CONSENT):
+    folders = {name: root / name for name in names}
+    for user, name in enumerate(names):
+        write_samples(folders[name] / "data", population.dataset, population.assignment.of(user))
+        (folders[name] / "consent.toml").write_text(consent)
+    known = {name: fingerprint(folder) for name, folder in folders.items()}
+    for name, folder in folders.items():
+        trust(folder, *((other, known[other]) for other in names if other != name))
+    return {name: Device(name, folder) for name, folder in folders.items()}
+
+
+def federation(tmp_path, scenario, **options):
+    dataset = load_dataset(scenario.data)
+    population = populate(dataset, scenario.data, scenario.seed)
+    names = [f"site-{user}" for user in range(USERS)]
+    loopback = Loopback(start_devices(tmp_path, population, names))
+    return FederationRun(tmp_path / "run", loopback, scenario, **options), population, names
+
+
+def simulated(run, population, names):
+    """The same scenario by the engines: planned from the tables of the run, shared and trained in one process."""
+    scenario = load_plan(run.folder / "plan.json").scenario
+    named = Population(population.counts, population.class_names, population.dataset, population.assignment,
+                       np.array(names))  # fmt: skip
+    return train_prepared(prepare_run(scenario, world=make_world(scenario, population=named)))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {},
+        {"clustering__rule": "gain", "training__algorithm": "scaffold", "training__momentum": 0.5},
+        {"training__algorithm": "feddyn", "training__participation": 0.5, "training__local_epochs": 2},
+        # With the usual, smaller epsilon local steps are unstable here and magnify rounding a million times.
+        {
+            "training__algorithm": "fednova",
+            "training__server_optimizer": "adam",
+            "training__server_epsilon": 0.1,
+            "clustering__rule": "none",
+        },
+    ],
+    ids=["fedavg", "scaffold", "feddyn", "fednova"],
+)
+def test_a_federation_gives_the_weights_of_the_simulation(tmp_path, changed):
+    run, population, names = federation(tmp_path, scenario_with(**changed))
+    result = run.run()
+    expected = simulated(run, population, names)
+    assert expected.outcome.engine == "StackedEngine"
+    np.testing.assert_array_equal(result.plan.head_of, expected.plan.head_of)
+    np.testing.assert_array_equal(result.plan.shared, expected.plan.shared)
+    if changed.get("clustering__rule") != "none":
+        assert len(expected.ledger) > 0
+        assert sum(result.state.samples) == population.sizes.sum() + len(expected.ledger)
+    for one, other in zip(result.outcome.weights, expected.outcome.weights, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-9)
+    assert result.outcome.history.column("accuracy") == expected.history.column("accuracy")
+    assert result.outcome.history.column("seconds") == expected.history.column("seconds")
+    assert result.outcome.history.column("drift")[-1] > 1e-3
+
+
+def test_a_silent_device_is_named_and_the_others_go_on(tmp_path):
+    run, *_ = federation(tmp_path, scenario_with())
+    lost = run.transport.devices.pop("site-3")
+    run.transport.names = lambda: [f"site-{user}" for user in range(USERS)]
+    result = run.run()
+    assert {entry["device"] for entry in run.state.missing} == {"site-3"}
+    assert result.plan.num_users == USERS - 1
+    assert lost.name not in [device["name"] for device in run.state.devices]
+
+
+def test_a_device_that_dies_in_training_is_left_out_of_later_rounds(tmp_path):
+    run, *_ = federation(tmp_path, scenario_with(training__rounds=3))
+
+    def die(record):
+        if record.round == 1:
+            run.transport.devices.pop("site-2")
+
+    run.progress = die
+    result = run.run()
+    assert result.outcome.history.column("participants") == [0, USERS, USERS - 1, USERS - 1]
+    assert {(entry["device"], entry["when"]) for entry in run.state.missing} == {
+        ("site-2", "round 2"), ("site-2", "round 3"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("phase", ["describe", "plan", "share", "train"])
+def test_a_server_that_dies_resumes_with_the_same_result(tmp_path, monkeypatch, phase):
+    reference, *_ = federation(tmp_path / "a", scenario_with())
+    expected = reference.run()
+    run, *_ = federation(tmp_path / "b", scenario_with())
+    asked = run.transport.ask
+    calls = {"describe": "describe", "plan": "share", "share": "share", "train": "train_round"}
+
+    def dying(call, requests, timeout_s):
+        first = next(iter(requests.values()))
+        answers = asked(call, requests, timeout_s)
+        if call == calls[phase] and (call != "train_round" or first["number"] == 2):
+            raise KeyboardInterrupt
+        return answers
+
+    run.transport.ask = dying
+    with pytest.raises(KeyboardInterrupt):
+        run.run()
+    run.transport.ask = asked
+    resumed = FederationRun(run.folder, run.transport)
+    assert resumed.state.phase == ("share" if phase == "plan" else phase)
+    asked_rounds = []
+    resumed.progress = lambda record: asked_rounds.append(record.round)
+    result = resumed.run()
+    assert asked_rounds == ([2] if phase == "train" else [1, 2])
+    for one, other in zip(result.outcome.weights, expected.outcome.weights, strict=True):
+        assert torch.equal(one, other)
+    assert resumed.state.samples == reference.state.samples
+
+
+def test_a_member_that_was_away_gets_its_samples_when_sharing_is_resumed(tmp_path):
+    run, *_ = federation(tmp_path, scenario_with())
+    run.describe()
+    run.plan()
+    plan = load_plan(run.folder / "plan.json")
+    member = int(np.flatnonzero(plan.head_of >= 0)[0])
+    name, sent = f"site-{member}", []
+    away = run.transport.devices.pop(name)
+    run.share()
+    before = list(run.state.samples)
+    assert before[member] == run.state.devices[member]["size"]
+    run.transport.devices[name] = away
+    run.transport.carry = lambda _, receiver, message: sent.append(receiver) or message
+    run.share()
+    assert set(sent) == {name}
+    assert run.state.samples[member] == before[member] + plan.shared[plan.head_of[member]]
+
+
+def test_only_pairs_that_accept_each_other_are_linked(tmp_path):
+    run, *_ = federation(tmp_path, scenario_with())
+    folder = run.transport.devices["site-0"].folder
+    text = (folder / "trust.toml").read_text()
+    (folder / "trust.toml").write_text(text.replace('["site-1"]', '["somebody"]'))
+    run.describe()
+    planned = plan_devices(run.scenario, run.state.devices, tmp_path)
+    assert planned.world.graph.num_links == USERS * (USERS - 1) // 2 - 1
+    assert "somebody" not in json.dumps(run.state.devices)
+
+
+def test_strange_devices_are_refused_and_named(tmp_path):
+    run, *_ = federation(tmp_path, scenario_with())
+    device = run.transport.devices["site-4"]
+    device.own.format = replace(device.own.format, num_classes=11)
+    describe = run.transport.devices["site-5"].describe
+    run.transport.devices["site-5"].describe = lambda *request: describe(*request) | {"size": -3}
+    run.describe()
+    assert len(run.state.devices) == USERS - 2
+    assert [entry["reason"].split(":")[0] for entry in run.state.missing] == [
+        "samples of another format", "an invalid description",
+    ]  # fmt: skip
+
+
+def test_a_device_trains_installed_code_only(tmp_path):
+    run, *_ = federation(tmp_path, scenario_with())
+    device = run.transport.devices["site-0"]
+    request = {"run": run.state.run, "number": 1, "weights": [], "context": []}
+    for task in (None, "{}", json.dumps({"settings": {}}), json.dumps({"model": "evil.py:model"})):
+        with pytest.raises(FedcastError, match="invalid task"):
+            device.train_round(request | {"task": task})
+    with pytest.raises(FedcastError, match="installed code only"):
+        FederationRun(tmp_path / "other", run.transport, scenario_with(training__model_file="evil.py"))
+
+
+def test_a_device_refuses_small_batches_if_its_owner_says_so(tmp_path):
+    run, *_ = federation(tmp_path, scenario_with())
+    folder = run.transport.devices["site-0"].folder
+    (folder / "consent.toml").write_text(CONSENT + "min_batch_size = 64\n")
+    result = run.run()
+    assert result.outcome.history.column("participants") == [0, USERS - 1, USERS - 1]
+    assert "batches of 50" in run.state.missing[0]["reason"]
+
+
+def test_a_change_that_is_not_finite_is_left_out(tmp_path):
+    run, *_ = federation(tmp_path, scenario_with())
+    device = run.transport.devices["site-1"]
+    train = device.train_round
+
+    def damaged(request):
+        found = train(request)
+        found["change"][0][:] = np.nan
+        return found
+
+    device.train_round = damaged
+    result = run.run()
+    assert result.outcome.history.column("participants") == [0, USERS - 1, USERS - 1]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"clustering__rule": "central"}, "clustering.rule"),
+        ({"data__descriptor": "values"}, "data.descriptor"),
+    ],
+)
+def test_what_a_federation_cannot_do_is_an_error_at_the_start(tmp_path, changed, message):
+    with pytest.raises(FedcastError, match=message):
+        FederationRun(tmp_path, Loopback({}), scenario_with(**changed))
+
+
+def test_there_must_be_a_run_and_devices(tmp_path):
+    with pytest.raises(FedcastError, match="no run to resume"):
+        FederationRun(tmp_path, Loopback({}))
+    with pytest.raises(FedcastError, match="no device with samples answered"):
+        FederationRun(tmp_path, Loopback({}), scenario_with()).run()
