@@ -122,6 +122,8 @@ def _print_plan(console: Console, made: SharingPlan, world: World) -> None:
     """Print what is shared, what it costs, the largest clusters, and the delay against leakage."""
     import numpy as np
 
+    from fedcast.rounds import fit_notes
+
     heads = made.heads
     sizes = np.bincount(made.head_of[made.head_of >= 0], minlength=made.num_users)
     console.print(
@@ -132,6 +134,7 @@ def _print_plan(console: Console, made: SharingPlan, world: World) -> None:
         f"average EMD {made.emd_before:.4f} → {made.emd_after:.4f}, JS {made.js_before:.4f} → {made.js_after:.4f}, "
         f"shift of the label distribution {made.shift:.4f}",
         *_prediction(made),
+        *fit_notes(made.scenario, world.population.dataset),
         f"energy {made.energy_j.sum():,.3g} J per round, {made.sharing_j:,.3g} J for sharing; "
         f"{made.round_bytes / 1e6:,.3g} MB per round, {made.sharing_bytes / 1e6:,.3g} MB for sharing",
         *_left_out(made, world, sizes > 0),
@@ -197,10 +200,6 @@ def _left_out(made: SharingPlan, world: World, sends: Bools) -> list[str]:
 
 
 def _fit(made: SharingPlan) -> str:
-    """Return the fit and form of rounds, and its dataset if that is another than the scenario's."""
-    from fedcast.rounds import load_fit
-
-    source, planned = load_fit(made.fit).dataset, made.scenario.data.dataset
-    foreign = "" if source == planned else f", made on {source}: for your own data see `fedcast fit-rounds`"
+    """Return the fit and form of rounds."""
     measure = "" if made.measure == "emd" else f" of {made.measure.upper()}"
-    return f"fit {made.fit}, form {made.form}{measure}{foreign}"
+    return f"fit {made.fit}, form {made.form}{measure}"

@@ -40,7 +40,8 @@ def print_assumptions(console: Console, world: World) -> None:
 
 def _assumptions(world: World) -> list[str]:
     """Return what a plan from tables assumes, each with the option or parameter that sets it."""
-    from fedcast.cost import model_name, model_size
+    from fedcast.cost import model_size
+    from fedcast.scenario import model_name
 
     scenario, own = world.scenario, world.scenario.devices
     drawn = f"drawn with seed {scenario.seed}"

@@ -45,6 +45,7 @@ def validate(
     """Validate a scenario and the tables it names; print all errors, of each table the first."""
     from fedcast.cost import model_size
     from fedcast.data import read_counts
+    from fedcast.rounds import fit_notes
     from fedcast.scenario import missing_files
 
     faults: list[str] = []
@@ -66,7 +67,8 @@ def validate(
             faults.append(f"{source}: {error}")
     if faults:
         raise ScenarioError("\n".join(faults))
-    if _samples_known(scenario) and (note := model_size(scenario).note):
+    size = [model_size(scenario).note] if _samples_known(scenario) else []
+    for note in (*filter(None, size), *fit_notes(scenario)):
         typer.echo(f"fedcast: {note}", err=True)
     typer.echo(f"{source}: ok")
 

@@ -37,7 +37,7 @@ from fedcast.cost.task import (
     task_cost,
     task_s,
 )
-from fedcast.cost.weights import ModelSize, model_name, model_size
+from fedcast.cost.weights import ModelSize, model_size
 
 __all__ = [
     "Delay",
@@ -60,7 +60,6 @@ __all__ = [
     "fleet_of",
     "metrics_of",
     "model_bits",
-    "model_name",
     "model_size",
     "round_cost",
     "sharing_cost",

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from fedcast import registry
 from fedcast.data import SampleSpec, sample_spec
 from fedcast.errors import FedcastError, ScenarioError
-from fedcast.scenario import MODEL_OF_DATASET, USUAL_MODEL, Scenario
+from fedcast.scenario import Scenario, model_name
 
 # As text, like the models in the registry: planning imports no module that needs PyTorch, and models are counted
 # without it where they can be.
@@ -21,12 +21,6 @@ class ModelSize(NamedTuple):
     weights: int | None  #: that delays are computed from; None: unknown
     counted: int | None  #: of the model itself; None: it cannot be counted
     note: str  #: what was assumed, or differs; empty: nothing
-
-
-def model_name(scenario: Scenario) -> str:
-    """Return the name of the model that a scenario trains; ``auto`` is the default of its dataset."""
-    name = scenario.training.model
-    return MODEL_OF_DATASET.get(scenario.data.dataset, USUAL_MODEL) if name == "auto" else name
 
 
 def model_size(scenario: Scenario, samples: SampleSpec | None = None) -> ModelSize:

@@ -1,10 +1,11 @@
-"""Read and write fits: versioned JSON with forms of skew for one target accuracy, or laws for several targets."""
+"""Read and write fits: versioned JSON with forms of skew for one target accuracy, laws for several targets, or both."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 
 from fedcast.errors import FedcastError, OutsideFitError
 from fedcast.io import write_file
+from fedcast.rounds.domain import FitDomain
 from fedcast.rounds.forms import FORMS, FormName
 from fedcast.rounds.law import PARAMETERS as LAW_PARAMETERS
 from fedcast.rounds.law import RoundsLaw, between
@@ -35,6 +37,12 @@ class RoundsFit:
     dataset: str  # on which the runs trained
     laws: tuple[RoundsLaw, ...] = ()  # by ascending target; all fitted to the same runs
     source: str = ""  # of the runs of the laws
+    domain: FitDomain | None = None  # of the runs; None: only the dataset is known
+
+    @property
+    def targets(self) -> tuple[float, ...]:
+        """Target accuracies of the laws, ascending."""
+        return tuple(law.target_accuracy for law in self.laws)
 
     @property
     def measure(self) -> MeasureName:
@@ -70,7 +78,7 @@ class RoundsFit:
                 f"invalid value 'law' for rounds.form: fit {self.name!r} has {', '.join(self.models)}; choose one of "
                 f"these, or a fit with laws"
             )
-        targets = [law.target_accuracy for law in self.laws]
+        targets = self.targets
         if not targets[0] - _SAME <= target_accuracy <= targets[-1] + _SAME:
             raise OutsideFitError(
                 f"invalid value {target_accuracy} for rounds.target_accuracy: fit {self.name!r} covers {targets[0]} to "
@@ -83,6 +91,9 @@ class RoundsFit:
 def load_rounds(settings: Rounds, learning_rate: float | None = None) -> RoundsModel:
     """Return the rounds model that a scenario names; form ``law`` needs the learning rate.
 
+    Laws are interpolated between the targets of a fit. For a target outside their range the rounds are those to the
+    nearest one; `fit_notes` says so.
+
     Example:
         >>> load_rounds(Rounds()).name
         'paper-0.95'
@@ -91,7 +102,8 @@ def load_rounds(settings: Rounds, learning_rate: float | None = None) -> RoundsM
     if settings.form == "law":
         if learning_rate is None:
             raise FedcastError("rounds.form = law: the rounds depend on the learning rate; give `learning_rate`")
-        return fit.law(settings.target_accuracy).model(fit.name, learning_rate, fit.source)
+        target = float(np.clip(settings.target_accuracy, fit.targets[0], fit.targets[-1])) if fit.laws else 0.0
+        return fit.law(target).model(fit.name, learning_rate, fit.source)
     model = fit.model(settings.form, settings.round_scale)
     if abs(model.target_accuracy - settings.target_accuracy) > _SAME:
         raise OutsideFitError(
@@ -120,15 +132,20 @@ def load_fit(name: str | Path) -> RoundsFit:
         0.063
     """
     if str(name) in shipped_fits():
-        text = (files("fedcast.rounds") / "fits" / f"{name}.json").read_text(encoding="utf-8")
-    elif Path(name).is_file():
-        text = Path(name).read_text(encoding="utf-8")
-    else:
+        return _read(Path(str(files("fedcast.rounds") / "fits" / f"{name}.json")), str(name), 0, 0)
+    if not Path(name).is_file():
         raise FedcastError(
             f"invalid value {str(name)!r} for rounds.fit: no shipped fit and no file has this name; shipped fits are "
             f"{', '.join(shipped_fits())}"
         )
-    return fit_from_json(text, str(name))
+    state = Path(name).stat()
+    return _read(Path(name).resolve(), str(name), state.st_mtime_ns, state.st_size)
+
+
+@lru_cache(maxsize=16)
+def _read(path: Path, where: str, *_state: int) -> RoundsFit:
+    """Read a fit; again only if its file has changed, since a plan asks for it several times."""
+    return fit_from_json(path.read_text(encoding="utf-8"), where)
 
 
 def save_fit(fit: RoundsFit, path: str | Path) -> None:
@@ -144,23 +161,23 @@ def fit_to_json(fit: RoundsFit) -> str:
         >>> fit_to_json(fit_from_json(text)) == text
         True
     """
+    document: dict[str, Any] = {"version": VERSION, "name": fit.name, "dataset": fit.dataset, "source": fit.source}
+    if fit.domain is not None:
+        document["domain"] = {"values": fit.domain.values, "skew_range": _numbers(fit.domain.skew_range)}
+    if fit.models:
+        first = next(iter(fit.models.values()))
+        accuracy = first.accuracy
+        document |= {
+            "target_accuracy": first.target_accuracy,
+            "measure": first.measure,
+            "source": first.source,
+            "accuracy": accuracy and {name: _numbers(values) for name, values in vars(accuracy).items()},
+            "forms": {form: _model_to_json(model) for form, model in fit.models.items()},
+        }
+    if fit.models or fit.runs:
+        document["runs"] = {column: _numbers(values) for column, values in fit.runs.items()}
     if fit.laws:
-        laws = [{name: _numbers(value) for name, value in vars(law).items()} for law in fit.laws]
-        named = {"version": VERSION, "name": fit.name, "dataset": fit.dataset, "source": fit.source}
-        return json.dumps({**named, "laws": laws}, indent=1, allow_nan=False) + "\n"
-    first = next(iter(fit.models.values()))
-    accuracy = first.accuracy
-    document = {
-        "version": VERSION,
-        "name": fit.name,
-        "dataset": fit.dataset,
-        "target_accuracy": first.target_accuracy,
-        "measure": first.measure,
-        "source": first.source,
-        "accuracy": accuracy and {name: _numbers(values) for name, values in vars(accuracy).items()},
-        "forms": {form: _model_to_json(model) for form, model in fit.models.items()},
-        "runs": {column: _numbers(values) for column, values in fit.runs.items()},
-    }
+        document["laws"] = [{name: _numbers(value) for name, value in vars(law).items()} for law in fit.laws]
     return json.dumps(document, indent=1, allow_nan=False) + "\n"
 
 
@@ -177,11 +194,11 @@ def fit_from_json(text: str, where: str = "fit") -> RoundsFit:
             f"`fedcast fit-rounds`"
         )
     try:
-        forms = document["forms"] if "laws" not in document else {}
+        forms = document.get("forms", {}) if "laws" in document else document["forms"]
         models = {form: _model_from_json(form, entry, document) for form, entry in forms.items()}
         laws = tuple(_law_from_json(entry) for entry in document.get("laws", ()))
         named = document["name"], models, document.get("runs", {}), str(document["dataset"])
-        fit = RoundsFit(*named, laws, document["source"])
+        fit = RoundsFit(*named, laws, document["source"], _domain_from_json(document.get("domain")))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise FedcastError(
             f"rounds.fit {where}: invalid content ({type(error).__name__}: {error}); make the fit again with "
@@ -235,6 +252,13 @@ def _law_from_json(entry: Mapping[str, Any]) -> RoundsLaw:
     width = len(LAW_PARAMETERS)
     theta, samples = _array(entry["theta"], (width,)), _array(entry["samples"], (len(entry["samples"]), width))
     return RoundsLaw(**values, theta=theta, samples=samples)
+
+
+def _domain_from_json(entry: Mapping[str, Any] | None) -> FitDomain | None:
+    if entry is None:
+        return None
+    low, high = _array(entry["skew_range"], (2,)).tolist()
+    return FitDomain({name: tuple(values) for name, values in entry["values"].items()}, (low, high))
 
 
 def _accuracy_from_json(entry: Mapping[str, Any]) -> AccuracyFit:

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from fedcast.cost import model_name, model_size
+from fedcast.cost import model_size
 from fedcast.data import skew_of
 from fedcast.errors import FedcastError
 from fedcast.io import Column, read_table
 from fedcast.plan import Planned, World, check_world, make_world, plan_world
-from fedcast.scenario import Scenario, load_plugins
+from fedcast.scenario import Scenario, load_plugins, model_name
 from fedcast.sharing import Ledger, Shared, find_sharing
 from fedcast.training import (
     Clock,

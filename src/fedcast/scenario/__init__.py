@@ -32,6 +32,7 @@ from fedcast.scenario.sections import (
     Sidelink,
     Training,
     Trust,
+    model_name,
 )
 
 __all__ = [
@@ -56,6 +57,7 @@ __all__ = [
     "load_plugins",
     "load_scenario",
     "missing_files",
+    "model_name",
     "named_files",
     "named_paths",
     "preset",

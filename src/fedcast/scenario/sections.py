@@ -345,3 +345,14 @@ class Scenario(Section):
     allocation: Allocation = Allocation()
     sharing: SharingSettings = SharingSettings()
     training: Training = Training()
+
+
+def model_name(scenario: Scenario) -> str:
+    """Return the name of the model that a scenario trains; ``auto`` is the default of its dataset.
+
+    Example:
+        >>> model_name(Scenario())
+        'small_cnn'
+    """
+    name = scenario.training.model
+    return MODEL_OF_DATASET.get(scenario.data.dataset, USUAL_MODEL) if name == "auto" else name
