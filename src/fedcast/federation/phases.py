@@ -17,7 +17,6 @@ from typing import Any, Protocol
 import numpy as np
 from torch import nn
 
-from fedcast.cost import model_name
 from fedcast.data import Dataset, Population, load_dataset, skew_of
 from fedcast.errors import FedcastError
 from fedcast.federation.device.keys import public_keys
@@ -25,7 +24,7 @@ from fedcast.federation.device.samples import sample_format
 from fedcast.io import save_table, write_file
 from fedcast.plan import Planned, SharingPlan, load_plan, make_world, plan_world, save_plan
 from fedcast.runs import clock_of
-from fedcast.scenario import Scenario
+from fedcast.scenario import Scenario, model_name
 from fedcast.training import (
     Clock,
     Outcome,
