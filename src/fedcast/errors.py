@@ -10,14 +10,11 @@ class FedcastError(Exception):
 
 
 class ScenarioError(FedcastError):
-    """An invalid scenario file or override; the message has one line per fault.
-
-    Attributes:
-        scenario: the `fedcast.scenario.Scenario` if it is valid except for names that are not registered.
-    """
+    """An invalid scenario file or override; the message has one line per fault."""
 
     def __init__(self, message: str, scenario: Any = None) -> None:
         super().__init__(message)
+        #: the `fedcast.scenario.Scenario`, if it is valid except for names that are not registered
         self.scenario = scenario
 
 

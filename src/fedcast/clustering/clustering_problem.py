@@ -31,26 +31,19 @@ _BLOCK = 16_384
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    r"""A clustering problem, with the settings of the rule that is to solve it.
+    """A clustering problem, with the settings of the rule that is to solve it."""
 
-    Attributes:
-        skew: sizes and label distributions of the users.
-        graph: who may share with whom.
-        volumes: float64[K], samples :math:`n^s_k` that user k would send to each member if it were a head, at most
-            what it holds. A user with volume 0 (nothing to share, no consent) cannot become a head.
-        settings: the rule and its options.
-        seed: of every random choice.
-        one_hot: whether the columns of the descriptor are the samples' labels (classes, next characters), so that a
-            head can choose what it sends by column. With other descriptors heads can only send a random part.
-        server_volume: samples that the rule ``central`` sends to each user; None: as many as DACA on average.
-    """
-
-    skew: Skew
-    graph: Graph
+    skew: Skew  #: sizes and label distributions of the users
+    graph: Graph  #: who may share with whom
+    #: float64[K], samples :math:`n^s_k` that user k would send to each member if it were a head, at most what it holds.
+    #: A user with volume 0 (nothing to share, no consent) cannot become a head.
     volumes: Floats
-    settings: ClusteringSettings = field(default_factory=ClusteringSettings)
-    seed: int = 0
+    settings: ClusteringSettings = field(default_factory=ClusteringSettings)  #: the rule and its options
+    seed: int = 0  #: of every random choice
+    #: whether the columns of the descriptor are the samples' labels (classes, next characters), so that a head can
+    #: choose what it sends by column. With other descriptors heads can only send a random part.
     one_hot: bool = True
+    #: samples that the rule ``central`` sends to each user; None: as many as DACA on average
     server_volume: float | None = None
 
     def __post_init__(self) -> None:
@@ -104,28 +97,19 @@ class Problem:
 
 @dataclass(frozen=True)
 class Rule:
-    """A clustering rule.
+    """A clustering rule."""
 
-    Attributes:
-        choose: (problem, options) → clustering; the same problem always gives the same clustering.
-        summary: one line that says what it does.
-        why: what makes a user a head, as the end of "it is a head because it ...".
-        composition: what its heads send unless `clustering.composition` says otherwise.
-        options: dataclass of its options, the table ``[clustering.NAME]``.
-        allocates: whether it has heads, whose volumes an allocation method chooses.
-        proves: whether its clusterings have a `Proof`, found within option `time_limit_s`. As that takes long,
-            comparisons use it only if asked.
-        least_users: options → how many users it needs.
-    """
-
+    #: (problem, options) → clustering; the same problem always gives the same clustering
     choose: Callable[[Problem, Any], Clustering]
-    summary: str
-    why: str
-    composition: Composition = "own"
-    options: type[Any] = NoOptions
-    allocates: bool = True
+    summary: str  #: one line that says what it does
+    why: str  #: what makes a user a head, as the end of "it is a head because it ..."
+    composition: Composition = "own"  #: what its heads send unless `clustering.composition` says otherwise
+    options: type[Any] = NoOptions  #: dataclass of its options, the table ``[clustering.NAME]``
+    allocates: bool = True  #: whether it has heads, whose volumes an allocation method chooses
+    #: whether its clusterings have a `Proof`, found within option `time_limit_s`. As that takes long, comparisons use
+    #: it only if asked.
     proves: bool = False
-    least_users: Callable[[Any], int] = lambda _: 1
+    least_users: Callable[[Any], int] = lambda _: 1  #: options → how many users it needs
 
 
 def make_problem(

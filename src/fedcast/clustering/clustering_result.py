@@ -51,13 +51,6 @@ class Clustering:
     user), a head is no member, an empty user is no head, and a member and its head are joined by a link, that is,
     meet both thresholds (constraints c and d), unless the rule says that it ignores them.
 
-    Attributes:
-        problem: that was solved; its settings name the rule.
-        head_of: int64[K], the head of each user, -1: none. A user is a head if it has a member.
-        ignores_graph: pairs without a link are allowed, as in the paper's Fig. 1c.
-        broadcast: samples that the server sends to every user.
-        proof: of a solver, if it was one.
-
     Example:
         >>> from fedcast.clustering import make_problem
         >>> from fedcast.data import skew_of
@@ -68,11 +61,11 @@ class Clustering:
         ([1], [0], [1000000.0])
     """
 
-    problem: Problem
-    head_of: Ints
-    ignores_graph: bool = False
-    broadcast: Broadcast | None = None
-    proof: Proof | None = None
+    problem: Problem  #: the problem that was solved; its settings name the rule
+    head_of: Ints  #: int64[K], the head of each user, -1: none. A user is a head if it has a member.
+    ignores_graph: bool = False  #: pairs without a link are allowed, as in the paper's Fig. 1c.
+    broadcast: Broadcast | None = None  #: samples that the server sends to every user
+    proof: Proof | None = None  #: bound by a solver, if the rule is one
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "head_of", _checked_ids(self))

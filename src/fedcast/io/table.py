@@ -30,43 +30,26 @@ _INT64_LIMIT = 2.0**63
 
 @dataclass(frozen=True)
 class Column:
-    """Declaration of a column: its name, type and valid range. A column that is present must have no missing values.
+    """Declaration of a column: its name, type and valid range. A column that is present must have no missing values."""
 
-    Attributes:
-        name: name in the header, ending in the unit.
-        kind: ``int`` accepts 3 and 3.0; ``float`` accepts finite numbers; ``bool`` accepts true/false, yes/no, 1/0.
-        required: whether the column must be present.
-        minimum: smallest valid value.
-        maximum: largest valid value.
-        above: exclusive lower bound.
-        otherwise: text that is added to the message about a value of another type.
-    """
-
-    name: str
-    kind: Kind
-    required: bool = True
-    minimum: float | None = None
-    maximum: float | None = None
-    above: float | None = None
-    otherwise: str = ""
+    name: str  #: name in the header, ending in the unit
+    kind: Kind  #: ``int`` accepts 3 and 3.0; ``float`` accepts finite numbers; ``bool`` accepts true/false, yes/no, 1/0
+    required: bool = True  #: whether the column must be present
+    minimum: float | None = None  #: smallest valid value
+    maximum: float | None = None  #: largest valid value
+    above: float | None = None  #: exclusive lower bound
+    otherwise: str = ""  #: text that is added to the message about a value of another type
 
 
 @dataclass(frozen=True)
 class Table:
-    """The declared columns of a file.
+    """The declared columns of a file."""
 
-    Attributes:
-        path: the file.
-        columns: the values of each column that is present.
-        lines: int64[N], line of each row in the file, counted from 1 (the header is line 1 of a CSV).
-        word: how messages call a line: ``line`` in a CSV, ``row`` in Parquet.
-        names: names of the users, if the columns of users held names; these columns then hold indices into `names`.
-    """
-
-    path: Path
-    columns: Mapping[str, Values]
-    lines: Ints
-    word: str = "line"
+    path: Path  #: the file
+    columns: Mapping[str, Values]  #: the values of each column that is present
+    lines: Ints  #: int64[N], line of each row in the file, counted from 1 (the header is line 1 of a CSV)
+    word: str = "line"  #: how messages call a line: ``line`` in a CSV, ``row`` in Parquet
+    #: names of the users, if the columns of users held names; these columns then hold indices into `names`
     names: Names | None = None
 
     @property

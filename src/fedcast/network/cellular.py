@@ -27,19 +27,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CellularLinks:
-    """Expected time per bit between each user and its base station.
+    """Expected time per bit between each user and its base station."""
 
-    Attributes:
-        cell_of: int64[K], the base station of each user.
-        down_s_per_bit: float64[K], expected seconds per bit of the broadcast.
-        up_s_per_bit: float64[K], expected seconds per bit on one subcarrier.
-        up_snr: float64[K], mean SNR on one subcarrier, linear; None if rates were measured.
-    """
-
-    cell_of: Ints
-    down_s_per_bit: Floats
-    up_s_per_bit: Floats
-    up_snr: Floats | None
+    cell_of: Ints  #: int64[K], the base station of each user
+    down_s_per_bit: Floats  #: float64[K], expected seconds per bit of the broadcast
+    up_s_per_bit: Floats  #: float64[K], expected seconds per bit on one subcarrier
+    up_snr: Floats | None  #: float64[K], mean SNR on one subcarrier, linear; None if rates were measured
 
     def of(self, users: ArrayLike) -> CellularLinks:
         """Return the links of some users, given their ids or a mask."""

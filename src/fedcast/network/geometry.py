@@ -25,19 +25,12 @@ _MOST_CELL_RADII = 1000
 
 @dataclass(frozen=True)
 class Layout:
-    """Positions on the ground, in metres.
+    """Positions on the ground, in metres."""
 
-    Attributes:
-        positions_m: float64[K, 2], of the users.
-        base_stations_m: float64[C, 2], of the base stations; each serves at least one user.
-        cell_of: int64[K], the base station of each user.
-        names: str[K], names of the users, if they have names.
-    """
-
-    positions_m: Floats
-    base_stations_m: Floats
-    cell_of: Ints
-    names: Names | None = None
+    positions_m: Floats  #: float64[K, 2], of the users
+    base_stations_m: Floats  #: float64[C, 2], of the base stations; each serves at least one user
+    cell_of: Ints  #: int64[K], the base station of each user
+    names: Names | None = None  #: str[K], names of the users, if they have names
 
     @property
     def num_users(self) -> int:

@@ -33,19 +33,12 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Graph:
-    """An undirected graph of users in CSR form: both directions of every link, rows sorted by neighbour.
+    """An undirected graph of users in CSR form: both directions of every link, rows sorted by neighbour."""
 
-    Attributes:
-        offsets: int64[K + 1]; the links of user k are at ``offsets[k]:offsets[k + 1]``.
-        neighbours: int32[E]; the user at the other end.
-        rate_bps: float32[E]; sidelink rate, bit/s.
-        closeness: float32[E]; social closeness in [0, 1].
-    """
-
-    offsets: NDArray[np.int64]
-    neighbours: NDArray[np.int32]
-    rate_bps: Floats32
-    closeness: Floats32
+    offsets: NDArray[np.int64]  #: int64[K + 1]; the links of user k are at ``offsets[k]:offsets[k + 1]``
+    neighbours: NDArray[np.int32]  #: int32[E]; the user at the other end
+    rate_bps: Floats32  #: float32[E]; sidelink rate, bit/s
+    closeness: Floats32  #: float32[E]; social closeness in [0, 1]
 
     @property
     def num_users(self) -> int:

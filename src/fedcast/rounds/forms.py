@@ -36,16 +36,13 @@ class Curve(NamedTuple):
 
 @dataclass(frozen=True)
 class Form:
-    """A form of rounds against skew.
-
-    Attributes:
-        curve: (betas[S, P], skew, shift, steps) to the curve there; betas are not checked.
-        valid: (betas[S, P], up_to, steps) to bool[S]: T is positive, finite and nondecreasing in skew on [0, up_to],
-            with so many local steps.
-    """
+    """A form of rounds against skew."""
 
     parameters: tuple[str, ...]  # names of the entries of a parameter vector
+    #: (betas[S, P], skew, shift, steps) to the curve there; betas are not checked
     curve: Callable[[Floats, float, float, float], Curve]
+    #: (betas[S, P], up_to, steps) to bool[S]: T is positive, finite and nondecreasing in skew on [0, up_to], with so
+    #: many local steps
     valid: Callable[[Floats, float, float], NDArray[np.bool_]]
 
 

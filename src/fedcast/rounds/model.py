@@ -102,43 +102,27 @@ class BetaSet:
 
 @dataclass(frozen=True, eq=False)
 class RoundsModel:
-    r"""A fit of the rounds to a target accuracy.
+    """A fit of the rounds to a target accuracy."""
 
-    Attributes:
-        name: of the fit.
-        form: of the curve.
-        beta: float64[P], the best fit.
-        target_accuracy: accuracy reached after T rounds.
-        nmse: :math:`\sum_i (T_i - \hat T_i)^2 / \sum_i (T_i - \bar T)^2` over the runs.
-        skew_range: least and largest average skew that the fit covers.
-        max_rounds: largest rounds, in the unit of the curve, that the fit covers; no draw exceeds it.
-        shift_range: least and largest shift of the overall label distribution; used by ``extended`` only.
-        steps_range: least and largest mean number of local steps in a round; used by ``law`` only.
-        round_scale: rounds per unit of the curve; 1 for fits in true rounds.
-        measure: of the average skew D: ``emd``, ``js`` or ``kl``.
-        samples: float64[S, P], bootstrap fits; empty: draws are `beta` with noise.
-        relative_noise: standard deviation of that noise, as a share of each parameter.
-        rejected: number of bootstrap fits that were rejected.
-        accuracy: final accuracy against skew, if it is known.
-        source: origin of the runs.
-    """
-
-    name: str
-    form: FormName
-    beta: Floats
-    target_accuracy: float
-    nmse: float
-    skew_range: tuple[float, float]
-    max_rounds: float
+    name: str  #: of the fit
+    form: FormName  #: of the curve
+    beta: Floats  #: float64[P], the best fit
+    target_accuracy: float  #: accuracy reached after T rounds
+    nmse: float  #: :math:`\sum_i (T_i - \hat T_i)^2 / \sum_i (T_i - \bar T)^2` over the runs
+    skew_range: tuple[float, float]  #: least and largest average skew that the fit covers
+    max_rounds: float  #: largest rounds, in the unit of the curve, that the fit covers; no draw exceeds it
+    #: least and largest shift of the overall label distribution; used by ``extended`` only
     shift_range: tuple[float, float] = (0.0, 2.0)
+    #: least and largest mean number of local steps in a round; used by ``law`` only
     steps_range: tuple[float, float] = (1.0, np.inf)
-    round_scale: float = 1.0
-    measure: MeasureName = "emd"
+    round_scale: float = 1.0  #: rounds per unit of the curve; 1 for fits in true rounds
+    measure: MeasureName = "emd"  #: of the average skew D: ``emd``, ``js`` or ``kl``
+    #: float64[S, P], bootstrap fits; empty: draws are `beta` with noise
     samples: Floats = field(default_factory=lambda: np.zeros((0, 0)))
-    relative_noise: float = 0.0
-    rejected: int = 0
-    accuracy: AccuracyFit | None = None
-    source: str = ""
+    relative_noise: float = 0.0  #: standard deviation of that noise, as a share of each parameter
+    rejected: int = 0  #: number of bootstrap fits that were rejected
+    accuracy: AccuracyFit | None = None  #: final accuracy against skew, if it is known
+    source: str = ""  #: origin of the runs
 
     def __post_init__(self) -> None:
         known = get_args(MeasureName)
