@@ -34,12 +34,12 @@ def federation(shape=(1, 8, 8), num_classes=4, seed=0, sizes=SIZES):
     return federation_of(dataset, sizes, rng)
 
 
-def text_federation(sizes=SIZES, length=20):
+def text_federation(sizes=SIZES):
     """Sequences of a text, shorter than the 80 characters of the datasets, since their steps cost most of the time."""
     rng = np.random.default_rng(0)
     words = " ".join(rng.choice(["to", "be", "or", "not", "that", "is", "the", "question"], 400))
     dataset = text_dataset("t", [("a", words)], stride=3)
-    short = {name: replace(getattr(dataset, name), length=length) for name in ("inputs", "test_inputs")}
+    short = {name: replace(getattr(dataset, name), length=20) for name in ("inputs", "test_inputs")}
     return federation_of(replace(dataset, **short), sizes, rng)
 
 

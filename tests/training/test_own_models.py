@@ -158,6 +158,7 @@ class Centred(nn.Module):
 UNSTACKABLE = {
     "sparse": (lambda: text_model(sparse=True), text_federation, "sparse"),
     "frequencies": (lambda: text_model(scale_grad_by_freq=True), text_federation, "of single users"),
+    "bounded norms": (lambda: text_model(max_norm=1.0), text_federation, "max_norm"),
     "samples that mix": (Centred, federation, "of single users"),
     "samples that mix under a head of zeros": (lambda: Centred(head=0.0), federation, "of single users"),
     "samples that mix by a maximum": (lambda: Centred(lambda flat: flat.amax(0)), federation, "of single users"),
@@ -165,8 +166,8 @@ UNSTACKABLE = {
 }
 
 
-def text_model(length=20, **options):
-    return nn.Sequential(nn.Embedding(80, 5, **options), nn.Flatten(), nn.Linear(5 * length, 80))
+def text_model(**options):
+    return nn.Sequential(nn.Embedding(80, 5, **options), nn.Flatten(), nn.Linear(5 * 20, 80))
 
 
 @pytest.mark.parametrize("case", UNSTACKABLE)
@@ -250,19 +251,6 @@ def test_dropout_repeats_after_an_interruption_though_users_change_and_steps_are
         trained(checkpoint=checkpoint, should_stop=lambda left=left: next(left))
         rest = trained(checkpoint=checkpoint)
         assert all(torch.equal(a, b) for a, b in zip(whole.weights, rest.weights, strict=True))
-
-
-@pytest.mark.filterwarnings("ignore:There is a performance drop")
-def test_embeddings_of_bounded_norm_are_stepped_side_by_side():
-    outcomes = []
-    for engine in ("loop", "stacked"):
-        torch.manual_seed(0)
-        outcomes.append(
-            train(text_federation(length=80), text_model(80, max_norm=1.0), settings(engine=engine, rounds=2), seed=3)
-        )
-    loop, stacked = outcomes
-    assert stacked.engine == "StackedEngine"
-    assert all(torch.allclose(a, b, atol=1e-9) for a, b in zip(loop.weights, stacked.weights, strict=True))
 
 
 @pytest.mark.parametrize("engine", ["loop", "stacked"])

@@ -262,6 +262,8 @@ def _vmapped(model: nn.Module, sample: Tensor | None) -> Forward:
             raise CannotStackError(
                 f"nn.{type(part).__name__} takes one user's weights; fedcast.training.lstm.LSTM takes those of many"
             )
+        if isinstance(part, nn.Embedding | nn.EmbeddingBag) and part.max_norm is not None:
+            raise CannotStackError(f"nn.{type(part).__name__} with max_norm rescales the rows that padding reads, too")
     one = _of_one(model)
     many = torch.func.vmap(one, randomness="different")
     if sample is None:
