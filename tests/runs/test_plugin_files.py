@@ -186,6 +186,16 @@ def test_what_a_plug_in_raises_on_a_worker_is_its_error(folder, tmp_path):
     assert "failed: plug-in" in next(tmp_path.glob("*/log.txt")).read_text()
 
 
+def test_workers_have_the_environment_of_their_sweep(folder, tmp_path, monkeypatch):
+    """Also where the process from which they are forked was started before a variable was set."""
+    (folder / "rule.py").write_text(RULE.replace("return", "import os; raise ValueError(os.environ['WORD']); return"))
+    mine = scenario(folder, plugins=[str(folder / name) for name in ("feddyn_plugin.py", "mine.py", "rule.py")])
+    for word in ("first", "second"):
+        monkeypatch.setenv("WORD", word)
+        with pytest.raises(FedcastError, match=f"ValueError: {word}"):
+            sweep(grid(mine, ["my_none"], seeds=[0, 1]), tmp_path / word, workers=2)
+
+
 def test_they_travel_in_a_pack(folder, tmp_path):
     wanted = [scenario(folder), scenario(folder, **{"training.algorithm": "fedavg"})]
     names = pack(wanted, tmp_path / "away", tmp_path / "pack")

@@ -9,9 +9,11 @@ from __future__ import annotations
 import hashlib
 import itertools
 import logging
+import os
 import shutil
 import signal
 import socket
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -88,12 +90,14 @@ def sweep_in_processes(
     todo: Sequence[Job], store: Path, data_dir: Path | None, workers: int, progress: SweepProgress
 ) -> None:
     """Do all runs on a pool of worker processes; after a failure, start no more."""
-    context = get_context("spawn")
+    # Workers are forked from a server process that imports PyTorch once, for all sweeps of this process.
+    context = get_context("forkserver" if sys.platform == "linux" else "spawn")
+    context.set_forkserver_preload([__name__])
     # A pipe instead of a queue: a worker that is killed while it holds the queue's lock would block the others.
     # Messages this short are written atomically, so that several writers need no lock.
     reader, writer = context.Pipe(duplex=False)
     started, stop = context.Event(), context.Event()
-    shared = writer, started, stop
+    shared = writer, started, stop, dict(os.environ)
     try:
         with _forwarding(reader, progress), ProcessPoolExecutor(workers, context, _start_worker, shared) as pool:
             try:
@@ -127,10 +131,14 @@ _send_to_parent: Callable[[tuple[int, int, float]], None]
 _stop_requested: Callable[[], bool]
 
 
-def _start_worker(writer: Connection, started: Event, stop: Event) -> None:
+def _start_worker(writer: Connection, started: Event, stop: Event, environment: dict[str, str]) -> None:
     """Set up a worker process: one thread, progress to the parent, Ctrl-C handled by the parent."""
     started.set()
     import torch
+
+    # The server process has the environment of its start.
+    os.environ.clear()
+    os.environ.update(environment)
 
     global _send_to_parent, _stop_requested
     _send_to_parent, _stop_requested = writer.send, stop.is_set
