@@ -1,4 +1,4 @@
-"""What the pages tell people to type exists. (Sphinx checks links, with warnings as errors.)"""
+"""Test that commands and options in the documentation exist. (Sphinx checks links, with warnings as errors.)"""
 
 import ast
 import re

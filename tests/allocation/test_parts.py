@@ -1,4 +1,4 @@
-"""What the searches evaluate, against the rooms that define it, and derivatives against differences."""
+"""Test the objective that the searches evaluate against the packages that define it, and its derivatives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How soon JFVO's trace is within 1 % of its final value, over regimes, weightings, data, offers, caps and rounds."""
+"""Test after how many iterations JFVO is within 1 % of its final value, in many kinds of problems."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same questions answered another way: plain loops and enumeration, nothing shared with the package's own."""
+"""Reference implementations by plain loops and enumeration, which share no code with the package."""
 
 from __future__ import annotations
 

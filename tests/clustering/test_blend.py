@@ -1,4 +1,4 @@
-"""The local search against enumeration, its sums against the objective computed afresh, and its promise."""
+"""Test the local search against enumeration, its running sums against the objective, and its guarantee."""
 
 from __future__ import annotations
 

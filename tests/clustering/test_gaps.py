@@ -1,4 +1,4 @@
-"""How far the rules are from the optimum, on the instances of the reference figures.
+"""Test the gap of the rules to the optimum, on the instances of the reference figures.
 
 K = 60, disc of 1 km, links up to 400, 700 and 1,000 m, closeness uniform with threshold 0.5, ten classes, 600 samples
 each, 10 % shared as they come; half the users hold one class. Reference, mean gap in %: weighting B none 9.2, DACA 1.85

@@ -1,4 +1,4 @@
-"""Lazy greedy against greedy that looks at everything again in every step, and what makes it valid."""
+"""Test lazy greedy against greedy that evaluates every candidate in every step, and submodularity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must not change an answer does not."""
+"""Test that clusterings do not depend on names of users, nor on data or links that a rule does not use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a clustering says of itself, against plain loops."""
+"""Test the properties of a clustering against plain loops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who can take part, and the budgets that would do."""
+"""Test which users can take part, and the budgets that they would need."""
 
 import numpy as np
 import pytest

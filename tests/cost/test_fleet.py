@@ -1,4 +1,4 @@
-"""The size of a model, and what an import costs."""
+"""Test the size of a model and of its upload, and that the import of costs loads no heavy package."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What every partition promises, and what each promises of its own."""
+"""Test properties that all partitions have, and those of each one."""
 
 import time
 

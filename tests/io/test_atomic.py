@@ -1,4 +1,4 @@
-"""Where files go: beside and renamed, through links, straight into pipes."""
+"""Test where files are written: to a temporary file that is renamed, through links, and into pipes."""
 
 import os
 import threading

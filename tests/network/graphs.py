@@ -1,4 +1,4 @@
-"""Graphs of small layouts, built either way, and what it means that two are the same."""
+"""Graphs of small layouts, built in both ways, and a comparison of graphs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of a table that another hand has computed: one subcarrier, Rayleigh, 3 dB noise rise, no noise figure."""
+"""Test against a table that was computed independently: one subcarrier, Rayleigh, 3 dB noise rise, no noise figure."""
 
 import math
 

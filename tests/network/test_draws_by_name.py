@@ -1,4 +1,4 @@
-"""What is drawn of users with names is a function of their names: order, and who else there is, change nothing."""
+"""Test that draws of users with names depend on the names alone, not on their order or on other users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Against mpmath and scipy.integrate.quad."""
+"""Test averages over fading against mpmath and scipy.integrate.quad."""
 
 import mpmath
 import numpy as np

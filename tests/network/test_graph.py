@@ -1,4 +1,4 @@
-"""How a graph is stored: values to float32, by lookup or not, sorted rows, and the check of all that."""
+"""Test how graphs are stored: float32 values, lookup tables, sorted rows, and the checks of these."""
 
 from __future__ import annotations
 

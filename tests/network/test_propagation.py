@@ -1,4 +1,4 @@
-"""Against constants of the ns-3 test suites (5 GHz) and values computed by another hand from the 3GPP tables."""
+"""Test path loss against constants of the ns-3 test suites (5 GHz) and values computed from the 3GPP tables."""
 
 import numpy as np
 import pytest

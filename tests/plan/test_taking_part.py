@@ -1,4 +1,4 @@
-"""Who a plan counts: users without samples, users left out, heads that send nothing; worlds that do not fit."""
+"""Test which users a plan counts (without samples, left out, heads that send nothing), and worlds that do not fit."""
 
 from __future__ import annotations
 

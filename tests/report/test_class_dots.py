@@ -1,4 +1,4 @@
-"""Samples per class and user: what is chosen to be shown, and that it is what is drawn."""
+"""Test the figure of samples per class and user: its selection of users, and that it is drawn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The network map: what is chosen to be shown, and that it can be drawn and written in every format."""
+"""Test the network map: its selection of users and links, and that it can be written in every format."""
 
 from __future__ import annotations
 

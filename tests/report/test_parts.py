@@ -1,4 +1,4 @@
-"""What pages are put together from: markup, numbers, scales."""
+"""Test the parts of pages: markup, numbers, scales."""
 
 from __future__ import annotations
 

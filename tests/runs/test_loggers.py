@@ -1,4 +1,4 @@
-"""What was logged, read back with the trackers' own readers."""
+"""Test the logs of runs, read with the trackers' own readers."""
 
 import shutil
 import sqlite3

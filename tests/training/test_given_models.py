@@ -1,4 +1,4 @@
-"""Which models are taken: what is refused in one line, and what becomes of the one that was given."""
+"""Test which models are accepted, the errors of those that are not, and that a given model is not changed."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What only a GPU runs: recorded steps, one for each number of lanes, compiled steps and fused cells."""
+"""Test code that only a GPU runs: recorded steps for each number of lanes, compiled steps and fused cells."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""What a pack holds is what was put into it, and a stopped run goes on where it stopped."""
+"""Test that packs keep their content, and that a stopped run resumes where it stopped."""
 
 from dataclasses import replace
 from pathlib import Path

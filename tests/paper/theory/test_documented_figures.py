@@ -1,4 +1,4 @@
-"""How near to the bounds one can come, and how far practice is: the figures that the documentation quotes."""
+"""Test the figures on the tightness of the bounds that the documentation quotes."""
 
 from __future__ import annotations
 
