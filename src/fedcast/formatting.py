@@ -10,11 +10,34 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from fedcast.typing import Names
 
+# Longer values are cut in messages.
+_MOST_SHOWN = 80
 # A no-break space.
 SPACE = "\u00a0"
 _DIGITS = 3
 _SMALLEST_P = 0.001
 _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"))
+
+
+def printable(text: str) -> str:
+    r"""Return a text with its control characters escaped, so that no file can move the cursor of a terminal.
+
+    Example:
+        >>> print(printable("\x1b[31mred"))
+        \x1b[31mred
+    """
+    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def shown_value(value: object) -> str:
+    """Return a value for a message: text in quotes, and only the start of a long value.
+
+    Example:
+        >>> shown_value("oops"), len(shown_value("1" * 5000))
+        ("'oops'", 93)
+    """
+    shown = repr(value)
+    return shown if len(shown) <= _MOST_SHOWN else f"{shown[:_MOST_SHOWN]}… ({len(shown):,} characters)"
 
 
 def user_label(user: int, names: Names | None) -> str:

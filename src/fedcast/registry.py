@@ -29,8 +29,14 @@ from typing import Any, Literal, Protocol, TypeVar, Union, get_args, get_origin,
 
 from fedcast.errors import FedcastError
 from fedcast.formatting import did_you_mean, similar_name
+from fedcast.text_files import read_bytes
 
 _log = logging.getLogger(__name__)
+
+_MOST_BYTES = 2**24  # of a plug-in file
+
+# The code of a model file, `training.model_file`, runs in a module of this name.
+MODEL_FILE_MODULE = "fedcast_model_file"
 
 
 @dataclass(frozen=True)
@@ -280,7 +286,7 @@ def load_file(path: str | Path) -> str:
     """
     file = Path(path).resolve()
     try:
-        content = file.read_bytes()
+        content = read_bytes(file, _MOST_BYTES)
     except OSError as error:
         raise FedcastError(f"plugins: {path}: {error.strerror}; expected a Python file") from None
     digest = hashlib.sha256(content).hexdigest()
@@ -293,18 +299,43 @@ def load_file(path: str | Path) -> str:
     return digest
 
 
-def plugin_error(error: Exception) -> FedcastError | None:
-    """Return an error that names the plug-in whose code raised an exception, and the place; None: no plug-in did."""
-    passed = [(frame, line, _owners(frame)) for frame, line in traceback.walk_tb(error.__traceback__)]
-    passed = [(frame, line, owners) for frame, line, owners in passed if owners]
-    if isinstance(error, FedcastError) or not passed:
+def plugin_error(error: BaseException) -> FedcastError | None:
+    """Return an error that names the plug-in whose code raised an exception, and the place; None: no plug-in did.
+
+    The code of a model file is named likewise. A plug-in may call `sys.exit`, and may not take the arguments that it is
+    called with.
+    """
+    if isinstance(error, FedcastError | KeyboardInterrupt):
         return None
-    frame, line, owners = passed[-1]
-    called = [choice for choice in owners if passed[0][0].f_code in _codes(choice.value)]
-    place = f"{frame.f_code.co_name}, {frame.f_code.co_filename}, line {line}"
-    return FedcastError(
-        f"plug-in {_listed(called or owners)}: {type(error).__name__}: {error} (in {place}); correct the plug-in"
-    )
+    frames = list(traceback.walk_tb(error.__traceback__))
+    reason = f"{type(error).__name__}: {error}"
+    passed = [(frame, line, _owners(frame)) for frame, line in frames]
+    passed = [(frame, line, owners) for frame, line, owners in passed if owners]
+    if passed:
+        frame, line, owners = passed[-1]
+        called = [choice for choice in owners if passed[0][0].f_code in _codes(choice.value)]
+        where = f"{reason} (in {_place(frame, line)})"
+        return FedcastError(f"plug-in {_listed(called or owners)}: {where}; correct the plug-in")
+    if in_file := [(frame, line) for frame, line in frames if frame.f_globals.get("__name__") == MODEL_FILE_MODULE]:
+        where = f"{reason} (in {_place(*in_file[-1])})"
+        return FedcastError(f"training.model_file = {in_file[-1][0].f_code.co_filename}: {where}; correct the model")
+    if called := _wrongly_called(error):
+        return FedcastError(f"plug-in {_listed(called)}: {reason}; correct its arguments")
+    return None
+
+
+def _place(frame: FrameType, line: int) -> str:
+    return f"{frame.f_code.co_name}, {frame.f_code.co_filename}, line {line}"
+
+
+def _wrongly_called(error: BaseException) -> list[Choice]:
+    """Return the plug-ins with a function that does not take its arguments: Python raises that in its caller."""
+    said = re.match(r"(.+?)\(\) (takes|missing|got) ", str(error)) if isinstance(error, TypeError) else None
+    return [
+        choice
+        for choice in _registered.values()
+        if said and any(code.co_qualname == said[1] for code in _codes(choice.value))
+    ]
 
 
 def loaded_plugins() -> str:
@@ -345,7 +376,9 @@ def _run_file(file: Path, shown: str | Path, digest: str) -> None:
     try:
         with _registering(origin, name):
             spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):  # of the person at the keyboard
+            raise
         del sys.modules[name]
         _remove(origin)
         reason = str(error) if isinstance(error, FedcastError) else f"{type(error).__name__}: {error}"

@@ -277,15 +277,15 @@ def test_a_plug_in_that_fails_is_named_with_the_place(fedcast, tmp_path, monkeyp
     assert f"{file}, line " in err
 
 
-def test_what_may_be_a_plug_ins_fault_is_not_called_a_bug_of_fedcast_alone(fedcast, tmp_path, monkeypatch):
+def test_a_plug_in_that_takes_other_arguments_is_named(fedcast, tmp_path, monkeypatch):
     monkeypatch.setattr("fedcast.registry._registered", {})
     monkeypatch.setattr("fedcast.registry._loaded_files", {})
     file = tmp_path / "failing.py"
     file.write_text(FAILING)
     code, _, err = fedcast("plan", "--set", f"plugins=['{file}']", "--set", "clustering.rule=wrong_rule")
-    assert code == 1
-    assert "a bug of fedcast or of a plug-in (partition 'failing_partition', clustering rule 'failing_rule'," in err
-    assert "TypeError: no_argument() takes 0 positional arguments" in err
+    assert code == 2
+    assert "fedcast: plug-in clustering rule 'wrong_rule': TypeError: no_argument() takes 0 positional arguments" in err
+    assert "correct its arguments" in err
 
 
 def test_interrupt(fedcast, monkeypatch):

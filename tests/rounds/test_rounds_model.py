@@ -256,7 +256,7 @@ def test_invalid_files_are_errors(change, words):
 def test_names_forms_and_targets_must_fit_together():
     with pytest.raises(FedcastError, match="value 'nothing' for rounds.fit: no shipped fit and no file .*paper-0.95"):
         load_fit("nothing")
-    with pytest.raises(FedcastError, match="invalid JSON"):
+    with pytest.raises(FedcastError, match="not valid JSON"):
         fit_from_json("{")
     with pytest.raises(FedcastError, match="invalid value 'theory' for rounds.form: fit 'paper-0.95' has paper"):
         load_rounds(Rounds(form="theory"))

@@ -2,6 +2,7 @@
 
 import csv
 import errno
+import hashlib
 import json
 import multiprocessing
 import os
@@ -239,6 +240,49 @@ def test_a_scenario_changed_under_its_folder_is_refused(small, copied):
 def test_missing_files_are_named(copied, name):
     (copied / name).unlink()
     with pytest.raises(FedcastError, match=f"{name}: is missing; delete the folder"):
+        load_run(copied)
+
+
+def forge(folder, name, content):
+    """Replace a file of a finished run together with its digest."""
+    (folder / name).write_text(json.dumps(content))
+    done = json.loads((folder / "done.json").read_text())
+    done["files"][name] = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+    (folder / "done.json").write_text(json.dumps(done))
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        (None, "another format version"),
+        ({}, "done.json: no digest of facts.json"),
+        ({"../../etc/passwd": "00"}, r"done.json: '../../etc/passwd' is not a file of the run"),
+        ({"/etc/passwd": "00"}, r"done.json: '/etc/passwd' is not a file of the run"),
+        ({"facts.json": 3}, "facts.json: was changed or damaged"),
+    ],
+)
+def test_a_forged_done_json_is_refused(copied, files, message):
+    kept = json.loads((copied / "done.json").read_text())
+    (copied / "done.json").write_text(json.dumps(kept | {"files": files and kept["files"] | files}))
+    if files == {}:
+        (copied / "done.json").write_text(json.dumps(kept | {"files": {}}))
+    with pytest.raises(FedcastError, match=message):
+        load_run(copied)
+
+
+@pytest.mark.parametrize("content", [[], {}, {"heads": 3}, 7])
+def test_forged_facts_and_tables_are_refused(copied, content):
+    forge(copied, "tables.json", content)
+    with pytest.raises(FedcastError, match="tables.json: not the tables of a run; delete the folder"):
+        _ = load_run(copied).tables
+    forge(copied, "facts.json", content)
+    with pytest.raises(FedcastError, match="facts.json: not the facts of a run; delete the folder"):
+        load_run(copied)
+
+
+def test_a_fact_that_is_no_number_is_refused(copied):
+    forge(copied, "facts.json", json.loads((copied / "facts.json").read_text()) | {"heads": "many"})
+    with pytest.raises(FedcastError, match="facts.json: heads is 'many', expected a number"):
         load_run(copied)
 
 

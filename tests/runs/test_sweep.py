@@ -7,12 +7,15 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
+from pathlib import Path
 
 import pytest
 
 from fedcast import with_overrides
 from fedcast.errors import FedcastError
+from fedcast.runs import executors
 from fedcast.runs.store import is_done, load_run, run_folder
 from fedcast.runs.sweeps import grid, sweep
 
@@ -243,6 +246,48 @@ def test_a_killed_worker_is_not_called_a_bug(small, tmp_path):
 
     with pytest.raises(FedcastError, match="a worker process was killed, possibly because memory ran out"):
         sweep(slow, tmp_path, workers=2, progress=kill_it)
+
+
+def test_workers_end_soon_after_their_parent_is_killed(tmp_path):
+    """Also while they wait for a run, when they would otherwise never notice."""
+    script = tmp_path / "parent.py"
+    script.write_text(
+        "import multiprocessing, time\n"
+        "from fedcast.runs.orphans import end_with_parent\n"
+        "def work():\n"
+        "    end_with_parent()\n"
+        "    time.sleep(600)\n"
+        "if __name__ == '__main__':\n"
+        "    children = [multiprocessing.get_context('spawn').Process(target=work) for _ in range(2)]\n"
+        "    [child.start() for child in children]\n"
+        "    print(*[child.pid for child in children], flush=True)\n"
+        "    time.sleep(600)\n"
+    )
+    parent = subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True)
+    workers = [int(word) for word in parent.stdout.readline().split()]
+    assert len(workers) == 2
+    parent.kill()
+    parent.communicate()
+    deadline = time.time() + 10
+    while any(_runs(worker) for worker in workers) and time.time() < deadline:
+        time.sleep(0.05)
+    assert not any(_runs(worker) for worker in workers)
+
+
+def test_every_worker_ends_with_its_parent(monkeypatch):
+    called = []
+    monkeypatch.setattr("fedcast.runs.executors.end_with_parent", lambda: called.append(True))
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    events = threading.Event(), threading.Event()
+    executors._start_worker(multiprocessing.Pipe()[1], *events)
+    assert called == [True]
+
+
+def _runs(process):
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 ray = pytest.importorskip("ray")

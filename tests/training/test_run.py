@@ -208,6 +208,28 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path):
         run(checkpoint=path)
 
 
+def test_a_checkpoint_that_was_altered_is_refused(tmp_path):
+    path = tmp_path / "c.pt"
+    run(rounds=1, checkpoint=path)
+    content = torch.load(path, weights_only=True)
+    changed = [weight.clone() for weight in content["weights"]]
+    changed[0].view(-1)[0] += 1e-6
+    record = content["records"][-1] | {"accuracy": 1.0}
+    for part in ({"weights": changed}, {"completed": 0}, {"records": [*content["records"][:-1], record]}, {"more": 1}):
+        torch.save(content | part, path)
+        with pytest.raises(FedcastError, match=r"c.pt: a checkpoint that was altered or damaged .*; delete it"):
+            run(rounds=1, checkpoint=path)
+    torch.save(content, path)
+    run(rounds=1, checkpoint=path)
+
+
+@pytest.mark.parametrize("content", [[1, 2], torch.zeros(3), {}, {"version": 2}])
+def test_a_file_that_is_no_checkpoint_is_refused(tmp_path, content):
+    torch.save(content, tmp_path / "c.pt")
+    with pytest.raises(FedcastError, match=r"c.pt: (not a checkpoint of fedcast: it holds a|a checkpoint of version)"):
+        run(checkpoint=tmp_path / "c.pt")
+
+
 def train_with_checkpoints(folder):
     torch.set_num_threads(1)
     outcome = train(

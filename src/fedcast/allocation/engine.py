@@ -71,7 +71,7 @@ class Solution(NamedTuple):
 class StochasticOptions:
     """Options of the methods with two step sizes (Eq. 33 and 36)."""
 
-    steps: int = option(60, "steps of the stochastic search", ge=1)
+    steps: int = option(60, "steps of the stochastic search", ge=1, le=100_000)
     surrogate_exponent: float = option(0.6, "a new surrogate has weight step^-this", gt=0.5, lt=1)
     iterate_exponent: float = option(0.9, "a new iterate has weight step^-this; above surrogate_exponent", gt=0.5, le=1)
 

@@ -14,7 +14,7 @@ from fedcast.registry import option
 class SaaOptions:
     """Options of `saa`."""
 
-    steps: int = option(60, "steps of the search", ge=1)
+    steps: int = option(60, "steps of the search", ge=1, le=100_000)
 
 
 def saa(problem: AllocationProblem, options: SaaOptions) -> Solution:

@@ -14,7 +14,7 @@ from fedcast.registry import option
 class SmmOptions:
     """Options of `smm`."""
 
-    steps: int = option(60, "steps of the stochastic search", ge=1)
+    steps: int = option(60, "steps of the stochastic search", ge=1, le=100_000)
     surrogate_exponent: float = option(0.6, "a new surrogate has weight step^-this", gt=0.5, lt=1)
 
 

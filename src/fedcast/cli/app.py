@@ -23,6 +23,7 @@ from fedcast.cli.plan import plan
 from fedcast.cli.scenarios import datasets, init, plugins, validate
 from fedcast.cli.train import fit_rounds, train
 from fedcast.errors import FedcastError, MovedKeyWarning
+from fedcast.formatting import printable
 from fedcast.registry import loaded_plugins, plugin_error
 
 app = typer.Typer(
@@ -32,7 +33,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Federated learning on skewed data, made faster: who shares with whom, how much, and what it costs.",
-    epilog="Errors are one line; add --debug to any command for a traceback.",
+    epilog="Errors are one line (--debug: traceback). Plug-in and model files are run: use only those you trust.",
 )
 for _command in (
     run_scenario, compare, report, init, validate, datasets, plugins, inspect, network, cluster, plan, fit_rounds,
@@ -76,7 +77,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
         # The reader of a pipe went away (`fedcast plan | head`), for which Rich has an exit of its own: nothing to say,
         # and nobody to say it to.
         if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
-            raise
+            if debug or (of_plugin := plugin_error(error)) is None:
+                raise
+            return _stop(str(of_plugin), USER_ERROR)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
@@ -105,7 +108,7 @@ def _notes_on_screen() -> Iterator[None]:
 
         def show(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
             if issubclass(category, MovedKeyWarning):
-                print(f"fedcast: note: {message}", file=sys.stderr)
+                print(f"fedcast: note: {printable(str(message))}", file=sys.stderr)
             else:
                 shown(message, category, *rest, **more)
 
@@ -136,6 +139,6 @@ def _explain(error: Exception) -> tuple[str, int]:
 
 
 def _stop(message: str, code: int) -> int:
-    for line in message.splitlines():
-        print(f"fedcast: {line}", file=sys.stderr)
+    for line in message.split("\n"):
+        print(f"fedcast: {printable(line)}", file=sys.stderr)
     return code

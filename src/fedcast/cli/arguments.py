@@ -14,7 +14,11 @@ if TYPE_CHECKING:
     from fedcast.scenario import Scenario
 
 ScenarioFile = Annotated[
-    Path | None, typer.Argument(metavar="[SCENARIO.toml]", help="Scenario file; without one, the preset.")
+    Path | None,
+    typer.Argument(
+        metavar="[SCENARIO.toml]",
+        help="Scenario file; without one, the preset. Code it names is run.",
+    ),
 ]
 Preset = Annotated[
     str | None, typer.Option(help="Preset to start from: default, paper, digits or mnist; unset: the file's.")

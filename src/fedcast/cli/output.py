@@ -59,6 +59,8 @@ def check_file(option: str, path: Path | None, inputs: Iterable[Path | None], *,
         name = path.with_suffix(".json")
         raise FedcastError(f"{option} {path}: JSON is no table; name it {name} (`fedcast plan --table` writes a table)")
     check_writable(path)
+    if not path.parent.is_dir():
+        raise FedcastError(f"{option} {path}: there is no folder {path.parent}; create it first")
     read = [file for file in inputs if file is not None and file.exists()]
     if path.exists() and any(path.samefile(file) for file in read):
         raise FedcastError(f"{option} {path}: this command reads that file, and would overwrite it; choose another")

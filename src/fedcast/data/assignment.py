@@ -90,9 +90,10 @@ def class_counts(assignment: Assignment, labels: Ints, num_classes: int) -> Ints
 def deal(labels: Ints, counts: Ints, rng: np.random.Generator) -> Assignment:
     """Assign random samples so that user k gets ``counts[k, y]`` of class y; every class must have enough samples."""
     users, samples = [], []
-    everyone = np.arange(len(counts))
-    for label in range(counts.shape[1]):
-        shuffled = rng.permutation(np.flatnonzero(labels == label))
+    everyone, by_class = np.arange(len(counts)), np.argsort(labels, kind="stable")
+    ends = np.cumsum(np.bincount(labels, minlength=counts.shape[1]))
+    for label, held in enumerate(np.split(by_class, ends[:-1])):
+        shuffled = rng.permutation(held)
         wanted = counts[:, label]
         samples.append(shuffled[: wanted.sum()])
         users.append(np.repeat(everyone, wanted))

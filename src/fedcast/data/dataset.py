@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -15,6 +16,9 @@ from fedcast.typing import Ints
 
 _HELD_OUT_SHARE = 0.2
 _USUAL_CHANNELS = (1, 3, 4)
+# More than any dataset has: every class and owner takes memory and time, also if it has no sample.
+MOST_CLASSES = 100_000
+_MOST_OWNERS = 1_000_000
 
 
 class SampleSpec(NamedTuple):
@@ -126,7 +130,7 @@ def dataset_from_arrays(
         (40, 10, 5, (1, 8, 8))
     """
     inputs, labels = _checked("", inputs, labels)
-    owners = None if groups is None else _check_labels("groups", groups, len(inputs))
+    owners = None if groups is None else _check_labels("groups", groups, len(inputs), _MOST_OWNERS)
     test_owners = None
     if test_inputs is None or test_labels is None:
         if test_inputs is not None or test_labels is not None:
@@ -151,6 +155,7 @@ def dataset_from_arrays(
     bits = bits_per_sample or float(inputs[0].size * inputs.dtype.itemsize * 8)
     inputs, test_inputs, scale = _to_unit_range(inputs, test_inputs)
     arrays = inputs, labels, test_inputs, test_labels
+    check_class_names(class_names)
     classes = class_names or tuple(str(label) for label in range(num_classes))
     group_names = () if owners is None else tuple(str(group) for group in range(int(owners.max()) + 1))
     return Dataset(name, *arrays, num_classes, bits, scale, classes, owners, test_owners, group_names)
@@ -186,7 +191,14 @@ def _checked(prefix: str, inputs: NDArray[Any], labels: NDArray[Any]) -> tuple[N
     return inputs[:, None] if inputs.ndim == 3 else inputs, labels
 
 
-def _check_labels(name: str, labels: NDArray[Any], expected: int) -> Ints:
+def check_class_names(names: Sequence[str]) -> None:
+    """Raise an error if a class name is empty or has control characters, which would act on a terminal."""
+    for name in names:
+        if not name.strip() or not name.isprintable():
+            raise DataError(f"invalid class name {name!r}: expected printable characters; rename the class")
+
+
+def _check_labels(name: str, labels: NDArray[Any], expected: int, most: int = MOST_CLASSES) -> Ints:
     labels = np.asarray(labels)
     if labels.shape != (expected,):
         raise DataError(f"{name}: shape {labels.shape}; expected ({expected},), one for each input")
@@ -195,9 +207,11 @@ def _check_labels(name: str, labels: NDArray[Any], expected: int) -> Ints:
         hint = f": pass {name}.astype(int)" if whole_floats else ""
         raise DataError(f"{name}: type {labels.dtype}; expected whole numbers 0, 1, 2, …{hint}")
     whole = labels.astype(np.int64)
-    if (whole < 0).any():
-        sample = int(np.argmax(whole < 0))
-        raise DataError(f"{name}: sample {sample} has {whole[sample]}; expected whole numbers 0, 1, 2, …")
+    if (outside := (whole < 0) | (whole >= most)).any():
+        sample = int(np.argmax(outside))
+        raise DataError(
+            f"{name}: sample {sample} has {labels[sample]}; expected whole numbers 0, 1, 2, …, below {most:,}"
+        )
     return whole
 
 

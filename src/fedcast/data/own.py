@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -15,6 +16,7 @@ from fedcast.errors import DataError
 from fedcast.registry import option
 
 _KNOWN = ("inputs", "labels", "test_inputs", "test_labels", "groups", "class_names")
+_MOST_BYTES = 2**36
 
 
 @dataclass(frozen=True)
@@ -49,14 +51,19 @@ def load_npz(path: str | Path | None) -> Dataset:
 
 def read_npz(path: Path) -> dict[str, Any]:
     """Return the arrays of an .npz file by name."""
-    if not path.exists():
-        raise DataError(f"{path}: no such file")
+    if not path.is_file():
+        raise DataError(f"{path}: {'not a plain file' if path.exists() else 'no such file'}")
     if not zipfile.is_zipfile(path):
         raise DataError(f"{path}: not a readable .npz file, as written by numpy.savez_compressed")
     try:
         with np.load(path, allow_pickle=False) as archive:
+            size = sum(member.file_size for member in archive.zip.infolist())
+            if size > _MOST_BYTES:
+                raise DataError(f"{path}: its arrays have {size:,} bytes, expected at most {_MOST_BYTES:,}")
             return {name: archive[name] for name in archive.files}
-    except (ValueError, OSError, zipfile.BadZipFile, EOFError) as error:
+    # NumPy and zipfile raise these for damaged archives, headers and streams.
+    except (ValueError, OSError, EOFError, KeyError, TypeError, NotImplementedError, RuntimeError, MemoryError,
+            zipfile.BadZipFile, zlib.error) as error:  # fmt: skip
         raise DataError(f"{path}: not a readable .npz file ({error})") from None
 
 

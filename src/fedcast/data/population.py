@@ -11,7 +11,7 @@ import numpy as np
 
 from fedcast.data.assignment import Assignment, class_counts, deal
 from fedcast.data.catalogue import DatasetEntry, load_dataset
-from fedcast.data.dataset import Dataset
+from fedcast.data.dataset import MOST_CLASSES, Dataset, check_class_names
 from fedcast.data.partitions import PARTITIONS, Partition, find_partition
 from fedcast.errors import DataError
 from fedcast.io import Column, Table, column_names, read_user_table, read_with_users
@@ -27,6 +27,10 @@ SYNTHETIC = "synthetic"
 # More than any device stores, and small enough that sums over users and classes are exact.
 _MAX_SAMPLES = 1e12
 _LISTED_USERS = 3
+# NumPy's hypergeometric distribution, by which samples are dealt, takes no more.
+_MOST_DEALT = 10**9
+# Ten million users with ten classes: arrays of this size take 0.8 GB each.
+_MOST_CELLS = 10**8
 
 # Names that pandas gives to an unnamed index: on reading a CSV, and in Parquet. In CSV the name is empty.
 _UNNAMED = ("Unnamed:", "__index_level_")
@@ -87,6 +91,7 @@ def populate(dataset: Dataset, data: Data, seed: int = 0) -> Population:
 
 def divide(dataset: Dataset, partition: Partition, num_users: int, options: Any, seed: int = 0) -> Population:
     """Divide a loaded dataset among users by a partition with its options."""
+    _check_cells(num_users, dataset.num_classes)
     if partition.counts is not None:
         counts = partition.counts(dataset.class_sizes, num_users, options, seed)
         assignment = deal(dataset.labels, counts, generator(seed, "deal"))
@@ -112,7 +117,14 @@ def _synthetic(partition: Partition, data: Data, seed: int) -> Population:
         invalid = f"invalid value {data.partition!r} for data.partition"
         raise DataError(f"{invalid}: synthetic data have class counts only; use {able}")
     options: SyntheticOptions = data.options("dataset")
-    size, rest = divmod(data.num_users * options.samples_per_user, options.num_classes)
+    _check_cells(data.num_users, options.num_classes)
+    total = data.num_users * options.samples_per_user
+    if total >= _MOST_DEALT:
+        raise DataError(
+            f"invalid value {options.samples_per_user} for data.synthetic.samples_per_user: {total:,} samples in all, "
+            f"expected fewer than {_MOST_DEALT:,}; decrease it or data.num_users"
+        )
+    size, rest = divmod(total, options.num_classes)
     class_sizes = size + (np.arange(options.num_classes) < rest)
     counts = partition.counts(class_sizes, data.num_users, data.options("partition"), seed)
     return Population(counts, tuple(str(label) for label in range(len(class_sizes))))
@@ -123,7 +135,7 @@ class SyntheticOptions:
     """Options of dataset ``synthetic``, whose classes have equal sizes to within one sample."""
 
     samples_per_user: int = option(600, "mean samples of a user", ge=1)
-    num_classes: int = option(10, "number of classes", ge=1)
+    num_classes: int = option(10, "number of classes", ge=1, le=MOST_CLASSES)
 
 
 def _no_samples(_options: Any, _data_dir: str | Path | None) -> Dataset:
@@ -159,6 +171,7 @@ def _wide(path: str | Path, names: list[str]) -> Population:
         if not name or name.startswith(_UNNAMED):
             hint = "name the class, or remove the column (pandas: index=False)"
             raise DataError(f"{path}: column {place} has no name, and every column except user is a class; {hint}")
+    _check_classes(path, classes)
     table = read_user_table(path, [_counts(name) for name in classes])
     counts = np.stack([np.asarray(table[name], dtype=np.int64) for name in classes], axis=1)
     return Population(counts, tuple(classes), names=table.names)
@@ -170,6 +183,8 @@ def _long(path: str | Path) -> Population:
     _check_gaps(table)
     users, amounts = np.asarray(table["user"]), np.asarray(table["count"])
     classes, labels = np.unique(np.asarray(table["class"]).astype(str), return_inverse=True)
+    _check_classes(path, classes.tolist())
+    _check_cells(int(users.max()) + 1, len(classes))
     cells = users * len(classes) + labels
     order = np.argsort(cells, kind="stable")
     if (twice := np.flatnonzero(np.diff(cells[order]) == 0)).size:
@@ -178,6 +193,25 @@ def _long(path: str | Path) -> Population:
     counts = np.zeros((int(users.max()) + 1, len(classes)), dtype=np.int64)
     counts[users, labels] = amounts
     return Population(counts, tuple(str(name) for name in classes), names=table.names)
+
+
+def _check_classes(path: str | Path, classes: list[str]) -> None:
+    """Raise an error on the classes of a table of label counts."""
+    try:
+        check_class_names(classes)
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
+    if len(classes) > MOST_CLASSES:
+        raise DataError(f"{path}: {len(classes):,} classes, expected at most {MOST_CLASSES:,}")
+
+
+def _check_cells(num_users: int, num_classes: int) -> None:
+    """Raise an error, before memory is taken, if class counts of all users would not fit into it."""
+    if num_users * num_classes > _MOST_CELLS:
+        raise DataError(
+            f"{num_users:,} users × {num_classes:,} classes are {num_users * num_classes:,} counts, expected at most "
+            f"{_MOST_CELLS:,}; decrease the number of users (data.num_users) or of classes"
+        )
 
 
 def _counts(name: str) -> Column:

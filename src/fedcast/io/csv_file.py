@@ -15,6 +15,7 @@ from fedcast.io.table import Column, Table, Values, parse, present_columns
 from fedcast.typing import Ints
 
 _BLOCK_ROWS = 65_536
+_LONGEST_LINE = 2**24
 Rows = list[list[str]]
 
 # An empty block, so that the columns of a file without rows have their types.
@@ -55,7 +56,7 @@ def _open(path: Path) -> TextIO:
 
 def _blocks(path: Path, file: TextIO) -> Iterator[tuple[Rows, Ints]]:
     """Yield the header alone, then blocks of rows with the line on which each row ends; blank lines are skipped."""
-    reader = csv.reader(file, strict=True)
+    reader = csv.reader(chain([_first_line(path, file)], file), strict=True)
     size, done = 1, 0
     while True:
         rows: Rows = []
@@ -77,6 +78,18 @@ def _blocks(path: Path, file: TextIO) -> Iterator[tuple[Rows, Ints]]:
             size = _BLOCK_ROWS
 
 
+def _first_line(path: Path, file: TextIO) -> str:
+    """Return the first line, of bounded length: files that are not text, and devices, may have no line end at all."""
+    try:
+        line = file.readline(_LONGEST_LINE)
+    except UnicodeDecodeError:
+        raise _not_utf8(path) from None
+    if "\0" in line or len(line) == _LONGEST_LINE:
+        what = "contains a NUL byte" if "\0" in line else f"has more than {_LONGEST_LINE:,} characters"
+        raise DataError(f"{path}, line 1: {what}, expected a header; save the file as CSV in UTF-8")
+    return line
+
+
 def _line_numbers(rows: Rows, done: int, last: int) -> Ints:
     if last - done == len(rows):
         return np.arange(done + 1, last + 1)
@@ -85,13 +98,13 @@ def _line_numbers(rows: Rows, done: int, last: int) -> Ints:
 
 
 def _not_utf8(path: Path) -> DataError:
-    content = path.read_bytes()
-    try:
-        content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        byte = content[error.start]
-        return DataError(f"{path}, line {line}: not UTF-8 text (byte 0x{byte:02x}); save the file as CSV in UTF-8")
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                byte = f"byte 0x{line[error.start]:02x}"
+                return DataError(f"{path}, line {number}: not UTF-8 text ({byte}); save the file as CSV in UTF-8")
     return DataError(f"{path}: changed while it was being read")
 
 
@@ -105,9 +118,9 @@ def _header(path: Path, blocks: Iterator[tuple[Rows, Ints]]) -> list[str]:
 def _parse_rows(path: Path, header: list[str], columns: Sequence[Column], rows: Rows, lines: Ints) -> dict[str, Values]:
     """Return the values of each column, or raise the fault on the earliest line of all columns."""
     ragged = next((row for row, fields in enumerate(rows) if len(fields) != len(header)), None)
-    values, faults = {}, []
+    values, faults, positions = {}, [], {name: position for position, name in enumerate(header)}
     for column in columns:
-        position = header.index(column.name)
+        position = positions[column.name]
         values[column.name], fault = parse(column, [fields[position] for fields in rows[:ragged]])
         faults += [fault] if fault else []
     Table(path, values, lines).check(faults)

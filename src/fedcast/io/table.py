@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcast.errors import DataError
-from fedcast.formatting import did_you_mean, similar_name, user_label
+from fedcast.formatting import did_you_mean, shown_value, similar_name, user_label
 from fedcast.typing import Ints, Names
 
 Kind = Literal["int", "float", "text", "bool"]
@@ -83,18 +84,19 @@ class Table:
 
 def present_columns(path: Path, header: Sequence[str], columns: Sequence[Column]) -> list[Column]:
     """Return the declared columns that the file has; raise an error if one is missing, listed twice or misspelt."""
-    unknown = [name for name in header if name not in {column.name for column in columns}]
+    declared, present = {column.name for column in columns}, Counter(header)
+    unknown = [name for name in header if name not in declared]
     for column in columns:
-        if header.count(column.name) > 1:
+        if present[column.name] > 1:
             raise DataError(f"{path}: column {column.name} is listed twice in the header")
-        if column.name in header:
+        if column.name in present:
             continue
         if column.required:
             raise DataError(f"{path}: missing column {column.name!r}{_missing_hint(column.name, header, unknown)}")
         if similar := _partial_name(column.name, unknown) or _similar_name(column.name, unknown, _TYPO_CUTOFF):
             hint = "Rename it if so, remove it if not"
             raise DataError(f"{path}: unknown column {similar!r}; did you mean {column.name!r}? {hint}")
-    return [column for column in columns if column.name in header]
+    return [column for column in columns if column.name in present]
 
 
 def _missing_hint(name: str, header: Sequence[str], unknown: Sequence[str]) -> str:
@@ -131,7 +133,7 @@ def parse(column: Column, texts: list[str]) -> tuple[Values, InvalidCell | None]
         values = _values(column.kind, texts[:row])
         fault = row, column.name, _not_of_kind(column, texts[row])
     if invalid := first_invalid(column, values):
-        fault = invalid[0], column.name, f"{texts[invalid[0]]!r} {invalid[1]}"
+        fault = invalid[0], column.name, f"{shown_value(texts[invalid[0]])} {invalid[1]}"
     return values, fault
 
 
@@ -191,8 +193,8 @@ def _not_of_kind(column: Column, text: str) -> str:
     if not text.strip():
         return f"missing value, expected {EXPECTED[column.kind]}"
     if column.kind == "int" and _is_value("float", text) and float(text).is_integer():
-        return f"{text!r} is too large"
-    return f"{text!r} is not {EXPECTED[column.kind]}" + ("" if is_number(text) else column.otherwise)
+        return f"{shown_value(text)} is too large"
+    return f"{shown_value(text)} is not {EXPECTED[column.kind]}" + ("" if is_number(text) else column.otherwise)
 
 
 def first_invalid(column: Column, values: Values) -> tuple[int, str] | None:

@@ -9,7 +9,7 @@ import json
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from fedcast.cost import Delay, Metrics
 from fedcast.errors import FedcastError
+from fedcast.formatting import shown_value
 from fedcast.io import write_file
 from fedcast.rounds import FormName, MeasureName
 from fedcast.scenario import Scenario
+from fedcast.text_files import parse_json, read_text
 from fedcast.typing import Floats, Ints, Names
 
 VERSION: Literal[1] = 1
@@ -98,6 +100,12 @@ class SharingPlan(Metrics):
         return self.delay_without_s / self.delay_s
 
 
+Samples = Annotated[int, Field(ge=0, lt=2**63)]
+NotNegative = Annotated[float, Field(ge=0)]
+# An L1 distance of two distributions is at most 2, up to rounding; a JS divergence of 0 may be computed as -1e-17.
+_MOST_L1, _LEAST_JS = 2.0 + 1e-9, -1e-9
+
+
 class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -121,34 +129,40 @@ class PlanDocument(_Part):
     scenario: Scenario
     names: list[str] | None = Field(None, description="name of each user; null: users have ids alone")
     head_of: list[int] = Field(description="head of each user; -1: none")
-    shared: list[int] = Field(description="samples that each head sends to each of its members")
+    shared: list[Samples] = Field(description="samples that each head sends to each of its members")
     server_samples: float = Field(0.0, ge=0, description="samples that the server sends to each user")
-    frequency_hz: list[float] = Field(description="CPU frequency; 0: the user does not train")
-    energy_j: list[float] = Field(description="energy of each user per round")
+    frequency_hz: list[NotNegative] = Field(description="CPU frequency; 0: the user does not train")
+    energy_j: list[NotNegative] = Field(description="energy of each user per round")
     composition: Literal["own", "balanced"]
-    emd_before: float = Field(description="average EMD of the users that train, before sharing")
-    emd_after: float = Field(description="the same after sharing, in the scenario's weighting")
-    js_before: float = Field(description="mean JS divergence of the users that train, before sharing, nats")
-    js_after: float = Field(description="the same after sharing")
-    shift: float = Field(description="L1 distance of the data of the users that train, after sharing, from all data")
-    rounds: float | None = Field(description="expected rounds to the target accuracy; null: not predicted")
-    rounds_without: float | None = Field(description="the same without sharing")
+    emd_before: float = Field(ge=0, le=_MOST_L1, description="average EMD of the users that train, before sharing")
+    emd_after: float = Field(ge=0, le=_MOST_L1, description="the same after sharing, in the scenario's weighting")
+    js_before: float = Field(
+        ge=_LEAST_JS, description="mean JS divergence of the users that train, before sharing, nats"
+    )
+    js_after: float = Field(ge=_LEAST_JS, description="the same after sharing")
+    shift: float = Field(
+        ge=0,
+        le=_MOST_L1,
+        description="L1 distance of the data of the users that train, after sharing, from all data",
+    )
+    rounds: float | None = Field(gt=0, description="expected rounds to the target accuracy; null: not predicted")
+    rounds_without: float | None = Field(gt=0, description="the same without sharing")
     delay: _Delay | None = Field(description="delay of the whole task; null: not predicted")
-    delay_without_s: float | None = Field(description="delay of the whole task without sharing")
+    delay_without_s: float | None = Field(gt=0, description="delay of the whole task without sharing")
     not_predicted: str | None = Field(None, description="why rounds and delay are not predicted; null: they are")
     sharing_s: float | None = Field(None, ge=0, description="delay of sharing; null in older plans: that of delay")
     download_s: float | None = Field(None, ge=0, description="of one round; null in older plans: delay over rounds")
     compute_s: float | None = Field(None, ge=0, description="likewise")
     upload_s: float | None = Field(None, ge=0, description="likewise")
-    sharing_j: float = Field(description="energy of all heads for sharing")
+    sharing_j: float = Field(ge=0, description="energy of all heads for sharing")
     round_j: float | None = Field(
-        None, description="energy of all users per round; null in older plans: sum of energy_j"
+        None, ge=0, description="energy of all users per round; null in older plans: sum of energy_j"
     )
-    sharing_bytes: float = Field(description="bytes on the air for sharing")
-    round_bytes: float = Field(description="bytes of one round, both ways")
+    sharing_bytes: float = Field(ge=0, description="bytes on the air for sharing")
+    round_bytes: float = Field(ge=0, description="bytes of one round, both ways")
     average_sharing_ratio: float = Field(ge=0, le=1)
     leakage: list[_LeakagePoint]
-    passes: int
+    passes: int = Field(ge=1)
     fit: str = Field(description="name of the fit of rounds against skew")
     form: FormName | None = Field(None, description="shape of that fit; null in older plans: the scenario's")
     measure: MeasureName = Field("emd", description="average skew that the fit is a function of")
@@ -156,8 +170,11 @@ class PlanDocument(_Part):
     @model_validator(mode="after")
     def _check_users(self) -> PlanDocument:
         users = len(self.head_of)
-        if strange := [name for name, times in Counter(self.names or []).items() if times > 1 or not name.strip()]:
-            raise ValueError(f"names: {strange[0]!r} is blank or the name of two users")
+        if not users:
+            raise ValueError("head_of: there are no users")
+        for name, times in Counter(self.names or []).items():
+            if times > 1 or not name.strip() or not name.isprintable():
+                raise ValueError(f"names: {name!r} is blank, not printable or the name of two users")
         for name in ("shared", "frequency_hz", "energy_j", *(["names"] if self.names is not None else [])):
             if len(getattr(self, name)) != users:
                 raise ValueError(f"{name} has {len(getattr(self, name))} entries, head_of has {users}")
@@ -191,10 +208,7 @@ def plan_to_json(plan: SharingPlan) -> str:
 
 def plan_from_json(text: str, where: str = "plan") -> SharingPlan:
     """Return a plan from JSON text; errors name the path of the invalid field."""
-    try:
-        content = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise FedcastError(f"{where}: not valid JSON: {error}") from None
+    content = parse_json(text, where)
     found = content.get("version") if isinstance(content, dict) else None
     if found != VERSION:
         raise FedcastError(f"{where}: plan of version {found}; this fedcast reads version {VERSION}")
@@ -203,7 +217,8 @@ def plan_from_json(text: str, where: str = "plan") -> SharingPlan:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         path = ".".join(str(part) for part in first["loc"])
-        raise FedcastError(f"{where}: {path or 'plan'}: {first['msg']}") from None
+        value = "" if first["type"] == "value_error" else f"invalid value {shown_value(first['input'])}: "
+        raise FedcastError(f"{where}: {path or 'plan'}: {value}{first['msg']}") from None
     arrays: dict[str, Any] = {name: np.array(getattr(document, name), dtype) for name, dtype in _ARRAYS.items()}
     return SharingPlan(
         scenario=document.scenario,
@@ -236,11 +251,9 @@ def save_plan(plan: SharingPlan, path: str | Path) -> Path:
 def load_plan(path: str | Path) -> SharingPlan:
     """Read a plan written by `save_plan` or `fedcast plan --json`."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = read_text(path)
     except FileNotFoundError:
         raise FedcastError(f"{path}: no such file; `fedcast plan --json {path}` writes one") from None
-    except UnicodeDecodeError:
-        raise FedcastError(f"{path}: not UTF-8 text") from None
     return plan_from_json(text, str(path))
 
 

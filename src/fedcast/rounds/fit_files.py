@@ -20,6 +20,7 @@ from fedcast.rounds.law import PARAMETERS as LAW_PARAMETERS
 from fedcast.rounds.law import RoundsLaw, between
 from fedcast.rounds.model import AccuracyFit, MeasureName, RoundsModel
 from fedcast.scenario import Rounds
+from fedcast.text_files import parse_json, read_text
 
 VERSION = 2
 _DIGITS = 8
@@ -145,7 +146,7 @@ def load_fit(name: str | Path) -> RoundsFit:
 @lru_cache(maxsize=16)
 def _read(path: Path, where: str, *_state: int) -> RoundsFit:
     """Read a fit; again only if its file has changed, since a plan asks for it several times."""
-    return fit_from_json(path.read_text(encoding="utf-8"), where)
+    return fit_from_json(read_text(path), where)
 
 
 def save_fit(fit: RoundsFit, path: str | Path) -> None:
@@ -183,10 +184,7 @@ def fit_to_json(fit: RoundsFit) -> str:
 
 def fit_from_json(text: str, where: str = "fit") -> RoundsFit:
     """Return the fit of a JSON text; `where` names it in errors."""
-    try:
-        document = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise FedcastError(f"rounds.fit {where}: invalid JSON ({error})") from error
+    document = parse_json(text, f"rounds.fit {where}")
     if not isinstance(document, dict) or document.get("version") != VERSION:
         found = document.get("version") if isinstance(document, dict) else type(document).__name__
         raise FedcastError(

@@ -28,6 +28,7 @@ from fedcast.allocation import METHODS
 from fedcast.clustering import RULES
 from fedcast.errors import FedcastError
 from fedcast.io import write_file
+from fedcast.runs.orphans import end_with_parent
 from fedcast.runs.store import load_run, run_folder, run_scenario, save_finished_run
 from fedcast.scenario import Scenario, load_plugins, to_toml
 from fedcast.training import Record
@@ -133,6 +134,7 @@ _stop_requested: Callable[[], bool]
 
 def _start_worker(writer: Connection, started: Event, stop: Event, environment: dict[str, str]) -> None:
     """Set up a worker process: one thread, progress to the parent, Ctrl-C handled by the parent."""
+    end_with_parent()
     started.set()
     import torch
 

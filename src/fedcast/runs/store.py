@@ -13,7 +13,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +22,7 @@ from typing import Any
 import torch
 
 from fedcast.errors import FedcastError
+from fedcast.formatting import shown_value
 from fedcast.io import write_file
 from fedcast.plan import SharingPlan, load_plan, save_plan
 from fedcast.registry import BUILT_IN, KINDS, find, names, option_fields, plugin_error
@@ -39,6 +40,7 @@ from fedcast.scenario import (
     values_before_tables,
     with_overrides,
 )
+from fedcast.text_files import parse_json, read_text
 from fedcast.training import History, Record, load_history
 
 # Increased when the same scenario gives different results than before: runs of older formats are then repeated.
@@ -47,7 +49,9 @@ RUN_FORMAT = 1
 KEY_FORMAT = 2
 # Files without a digest in done.json, since they may change after the run has finished.
 _FILES_WITHOUT_DIGEST = ("checkpoint.pt", "log.txt", "done.json")
+_FILES_ALWAYS = {"scenario.toml", "versions.json", "facts.json", "tables.json", "history.json"}
 _KEY_LENGTH = 12
+_REPEAT = "delete the folder and repeat the command that made it"
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +73,7 @@ class StoredRun:
     @cached_property
     def tables(self) -> dict[str, Table]:
         """Return the tables of users, heads and classes, each by column; see `fedcast.runs.facts.tables_of`."""
-        tables: dict[str, Table] = _read_json(self.folder / "tables.json")
-        return tables
+        return _read_tables(self.folder / "tables.json")
 
     @cached_property
     def plugin_options(self) -> dict[str, list[Any]]:
@@ -148,7 +151,7 @@ def run_scenario(
         try:
             prepared, checkpoint = _prepare(folder, scenario, data_dir), folder / "checkpoint.pt"
             trained = train_prepared(prepared, checkpoint=checkpoint, progress=progress, should_stop=should_stop)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             known = plugin_error(error) or error
             if isinstance(known, FedcastError):
                 _log(folder, f"failed: {known}")
@@ -221,7 +224,7 @@ def load_run(folder: str | Path) -> StoredRun:
     return StoredRun(
         folder,
         read_stored_scenario(folder / "scenario.toml"),
-        Facts(**_read_json(folder / "facts.json")),
+        _read_facts(folder / "facts.json"),
         load_history(folder / "history.json"),
         load_plan(plan) if plan.exists() else None,
         _read_json(folder / "versions.json"),
@@ -258,14 +261,16 @@ def _check_unchanged(folder: Path) -> None:
     """Raise an error if a file of a finished run has changed since it finished."""
     done = _read_json(folder / "done.json")
     if not (isinstance(done, dict) and done.get("format") == RUN_FORMAT and isinstance(done.get("files"), dict)):
-        raise FedcastError(
-            f"{folder}: the run has another format version; delete the folder and repeat the command that made it"
-        )
+        raise FedcastError(f"{folder}: the run has another format version; {_REPEAT}")
+    if missing := sorted(_FILES_ALWAYS - done["files"].keys()):
+        raise FedcastError(f"{folder}/done.json: no digest of {missing[0]}; {_REPEAT}")
     for name, digest in done["files"].items():
         path = folder / name
+        if path.parent != folder:
+            raise FedcastError(f"{folder}/done.json: {shown_value(name)} is not a file of the run; {_REPEAT}")
         if not path.is_file() or _digest_of(path).hex() != digest:
             what = "was changed or damaged" if path.exists() else "is missing"
-            raise FedcastError(f"{path}: {what}; delete the folder and repeat the command that made it")
+            raise FedcastError(f"{path}: {what}; {_REPEAT}")
 
 
 def _prepare(folder: Path, scenario: Scenario, data_dir: Path | None) -> PreparedRun:
@@ -304,6 +309,28 @@ def _plugin_options(scenario: Scenario) -> dict[str, list[Any]]:
     return dict(sorted(found.items()))
 
 
+def _read_facts(path: Path) -> Facts:
+    content, expected = _read_json(path), {field.name for field in fields(Facts)}
+    if not isinstance(content, dict) or content.keys() != expected:
+        raise FedcastError(f"{path}: not the facts of a run; {_REPEAT}")
+    if invalid := [name for name, value in content.items() if type(value) not in (int, float)]:
+        raise FedcastError(f"{path}: {invalid[0]} is {shown_value(content[invalid[0]])}, expected a number; {_REPEAT}")
+    return Facts(**content)
+
+
+def _read_tables(path: Path) -> dict[str, Table]:
+    """Return tables of equal columns, as they were written."""
+    content = _read_json(path)
+    tables = content if isinstance(content, dict) else {}
+    columns = [list(table.values()) for table in tables.values() if isinstance(table, dict)]
+    equal = all(
+        all(isinstance(column, list) and len(column) == len(table[0]) for column in table) for table in columns if table
+    )
+    if tables.keys() != {"users", "heads", "classes"} or len(columns) != len(tables) or not equal:
+        raise FedcastError(f"{path}: not the tables of a run; {_REPEAT}")
+    return tables
+
+
 def _digest_of(path: Path) -> bytes:
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").digest()
@@ -320,8 +347,8 @@ def _write_json(path: Path, content: Any) -> None:
 
 def _read_json(path: Path) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return parse_json(read_text(path), str(path))
     except FileNotFoundError:
         raise FedcastError(f"{path}: missing; delete its folder and repeat the command that made it") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise FedcastError(f"{path}: damaged ({error}); delete its folder and repeat the command") from None
+    except FedcastError as error:
+        raise FedcastError(f"{error}; delete its folder and repeat the command that made it") from None

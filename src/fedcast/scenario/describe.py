@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from fedcast.formatting import similar_name
+from fedcast.formatting import shown_value, similar_name
 from fedcast.registry import find_in_section, kinds_of, names
 from fedcast.scenario.moved import MOVED
 from fedcast.scenario.option_tables import UNSET, Section, table_model
@@ -164,7 +164,7 @@ def _value_text(value: Any) -> str:
     """Return an invalid value as TOML writes it; text in single quotes, to be told from the file's."""
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_value_text, value))}]"
-    return UNSET if value is None else str(value).lower() if isinstance(value, bool) else repr(value)
+    return UNSET if value is None else str(value).lower() if isinstance(value, bool) else shown_value(value)
 
 
 _PREFIXES = {"": 1.0, "G": 1e9, "M": 1e6, "k": 1e3, "m": 1e-3, "u": 1e-6, "µ": 1e-6}

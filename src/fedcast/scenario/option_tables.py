@@ -37,6 +37,8 @@ class Section(BaseModel, frozen=True, extra="forbid", strict=True, allow_inf_nan
         most = 1e3 if "_db" in str(info.field_name) else 1e15
         if isinstance(value, float) and not (value == 0 or 1e-60 <= abs(value) <= most):
             raise ValueError(f"expected 0, or a size from 1e-60 to {most:g}; units are SI")
+        if isinstance(value, int) and abs(value) > most and info.field_name != "seed":
+            raise ValueError(f"expected at most {most:g}")
         return value
 
 

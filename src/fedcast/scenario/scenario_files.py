@@ -28,6 +28,11 @@ from fedcast.scenario.describe import (
 from fedcast.scenario.moved import Tree, move_all, moved_note, set_twice
 from fedcast.scenario.option_tables import UNSET, Section, table_model
 from fedcast.scenario.sections import ChoiceSection, Scenario
+from fedcast.text_files import read_text
+
+_MOST_BYTES = 2**24
+_MOST_LEVELS = 20
+_MOST_SHOWN = 80
 
 # Table I of the paper as printed, under the reading of its sidelink that gives v_th a meaning (SPEC §3, §4).
 PRESETS: dict[str, Tree] = {
@@ -224,16 +229,33 @@ def _load_plugins(tree: Tree) -> list[Fault]:
 def _read(path: Path) -> tuple[str, Tree]:
     """Return the text of a TOML file, and its values."""
     try:
-        text = path.read_text(encoding="utf-8")
-        return text, tomllib.loads(text)
+        text = read_text(path, _MOST_BYTES)
+        tree = tomllib.loads(text)
     except FileNotFoundError:
         raise ScenarioError(f"{path}: no such file; `fedcast init {path}` writes one") from None
     except IsADirectoryError:
         raise ScenarioError(f"{path}: is a folder, expected a TOML file") from None
-    except UnicodeDecodeError as error:
-        raise ScenarioError(f"{path}: not UTF-8 text (byte {error.start})") from None
-    except tomllib.TOMLDecodeError as error:
-        raise ScenarioError(f"{path}: not valid TOML: {error}") from None
+    except FedcastError as error:
+        raise ScenarioError(str(error)) from None
+    except (ValueError, RecursionError) as error:
+        raise ScenarioError(f"{path}: not valid TOML: {_reason(error)}") from None
+    if _is_deep(tree):
+        raise ScenarioError(f"{path}: not a scenario: nested too deeply")
+    return text, tree
+
+
+def _reason(error: ValueError | RecursionError) -> str:
+    """Return why a text is not TOML, also one with a whole number of thousands of digits."""
+    return "nested too deeply" if isinstance(error, RecursionError) else str(error).partition(";")[0]
+
+
+def _is_deep(value: Any) -> bool:
+    """Return whether tables and lists are nested deeper than any scenario: functions here call themselves for each."""
+    level = [value]
+    for _ in range(_MOST_LEVELS):
+        inside = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)]
+        level = [value for values in inside for value in values]
+    return bool(level)
 
 
 def _change_paths(tree: Tree, start: Path, change: Callable[[str], str]) -> None:
@@ -296,10 +318,12 @@ def _overrides(given: Sequence[str] | Mapping[str, Any]) -> tuple[Tree, list[Fau
     values, faults = {}, []
     for override in [given] if isinstance(given, str) else given:
         path, equals, text = override.partition("=")
-        if equals and all(path.strip().split(".")):
-            values[path.strip()] = _value(text.strip())
+        keys, value = path.strip().split("."), _value(text.strip())
+        if equals and all(keys) and len(keys) < _MOST_LEVELS and not _is_deep(value):
+            values[path.strip()] = value
         else:
-            faults.append(Fault(f"--set {override}", "expected section.key=value, for example data.num_users=50"))
+            shown = override if len(override) <= _MOST_SHOWN else f"{override[:_MOST_SHOWN]}…"
+            faults.append(Fault(f"--set {shown}", "expected section.key=value, for example data.num_users=50"))
     return _nested(values), faults
 
 
@@ -307,7 +331,7 @@ def _value(text: str) -> Any:
     """Return the value of an override: TOML if valid, else the text itself, without quotes."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return text
 
 

@@ -84,12 +84,14 @@ class Data(ChoiceSection):
     section: ClassVar[str] = "data"
 
     dataset: str = Field("digits", description="name of a dataset (`fedcast datasets` lists them)")
-    num_users: Count = Field(100, description="users K")
+    num_users: Annotated[int, Field(ge=1, le=10**7)] = Field(100, description="users K")
     partition: str = Field("label_skew", description="how the dataset is divided among the users")
     descriptor: Literal["classes", "values", "clusters"] = Field(
         "classes", description="what the planner sees: labels (next characters), input values or feature clusters"
     )
-    value_bins: Count = Field(16, description="descriptor values: bins of the histogram")
+    value_bins: Annotated[int, Field(ge=1, le=10**5)] = Field(
+        16, description="descriptor values: bins of the histogram"
+    )
     value_min: float = Field(-1.0, description="descriptor values: lower end of the histogram")
     value_max: float = Field(2.0, validate_default=True, description="descriptor values: upper end of the histogram")
     feature_clusters: Count = Field(16, description="descriptor clusters: number of k-means clusters")
@@ -245,7 +247,7 @@ class Rounds(Section):
     )
     fit: str = Field("paper-0.95", description="name of a shipped fit, or the path of one made by `fedcast fit-rounds`")
     round_scale: Positive = Field(100.0, description="rounds per unit of the paper's scaled rounds")
-    beta_samples: Count = Field(200, description="samples of the fit's uncertainty")
+    beta_samples: Annotated[int, Field(ge=1, le=10**5)] = Field(200, description="samples of the fit's uncertainty")
 
 
 class Allocation(ChoiceSection):

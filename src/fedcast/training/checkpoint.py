@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -14,7 +15,7 @@ from fedcast.io import atomic_write
 from fedcast.training.algorithms import State, Tensors
 from fedcast.training.history import History, history_of
 
-_VERSION = 2
+_VERSION = 3
 
 
 @dataclass
@@ -34,6 +35,7 @@ def save_checkpoint(path: Path, fingerprint: str, completed: int, state: Trainin
     """
     content = {"version": _VERSION, "fingerprint": fingerprint, "completed": completed, **vars(state)}
     content["records"] = [asdict(record) for record in history.records]
+    content["digest"] = _digest_of(content)
     with atomic_write(path) as aside, aside.open("wb") as stream:
         torch.save(content, stream)
         stream.flush()
@@ -45,15 +47,46 @@ def load_checkpoint(path: Path, fingerprint: str, device: torch.device) -> tuple
     if not path.exists():
         return None
     try:
-        content: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
+        content = torch.load(path, map_location=device, weights_only=True)
     except Exception as error:
         fault = f"not a readable checkpoint ({type(error).__name__})"
         raise FedcastError(f"{path}: {fault}; delete it to start again") from None
-    if (version := content.get("version")) != _VERSION:
-        fault = f"a checkpoint of version {version}, this fedcast resumes version {_VERSION}"
-        raise FedcastError(f"{path}: {fault}; delete it to start again")
-    if content.get("fingerprint") != fingerprint:
-        fault = "belongs to a run with other data, settings or weights"
-        raise FedcastError(f"{path}: {fault}; delete it to start again or name another")
+    if wrong := _fault_of(content, fingerprint):
+        raise FedcastError(f"{path}: {wrong}; delete it to start again, or name another")
     state = TrainingState(**{field.name: content[field.name] for field in fields(TrainingState)})
     return content["completed"], state, history_of(content["records"])
+
+
+def _fault_of(content: Any, fingerprint: str) -> str | None:
+    """Return why a run cannot resume from what a file holds; None: it can."""
+    if not isinstance(content, dict):
+        return f"not a checkpoint of fedcast: it holds a {type(content).__name__}"
+    if (version := content.get("version")) != _VERSION:
+        return f"a checkpoint of version {version}, this fedcast resumes version {_VERSION}"
+    digest = content.pop("digest", None)
+    if digest != _digest_of(content):
+        return "a checkpoint that was altered or damaged after it was written"
+    if content.get("fingerprint") != fingerprint:
+        return "belongs to a run with other data, settings or weights"
+    if missing := {"completed", "records", *(field.name for field in fields(TrainingState))} - content.keys():
+        return f"not a checkpoint of fedcast: it has no {', '.join(sorted(missing))}"
+    return None
+
+
+def _digest_of(content: Any) -> str:
+    """Return the SHA-256 of nested values and tensors: it detects a checkpoint that was altered on the disk."""
+    digest = hashlib.sha256()
+    values = [content]
+    while values:
+        value = values.pop()
+        if isinstance(value, dict):
+            values += [part for item in value.items() for part in item]
+        elif isinstance(value, list | tuple):
+            values += value
+        if isinstance(value, torch.Tensor):
+            digest.update(f"{value.dtype} {tuple(value.shape)}".encode())
+            digest.update(value.detach().cpu().reshape(-1).contiguous().view(torch.uint8).numpy().data)
+        else:
+            digest.update(f"{type(value).__name__} {len(value) if hasattr(value, '__len__') else repr(value)}".encode())
+            digest.update(value.encode() if isinstance(value, str) else b"")
+    return digest.hexdigest()

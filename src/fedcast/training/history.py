@@ -10,6 +10,7 @@ from typing import Any
 
 from fedcast.errors import FedcastError
 from fedcast.io import save_table, write_file
+from fedcast.text_files import parse_json, read_text
 from fedcast.typing import Ints
 
 _VERSION = 1
@@ -126,11 +127,11 @@ def load_history(path: str | Path) -> History:
     def not_finite(value: str) -> None:
         raise FedcastError(f"{path}: holds {value}: training diverged; delete its folder and repeat the command")
 
+    content = parse_json(read_text(path), str(path), not_finite)
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=not_finite)
         version = content["version"]
         if version == _VERSION:
             return history_of(content["records"])
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+    except (KeyError, TypeError) as error:
         raise FedcastError(f"{path}: not a history written by fedcast ({error})") from None
     raise FedcastError(f"{path}: history of version {version}, this fedcast reads {_VERSION}")

@@ -54,7 +54,7 @@ def check_scores(model: nn.Module, sample: Tensor, num_classes: int) -> None:
             scores = model(sample)
     except torch.OutOfMemoryError:
         raise
-    except Exception as error:  # whatever the model raises
+    except (Exception, SystemExit) as error:  # whatever the model raises
         message = f"model: it cannot take one sample, shape {tuple(sample.shape)}: {first_line(error)}"
         raise FedcastError(message) from error
     if not isinstance(scores, Tensor):
@@ -66,9 +66,10 @@ def check_scores(model: nn.Module, sample: Tensor, num_classes: int) -> None:
         raise FedcastError("model: its scores of a sample are not finite before any training")
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     """Return the first line of an error's message, or the name of its class."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+    said = str(error).strip()
+    return said.splitlines()[0] if said and not isinstance(error, SystemExit) else repr(error)
 
 
 def with_weights(model: nn.Module, weights: Sequence[Tensor]) -> nn.Module:

@@ -186,7 +186,7 @@ def build_model(
         torch.manual_seed(seed)
         try:
             return model(shape, num_classes, options)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if file is None or isinstance(error, FedcastError):
                 raise
             raise FedcastError(f"training.model_file = {file}: {name}: {type(error).__name__}: {error}") from error
@@ -233,8 +233,8 @@ def _function_of(file: Path, name: str) -> Callable[..., nn.Module]:
     if not file.is_file():
         raise FedcastError(f"training.model_file = {file}: no such file")
     try:
-        defined = runpy.run_path(str(file))
-    except Exception as error:  # whatever the file raises
+        defined = runpy.run_path(str(file), run_name=registry.MODEL_FILE_MODULE)
+    except (Exception, SystemExit) as error:  # whatever the file raises
         raise FedcastError(f"training.model_file = {file}: {type(error).__name__}: {error}") from error
     if not callable(defined.get(name)):
         own = ", ".join(word for word, value in defined.items() if callable(value) and not word.startswith("_"))

@@ -17,6 +17,7 @@ from fedcast import registry
 from fedcast.data import Assignment, Dataset, TextWindows
 from fedcast.errors import FedcastError
 from fedcast.io import atomic_write, write_file
+from fedcast.text_files import parse_json, read_text
 from fedcast.training.history import Clock
 from fedcast.training.settings import TrainingSettings, settings_from_dict, settings_to_dict
 from fedcast.typing import Floats, Ints
@@ -67,7 +68,7 @@ def write_runs(pack: Path, runs: list[PackedRun]) -> None:
 def read_list(pack: Path) -> list[dict[str, Any]]:
     """Return the runs of a pack without their arrays."""
     try:
-        content = json.loads((pack / "runs.json").read_text(encoding="utf-8"))
+        content = parse_json(read_text(pack / "runs.json"), f"{pack}/runs.json")
     except FileNotFoundError:
         raise FedcastError(f"{pack}: no runs.json in it; expected a folder made by fedcast.runs.packing") from None
     if (version := content.get("version") if isinstance(content, dict) else 1) != _VERSION:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,8 +12,10 @@ from fedcast.data.dataset import Dataset
 from fedcast.data.own import read_npz
 from fedcast.data.partitions import Partition
 from fedcast.errors import DataError
+from fedcast.formatting import shown_value
 from fedcast.io import Column, read_table
 from fedcast.registry import option
+from fedcast.text_files import parse_json, read_text
 from fedcast.typing import Ints
 
 
@@ -54,10 +55,7 @@ def read_indices(path: str | Path, num_samples: int, num_users: int | None = Non
 
 
 def _from_json(path: Path) -> tuple[Ints, Ints, int]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: not valid JSON: {error}") from None
+    content = parse_json(read_text(path), str(path))
     if isinstance(content, dict):
         expected = [str(user) for user in range(len(content))]
         if sorted(content) != sorted(expected):
@@ -67,9 +65,9 @@ def _from_json(path: Path) -> tuple[Ints, Ints, int]:
         raise DataError(f"{path}: expected a list with one list of sample indices per user")
     for user, held in enumerate(content):
         if not isinstance(held, list):
-            raise DataError(f"{path}: user {user}: expected a list of sample indices, got {held!r}")
-        if wrong := [sample for sample in held if type(sample) is not int]:
-            raise DataError(f"{path}: user {user}: {wrong[0]!r} is not a sample index")
+            raise DataError(f"{path}: user {user}: expected a list of sample indices, got {shown_value(held)}")
+        if wrong := [sample for sample in held if type(sample) is not int or not 0 <= sample < 2**63]:
+            raise DataError(f"{path}: user {user}: {shown_value(wrong[0])} is not a sample index")
     owners = np.repeat(np.arange(len(content)), [len(held) for held in content])
     return owners, np.array([sample for held in content for sample in held], dtype=np.int64), len(content)
 
