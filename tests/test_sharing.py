@@ -12,9 +12,10 @@ from fedcast.data.skew import skew_of
 from fedcast.errors import FedcastError
 from fedcast.network import graph_from_edges
 from fedcast.random import generator
+from fedcast.registry import NoOptions
 from fedcast.scenario import ClusteringSettings, Data
-from fedcast.sharing import SERVER, Ledger, Shared, Sharing, find_sharing, share_samples, whole_water_fill
-from fedcast.testing.sharing import CHECKS
+from fedcast.sharing import CONTROLS, SERVER, Ledger, Shared, Sharing, find_sharing, share_samples, whole_water_fill
+from fedcast.testing.sharing import CHECKS, ledger_lists_what_was_received
 
 
 def world(partition="label_skew", num_users=12, samples=600, seed=0):
@@ -145,10 +146,33 @@ def test_whole_water_fill_is_the_most_equal_choice(counts, share):
         assert taken.max() - open_classes.min() <= 1, "no class gives two more than one that could give more"
 
 
+@pytest.mark.parametrize("name", ["raw", *CONTROLS.values()])
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_raw_sharing_passes_the_conformance_kit(check):
-    raw = find_sharing("raw")
-    check(raw, raw.options())
+def test_every_kind_of_sharing_passes_the_conformance_kit(check, name):
+    kind = find_sharing(name)
+    check(kind, kind.options())
+
+
+@pytest.mark.parametrize("name", CONTROLS.values())
+@pytest.mark.parametrize("ratio", [0.2, 1.0])
+def test_a_control_repeats_the_samples_of_a_user_equally_often(name, ratio):
+    population, graph = world("quantity")
+    clustering = clustered(population, graph, "daca", ratio=ratio)
+    share = find_sharing(name).share
+    shared, again, other = (share(population, clustering, seed) for seed in (0, 0, 1))
+    for user in range(population.num_users):
+        _, times = np.unique(shared.assignment.of(user), return_counts=True)
+        assert len(times) == population.sizes[user]
+        assert np.ptp(times) <= 1
+    assert times.max() > 1 or name == "work_control"
+    assert np.array_equal(shared.assignment.samples, again.assignment.samples)
+    assert not np.array_equal(shared.assignment.samples, other.assignment.samples)
+    assert np.array_equal(shared.assignment.sizes, other.assignment.sizes)
+
+
+def test_a_control_that_sends_fails_the_conformance_kit():
+    with pytest.raises(AssertionError, match="received a sample though nothing is sent"):
+        ledger_lists_what_was_received(Sharing(share_samples, "faulty", sends=False), NoOptions())
 
 
 def with_ledger(change):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from fedcast.errors import FedcastError
     from fedcast.plan import SharingPlan, World, load_plan, make_plan, make_world, save_plan
     from fedcast.report import write_report
-    from fedcast.runs import compare, grid, load_run, load_runs, run_scenario, sweep, train_scenario
+    from fedcast.runs import compare, gains, grid, load_run, load_runs, run_scenario, sweep, train_scenario
     from fedcast.scenario import Scenario, load_scenario, preset, to_toml, with_overrides
 
 __version__ = "0.1.0"
@@ -50,6 +50,7 @@ __all__ = [
     "compare",
     "dataset_from_arrays",
     "describe",
+    "gains",
     "grid",
     "load_dataset",
     "load_plan",

@@ -147,6 +147,25 @@ def mean_and_interval(mean: float, half_width: float | None, unit: str = "") -> 
     return text, None if half is None else f"±{SPACE}{number(half / scale, decimals)}"
 
 
+def difference(mean: float, half_width: float | None, unit: str = "") -> tuple[str, str | None]:
+    """Format a mean difference with its sign and unit, and the half width of its interval with as many decimals.
+
+    Differences of shares, whose unit is %, are in percentage points.
+
+    Example:
+        >>> [text.replace(SPACE, " ") for text in difference(-0.004, 3.1, "s")]
+        ['0.00 s', '± 3.10']
+        >>> [text.replace(SPACE, " ") for text in difference(0.0123, 0.004, "%")]
+        ['+1.2 points', '± 0.4']
+    """
+    largest = max(abs(mean), half_width or 0.0)
+    scale, named = (0.01, "points") if unit == "%" else unit_for(largest, unit) if unit else (1.0, "")
+    decimals = 1 if unit == "%" else _decimals(largest / scale)
+    shown = round(mean / scale, decimals)
+    text = ("+" if shown > 0 else "") + number(shown + 0.0, decimals) + (f"{SPACE}{named}" if named else "")
+    return text, None if half_width is None else f"±{SPACE}{number(half_width / scale, decimals)}"
+
+
 def p_value(value: float) -> str:
     """Format the p-value of a test.
 

@@ -91,7 +91,11 @@ BUILT_IN: dict[str, dict[str, str]] = {
         "file": "fedcast.data.own:DATASET",
         "synthetic": "fedcast.data.population:SYNTHETIC_DATASET",
     },
-    "sharing": {"raw": "fedcast.sharing.raw:SHARING"},
+    "sharing": {
+        "raw": "fedcast.sharing.raw:SHARING",
+        "work_control": "fedcast.sharing.controls:WORK",
+        "epochs_control": "fedcast.sharing.controls:EPOCHS",
+    },
 }
 
 
@@ -240,7 +244,7 @@ def names(kind: str) -> list[str]:
 
     Example:
         >>> names("sharing")
-        ['raw']
+        ['raw', 'work_control', 'epochs_control']
     """
     load_packages()
     return [*BUILT_IN[kind], *(name for other, name in _registered if other == kind)]

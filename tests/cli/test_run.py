@@ -55,6 +55,27 @@ def test_compare_over_seeds_writes_its_table(fedcast, tmp_path):
     assert (tmp_path / "report.html").exists()
 
 
+def test_compare_with_controls_says_where_the_gain_comes_from(fedcast, tmp_path):
+    target = ("--set", "rounds.target_accuracy=0.15")
+    options = ("--rules", "none,daca", "--controls", "work", "--seeds", 1, "--workers", 1, "--out", tmp_path)
+    code, out, _ = fedcast("compare", *SMALL, *target, *options)
+    assert code == 0
+    parts = out[out.index("where the gain comes from") :].splitlines()
+    assert parts[1].split("  ")[-1].strip() == "accuracy"
+    assert [line.split("  ")[0] or line.split("  ")[1] for line in parts[1:7]] == [
+        "daca fixed, work control", "FedAvg", "more work", "less skew", "daca fixed", "seeds",
+    ]  # fmt: skip
+    with (tmp_path / "gains.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    assert [(row["strategy"], row["control"], row["measure"]) for row in rows] == [
+        ("daca fixed", "work", measure) for measure in ("rounds", "total_s", "accuracy")
+    ]
+    for row in rows:
+        end = sum(float(row[part]) for part in ("without_sharing", "work", "skew"))
+        assert end == pytest.approx(float(row["with_sharing"]))
+    assert "Where the gain comes from" in (tmp_path / "report.html").read_text()
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -71,6 +92,20 @@ def test_what_a_person_gets_wrong_is_one_line(fedcast, tmp_path, words, message)
     assert code == 2
     assert message in err
     assert len(err.strip().splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--rules", "daca", "--controls", "work"], "add none to the rules daca"),
+        (["--controls", "epoch"], "invalid value 'epoch' for controls: expected work or epochs"),
+    ],
+)
+def test_controls_that_cannot_be_compared_are_one_line(fedcast, tmp_path, words, message):
+    code, _, err = fedcast("compare", *SMALL, "--out", tmp_path / "out", *words)
+    assert code == 2
+    assert message in err
     assert not (tmp_path / "out").exists()
 
 

@@ -187,6 +187,6 @@ def test_seeds_are_numbers_and_ranges():
 def test_help_fits_a_screen(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     assert run(["reproduce", "--help"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = capsys.readouterr().out.strip().splitlines()
     assert len(lines) <= 24
     assert max(len(line.rstrip()) for line in lines) <= 80

@@ -1,12 +1,16 @@
 """Strategies against each other: every number from courses that are given by formula, tests by SciPy."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
 
 from fedcast_paper.figure_parts import learning_curves
 from fedcast_paper.figures.beyond_rounds import speed_up
+from fedcast_paper.figures.table2 import cell_scenarios
 from fedcast_paper.over_seeds import LAST_ROUNDS, gain_rows, late_accuracy
+from fedcast_paper.pages import summary
 from fedcast_paper.reproduction_result import columns_of, where
 from fedcast_paper.reproductions import training_scenarios
 from fedcast_paper.verdicts import accuracy_verdicts, fewer_rounds_verdicts, gains_over, larger_gain, welch_test
@@ -47,6 +51,24 @@ def test_fig4_judges_gains_across_datasets(job):
     assert said["DACA gains 6 points on Shakespeare"].holds == "partly"
     assert said["DACA gains 6 points on Shakespeare"].evidence == "DACA over FedAvg: +4.00 points, 1 seed"
     assert said["DACA is at least as good as central on CIFAR-10, 80 % one-class users"].holds == "open"
+
+
+def test_table2_shows_the_controls_that_are_asked_for(job):
+    job = replace(job, controls=("work",), seeds=(0,))
+    lasts = {"raw": 0.98, "work_control": 0.975}
+    for scenario in cell_scenarios(job, "mnist", 0.1, 0.1):
+        if (rule := scenario.clustering.rule) in ("none", "daca"):
+            last = 0.97 if rule == "none" else lasts[scenario.sharing.kind]
+            keep(job, scenario, rising(50, 20, last))
+    result = data("table2", job)
+    daca, control = (where(result.tables["cells"], dataset="mnist", rule=rule) for rule in ("daca", "daca work"))
+    assert (daca["gain"], control["gain"]) == ([pytest.approx(1.0), None, None], [pytest.approx(0.5)])
+    shown = summary("table2", result)
+    place = shown["source"].index("ours minus FedAvg, paired by seed")
+    assert [shown[name][place] for name in ("DACA", "DACA, work control")] == ["+1.00", "+0.50"]
+    assert "SCC, work control" not in shown
+    plain = cell_scenarios(replace(job, controls=()), "mnist", 0.1, 0.1)
+    assert {scenario.sharing.kind for scenario in plain} == {"raw"}
 
 
 def test_table2_sets_the_paper_beside_ours(job):

@@ -16,7 +16,9 @@ from fedcast import load_scenario, with_overrides
 from fedcast.errors import FedcastError
 from fedcast.formatting import SPACE
 from fedcast.plan import LeakagePoint
+from fedcast.registry import names as names_of
 from fedcast.report import Line, write_report
+from fedcast.report.colours import series_class
 from fedcast.report.content import MEASURES, gather, leakage_curves, learning_figure, time_split
 from fedcast.report.page import page
 from fedcast.report.page.result_sections import evidence, headline
@@ -238,6 +240,51 @@ def test_commands_make_the_same_runs_again(tmp_path):
     for line, run in zip(lines[:-1], content_of(*runs[1:]).runs, strict=True):
         settings = re.findall(r"--set (\S+)", line)
         assert run_folder(Path(), load_scenario(path, overrides=settings)) == run_folder(Path(), run.scenario)
+
+
+def with_controls():
+    """Two seeds of FedAvg, daca and its two controls, which need 4, 2 and 3 rounds."""
+    kinds = {"raw": 2, "work_control": 3, "epochs_control": 3}
+    runs = [made_run("none", seed, [0.1] * 4 + [0.6]) for seed in (0, 1)]
+    for kind, rounds in kinds.items():
+        changes = {"sharing.kind": kind}
+        courses = [[0.1] * (rounds - seed) + [0.6 + 0.01 * rounds] for seed in (0, 1)]
+        runs += [made_run("daca", seed, course, changes=changes) for seed, course in enumerate(courses)]
+    return runs
+
+
+def test_controls_are_dashed_and_leave_the_colours_of_strategies_as_they_are():
+    content = content_of(*with_controls())
+    names = {strategy.name: series_class(number) for strategy, number in content.series.items()}
+    assert names == {
+        "FedAvg": "s0 solid", "daca": "s1 solid", "daca, work control": "s1 dashed",
+        "daca, epochs control": "s1 dotted",
+    }  # fmt: skip
+    many = [made_run("daca", 0, FAST, changes={"training.algorithm": name}) for name in names_of("algorithm")]
+    many = [replace(run, folder=Path(str(place))) for place, run in enumerate(many)]
+    numbers = content_of(*many, *with_controls()).series.values()
+    assert len(set(numbers)) == len(numbers)
+
+
+def test_the_page_shows_the_parts_of_a_gain():
+    text = page(content_of(*with_controls()))
+    table = text[text.index("Where the gain comes from") :]
+    rows = re.findall(r'<tr><th scope="row">(.*?)</td></tr>', table[: table.index("</table>")])
+    cells = [re.split(r"<[^>]*>(?:<[^>]*>)?", row.replace(SPACE, " ")) for row in rows]
+    # 4 rounds; 3 and 2 of the control; 2 and 1 with sharing.
+    assert cells[0] == ["daca, work control", "rounds", "4", "−1.50 ± 6.35", "−1.00", "1.50", "2"]
+    assert cells[2] == ["daca, work control", "final accuracy", "60.0 %", "+3.0 points", "−1.0 points", "62.0 %", "2"]
+    assert [row[0] for row in cells[3:]] == ["daca, epochs control"] * 3
+    assert "Where the gain" not in page(content_of(made_run("none", 0, SLOW), made_run("daca", 0, FAST)))
+
+
+def test_the_command_of_a_comparison_names_its_controls():
+    (line,) = commands(content_of(*with_controls()))
+    assert line == "fedcast compare scenario.toml --rules none,daca --seeds 2 --controls work,epochs"
+    (line,) = commands(content_of(*with_controls()[:6]))
+    assert line.endswith("--controls work")
+    lines = commands(content_of(*with_controls()[2:6]))
+    assert lines[2] == "fedcast train scenario.toml --out runs --set seed=0 --set sharing.kind=work_control"
 
 
 def test_words_of_a_scenario_cannot_become_code():

@@ -31,6 +31,7 @@ def scenarios() -> list:
         ["clustering.rule=daca", "data.partition=noise", "data.descriptor=values"],
         ["clustering.rule=central", "data.partition=concept", "data.concept.change=rotation"],
         ["clustering.rule=blend", "training.algorithm=scaffold"],
+        ["clustering.rule=blend", "sharing.kind=epochs_control"],
     ]
     return [load_scenario(base="digits", overrides=[*QUICK, *change]) for change in changes]
 

@@ -31,6 +31,7 @@ DropSeeds = Annotated[bool, typer.Option("--drop-seeds", help="Allow a stored re
 Kind = Annotated[Literal["png", "svg", "pdf"], typer.Option("--format", help="Format of figures.")]
 Workers = Annotated[int, typer.Option(metavar="N", min=1, help="Training runs at a time.")]
 Finished = Annotated[bool, typer.Option("--finished", help="Use finished runs only, train nothing.")]
+Controls = Annotated[str | None, typer.Option(metavar="work,epochs", help="Also train and show controls (table2).")]
 Pack = Annotated[
     Path | None, typer.Option(metavar="FOLDER", file_okay=False, help="Pack training for another machine.")
 ]
@@ -52,6 +53,7 @@ def reproduce(
     listed: Annotated[bool, typer.Option("--list", help="List ids and stored results.")] = False,
     workers: Workers = 1,
     finished: Finished = False,
+    controls: Controls = None,
     pack: Pack = None,
     unpack: Unpack = None,
     pages: Pages = None,
@@ -69,14 +71,16 @@ def reproduce(
         console.print(_table(results))
         return
     if redraw:
-        _check_unused(
-            "--redraw", {"--seeds": seeds, "--drop-seeds": drop_seeds, "--finished": finished, "--pack": pack}
-        )
+        unused = {"--seeds": seeds, "--drop-seeds": drop_seeds, "--finished": finished, "--controls": controls}
+        _check_unused("--redraw", {**unused, "--pack": pack})
     if pack is not None:
         _check_unused("--pack", {"--drop-seeds": drop_seeds, "--finished": finished})
     names = _names(ids or [], optional=bool(unpack or pages) and pack is None)
     archive = results / scale / "runs" if scale == "full" else None
-    job = Job(scale, _seeds(seeds), store, data_dir, workers=workers, archive=archive, only_finished=finished)
+    job = Job(
+        scale, _seeds(seeds), store, data_dir, workers=workers, archive=archive, only_finished=finished,
+        controls=_controls(controls),
+    )  # fmt: skip
     if unpack is not None:
         _import_runs(console, unpack, store)
     if pack is not None:
@@ -210,6 +214,15 @@ def _names(ids: list[str], *, optional: bool) -> list[str]:
         if name != ALL:
             find_reproduction(name)
     return list(REPRODUCTIONS if ALL in ids else dict.fromkeys(ids))
+
+
+def _controls(text: str | None) -> tuple[str, ...]:
+    from fedcast.sharing import CONTROLS
+
+    names = tuple(dict.fromkeys(text.split(","))) if text else ()
+    if unknown := [name for name in names if name not in CONTROLS]:
+        raise typer.BadParameter(f"invalid value {unknown[0]!r} for --controls: expected {' or '.join(CONTROLS)}")
+    return names
 
 
 def _seeds(text: str | None) -> tuple[int, ...] | None:

@@ -35,6 +35,7 @@ class Job:
         workers: number of processes that train in parallel.
         archive: folder of finished training runs as small files, read first and added to; None: no archive.
         only_finished: use the finished training runs and train none.
+        controls: work controls of every strategy to train and show beside it, where a table has room for them.
     """
 
     scale: Scale = "full"
@@ -45,6 +46,7 @@ class Job:
     workers: int = 1
     archive: Path | None = None
     only_finished: bool = False
+    controls: tuple[str, ...] = ()
 
     def sized(self, *, smoke: T, full: T) -> T:
         """Return the value for the scale.

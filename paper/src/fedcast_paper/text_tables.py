@@ -8,7 +8,7 @@ from typing import Any
 from fedcast.formatting import pluralize
 from fedcast_paper.over_seeds import LAST_ROUNDS, mean_of
 from fedcast_paper.reproduction_result import Columns, Result, where
-from fedcast_paper.training_setting import STRATEGIES
+from fedcast_paper.training_setting import CONTROLS, STRATEGIES
 
 Row = dict[str, str]
 ABSENT = "–"
@@ -92,9 +92,10 @@ def by_label(result: Result, column: str, heading: str, name: Callable[[Any], st
 
 
 def by_strategy(rows: Columns, text: Callable[[dict[str, Any]], str]) -> Row:
-    """Return a cell for each strategy."""
+    """Return a cell for each strategy, and for each control that the rows have."""
     found = {row["rule"]: text(row) for row in rows_of(rows)}
-    return {name: found.get(rule, ABSENT) for rule, name in STRATEGIES.items()}
+    controls = {rule: name for rule, name in CONTROLS.items() if rule in found}
+    return {name: found.get(rule, ABSENT) for rule, name in (STRATEGIES | controls).items()}
 
 
 def with_seeds(rows: Columns, text: Callable[[dict[str, Any]], str]) -> Row:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from fedcast.errors import FedcastError
 from fedcast.io import atomic_write
 from fedcast.scenario import Scenario
+from fedcast.sharing import CONTROLS
 from fedcast_paper.job import Job
 
 if TYPE_CHECKING:
@@ -45,8 +46,9 @@ class Trained:
 
     @property
     def rule(self) -> str:
-        """The clustering rule."""
-        return self.scenario.clustering.rule
+        """The clustering rule; for a control also which, as in ``daca work``."""
+        rule, kind = self.scenario.clustering.rule, self.scenario.sharing.kind
+        return " ".join([rule, *(name for name, control in CONTROLS.items() if control == kind)])
 
     @property
     def seed(self) -> int:

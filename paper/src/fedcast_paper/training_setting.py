@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from fedcast.scenario import Scenario, load_scenario
+from fedcast.sharing import CONTROLS as KINDS
 from fedcast_paper.job import Job
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ STRATEGIES = {
     "blend": "blend",
 }
 SHARING = tuple(rule for rule in STRATEGIES if rule != "none")
+# Strategies that train as much as another and share nothing: "daca work" is the work control of DACA.
+CONTROLS = {f"{rule} {control}": f"{STRATEGIES[rule]}, {control} control" for rule in SHARING for control in KINDS}
 DATASETS = {"mnist": "MNIST", "cifar10": "CIFAR-10", "shakespeare": "Shakespeare"}
 RATIO = 0.1
 ONE_CLASS_SHARE = 0.8
@@ -91,14 +94,29 @@ def dirichlet(alpha: float) -> Changes:
 
 
 def shared_by(rule: str, ratio: float = RATIO) -> Changes:
-    """Return the changes by which every head sends a fraction of its samples; FedAvg ignores the ratio."""
+    """Return the changes by which every head sends a fraction of its samples; FedAvg ignores the ratio.
+
+    The rule of a control is a key of `CONTROLS`.
+    """
+    rule, _, control = rule.partition(" ")
     ratio = RATIO if rule == "none" else ratio
-    return (f"clustering.rule={rule}", f"clustering.sharing_ratio={ratio}", f"allocation.fixed.ratio={ratio}")
+    kind = (f"sharing.kind={KINDS[control]}",) if control else ()
+    return (f"clustering.rule={rule}", f"clustering.sharing_ratio={ratio}", f"allocation.fixed.ratio={ratio}", *kind)
 
 
 def scenario(job: Job, *changes: str) -> Scenario:
     """Return the scenario with these changes."""
     return load_scenario(base=job.sized(smoke="digits", full="default"), overrides=changes)
+
+
+def with_controls(job: Job, rules: Iterable[str]) -> list[str]:
+    """Return the rules, and the controls that the job asks for of each that shares.
+
+    Example:
+        >>> with_controls(Job(controls=("work",)), ["none", "daca"])
+        ['none', 'daca', 'daca work']
+    """
+    return [name for rule in rules for name in (rule, *(f"{rule} {one}" for one in job.controls if rule in SHARING))]
 
 
 def under_rules(

@@ -13,13 +13,13 @@ import typer
 from fedcast.cli.arguments import DataDir, Overrides, Preset, ScenarioFile, read_scenario, words
 from fedcast.cli.output import plain_table, progress_bars, screen
 from fedcast.errors import FedcastError
-from fedcast.formatting import mean_and_interval
+from fedcast.formatting import difference, mean_and_interval
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import TaskID
 
-    from fedcast.runs import Interval, Row
+    from fedcast.runs import Gain, Interval, Row
     from fedcast.scenario import Scenario
 
 Seeds = Annotated[int, typer.Option(min=1, help="Number of seeds, starting with the scenario's.")]
@@ -73,6 +73,7 @@ def compare(
     methods: Annotated[str, typer.Option(help="Allocation methods. Default: the scenario's.")] = "",
     allocations: Annotated[str, typer.Option(hidden=True, help="Old name of --methods.")] = "",
     algorithms: Annotated[str, typer.Option(help="Algorithms. Default: the scenario's.")] = "",
+    controls: Annotated[str, typer.Option(help="Also train as much without sharing: work, epochs.")] = "",
     seeds: Seeds = 5,
     workers: Workers = None,
     ray: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Run on this Ray cluster.")] = None,
@@ -82,7 +83,17 @@ def compare(
     """Compare rules × methods × algorithms over seeds, with 95 % confidence intervals and paired tests."""
     from fedcast.io import save_table
     from fedcast.report import write_report
-    from fedcast.runs import compare, comparison_table, grid, load_run, log_runs, log_targets, sweep
+    from fedcast.runs import (
+        compare,
+        comparison_table,
+        gains,
+        gains_table,
+        grid,
+        load_run,
+        log_runs,
+        log_targets,
+        sweep,
+    )
 
     if allocations:
         typer.echo("fedcast: --allocations is deprecated; use --methods", err=True)
@@ -94,18 +105,23 @@ def compare(
         words("--methods", methods) if methods else (),
         words("--algorithms", algorithms) if algorithms else (),
         range(scenario.seed, scenario.seed + seeds),
+        words("--controls", controls) if controls else (),
     )
     store, trackers, processes = out / "runs", log_targets(log or [], out), workers or os.cpu_count() or 1
     with _progress(scenarios, store) as show:
         folders = sweep(scenarios, store, data_dir=data_dir, workers=processes, ray_address=ray, progress=show)
     runs = [load_run(folder) for folder in folders]
-    console, rows = screen(), compare(runs)
+    console, rows, parts = screen(), compare(runs), gains(runs)
     # Files first: printing fails if the output is a pipe that was closed.
     for kind, place in trackers:
         log_runs(runs, kind, place)
     save_table(comparison_table(rows), out / "comparison.csv")
+    if parts:
+        save_table(gains_table(parts), out / "gains.csv")
     page = write_report(runs, out / "report.html")
     _print_comparison(console, rows, scenario.rounds.target_accuracy)
+    if controls:
+        _print_gains(console, parts, scenario.rounds.target_accuracy)
     console.print(f"report: {page}", soft_wrap=True)
 
 
@@ -158,7 +174,8 @@ def _progress(scenarios: Sequence[Scenario], store: Path) -> Iterator[Callable[[
             scenario = scenarios[position]
             rounds = scenario.training.rounds
             if position not in tasks:
-                name = f"{scenario.clustering.rule}, seed {scenario.seed}"
+                kind = "" if scenario.sharing.kind == "raw" else f" {scenario.sharing.kind}"
+                name = f"{scenario.clustering.rule}{kind}, seed {scenario.seed}"
                 tasks[position] = bars.add_task(name, total=rounds, state="")
             bars.update(tasks[position], completed=number, state=f"accuracy {accuracy:.3f}")
             if number == rounds:
@@ -178,6 +195,39 @@ def _print_comparison(console: Console, rows: Sequence[Row], target: float) -> N
         console.print(table, "")
     if any(test.is_degenerate for row in rows for test in row.tests.values()):
         console.print("–: no test, since the differences to FedAvg are equal up to rounding in all seeds", style="dim")
+
+
+def _print_gains(console: Console, gains: Sequence[Gain], target: float) -> None:
+    """Print one table for each strategy and control: from no sharing by more work and by less skew to the strategy."""
+    titles = {"rounds": f"rounds to {100 * target:g} %", "total_s": "delay", "accuracy": "accuracy"}
+    units = {"rounds": "", "total_s": "s", "accuracy": "%"}
+    console.print("where the gain comes from", style="bold")
+    for pair in dict.fromkeys((gain.strategy, gain.control) for gain in gains):
+        strategy, control = pair
+        by_measure = {gain.measure: gain for gain in gains if (gain.strategy, gain.control) == pair}
+        table = plain_table(control.name, *titles.values(), header_style="bold")
+        found = [(by_measure.get(name), units[name]) for name in titles]
+        for title, part in (
+            (strategy.without_sharing.name, "without"),
+            ("  more work", "work"),
+            ("  less skew", "skew"),
+            (strategy.name, "shared"),
+        ):
+            table.add_row(title, *("–" if gain is None else _gain_cell(gain, part, unit) for gain, unit in found))
+        table.add_row("seeds", *("0" if gain is None else str(len(gain.seeds)) for gain, _ in found))
+        console.print(table, "")
+    said = (
+        "±: 95 % confidence interval of the difference, paired by seed; rounds and delay: over the seeds in which all "
+        "three reached the target"
+    )
+    console.print(said if gains else "no seed has runs of a strategy, its control and no sharing", style="dim")
+
+
+def _gain_cell(gain: Gain, part: str, unit: str) -> str:
+    value = getattr(gain, part)
+    if part in ("without", "shared"):
+        return mean_and_interval(value.mean, None, unit)[0]
+    return " ".join(text for text in difference(value.difference.mean, value.difference.half_width, unit) if text)
 
 
 def _lines(rows: Sequence[Row], target: float) -> list[tuple[str, list[str]]]:

@@ -1,6 +1,12 @@
 """Data: datasets, their partition over users, descriptors and skew measures."""
 
-from fedcast.data.assignment import Assignment, assignment_from_flwr, assignment_from_owners, class_counts
+from fedcast.data.assignment import (
+    Assignment,
+    assignment_from_flwr,
+    assignment_from_owners,
+    class_counts,
+    split_by_shares,
+)
 from fedcast.data.catalogue import (
     CATALOGUE,
     DatasetEntry,
@@ -65,4 +71,5 @@ __all__ = [
     "read_counts",
     "sample_spec",
     "skew_of",
+    "split_by_shares",
 ]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedcast.data.dataset import Dataset
 from fedcast.errors import DataError
-from fedcast.typing import Ints
+from fedcast.typing import Bools, Ints
 
 if TYPE_CHECKING:
     from flwr_datasets.partitioner import Partitioner
@@ -38,6 +38,11 @@ class Assignment:
     def of(self, user: int) -> Ints:
         """Return the samples of one user (a view)."""
         return self.samples[self.offsets[user] : self.offsets[user + 1]]
+
+    def only(self, users: Bools) -> Assignment:
+        """Return the same with no samples for users outside the mask bool[K]."""
+        kept = users[self.owners]
+        return assignment_from_owners(self.owners[kept], self.samples[kept], self.num_users)
 
     @property
     def owners(self) -> Ints:

@@ -1,5 +1,6 @@
 """Plans: make one from a scenario, save it as JSON, compare two."""
 
+from fedcast.plan.control import control_of
 from fedcast.plan.diff import PlanDiff, diff_plans
 from fedcast.plan.make import Planned, clustering_of, make_plan, plan_world
 from fedcast.plan.sharing_plan import (
@@ -21,6 +22,7 @@ __all__ = [
     "World",
     "check_world",
     "clustering_of",
+    "control_of",
     "diff_plans",
     "link_rates_bps",
     "load_plan",

@@ -24,17 +24,18 @@ Colour = int | str
 Dash = Literal["solid", "dashed", "dotted", "dashdot"]
 
 _DASHES: tuple[Dash, ...] = ("solid", "dashed", "dotted")
-_REPEATED = len(LIGHT) - 1
+# Colours of series other than the baseline; further series repeat them with other dashes.
+NUM_COLOURS = len(LIGHT) - 1
 
 
 def palette_index(series: int) -> int:
     """Return the index of a series' colour in the palette; all colours but the first repeat."""
-    return 0 if series == 0 else 1 + (series - 1) % _REPEATED
+    return 0 if series == 0 else 1 + (series - 1) % NUM_COLOURS
 
 
 def dash_of(series: int) -> Dash:
     """Return the dash pattern of a series' line, which differs between series of the same colour."""
-    return _DASHES[max(series - 1, 0) // _REPEATED % len(_DASHES)]
+    return _DASHES[max(series - 1, 0) // NUM_COLOURS % len(_DASHES)]
 
 
 def hex_of(colour: Colour) -> str:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice, zip_longest
 from typing import Any
 
 import numpy as np
 
+from fedcast.report.colours import NUM_COLOURS
 from fedcast.report.drawing import Dots, Figure, Line
 from fedcast.report.figures.maps import ClusterMap, map_of_users
 from fedcast.report.figures.training import PARTS, curves_figure, leakage_curve, learning_curve
 from fedcast.report.figures.users import MAX_COLUMNS, ClassChange, UserValues, class_change, sorted_users
-from fedcast.runs import Row, Score, StoredRun, Strategy, compare, score
+from fedcast.runs import Gain, Row, Score, StoredRun, Strategy, compare, gains, score
 from fedcast.scenario import Scenario
 from fedcast.typing import Floats
 
@@ -57,8 +58,22 @@ class Content:
 
     @cached_property
     def series(self) -> dict[Strategy, int]:
-        """Series number of each strategy, which decides its colour; 0 is reserved for FedAvg."""
-        return {row.strategy: place for place, row in enumerate(self.rows, start=int(self.baseline is None))}
+        """Series number of each strategy, which decides its colour and dashes; 0 is reserved for FedAvg.
+
+        Strategies that differ in the kind of sharing alone have one colour with different dashes, if there are enough.
+        """
+        strategies, first = [row.strategy for row in self.rows], int(self.baseline is None)
+        plans = list(dict.fromkeys(replace(one, sharing="raw") for one in strategies))
+        kinds = list(dict.fromkeys(one.sharing for one in strategies))
+        if first + len(plans) - 1 > NUM_COLOURS:
+            return {one: place for place, one in enumerate(strategies, first)}
+        places = [(plans.index(replace(one, sharing="raw")), kinds.index(one.sharing)) for one in strategies]
+        return {one: first + plan + NUM_COLOURS * kind for one, (plan, kind) in zip(strategies, places, strict=True)}
+
+    @cached_property
+    def gains(self) -> list[Gain]:
+        """Parts of the gain of each strategy that has a control."""
+        return gains(self.runs)
 
     @property
     def baseline(self) -> Row | None:

@@ -18,7 +18,7 @@ from fedcast.report.figures.users import class_change_figure, emd_figure, energy
 from fedcast.report.layout import check_width
 from fedcast.report.page import page
 from fedcast.report.save import FIGURE_FORMATS, save_figure
-from fedcast.runs import StoredRun, comparison_table
+from fedcast.runs import StoredRun, comparison_table, gains_table
 
 TABLE_FORMATS = ("csv", "parquet")
 DEFAULT_FORMATS = ("csv", "png")
@@ -30,7 +30,8 @@ def write_report(runs: Sequence[StoredRun], path: str | Path) -> Path:
     """Write finished runs as one self-contained HTML file; the same runs give the same bytes.
 
     Args:
-        runs: which may differ only in rule, allocation method, algorithm and seed; see `fedcast.load_runs`.
+        runs: which may differ only in rule, allocation method, algorithm, kind of sharing and seed; see
+            `fedcast.load_runs`.
         path: of an .html file.
     """
     path = Path(path)
@@ -102,12 +103,13 @@ def _figures(content: Content) -> Iterator[tuple[str, Figure]]:
 
 
 def _tables(content: Content) -> dict[str, _Columns]:
-    """Return tables: one row per strategy, round, user, head, sample received, or point of delay against leakage."""
+    """Return tables: one row per strategy, gain, round, user, head, sample received, or point of delay and leakage."""
     parts = [_tables_of(content, run) for run in content.runs]
     names, seconds = contents.time_split(content)
     split = {f"{part}_s": seconds[:, place].tolist() for place, part in enumerate(PARTS)}
     return {
         "comparison": comparison_table(content.rows),
+        **({"gains": gains_table(content.gains)} if content.gains else {}),
         **{
             name: {column: list(chain.from_iterable(part[name][column] for part in parts)) for column in columns}
             for name, columns in parts[0].items()

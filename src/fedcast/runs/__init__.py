@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         score,
     )
     from fedcast.runs.facts import Facts, facts_of, tables_of
+    from fedcast.runs.gain_parts import Gain, gains, gains_table
     from fedcast.runs.packing import pack, unpack
     from fedcast.runs.prepare import PreparedRun, TrainedRun, clock_of, prepare_run, train_prepared, train_scenario
     from fedcast.runs.rounds_study import RoundsRun, fit_runs, load_rounds_runs, run_rounds_grid, save_rounds_runs
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Facts",
+    "Gain",
     "Interval",
     "PairedTest",
     "PreparedRun",
@@ -50,6 +52,8 @@ __all__ = [
     "comparison_table",
     "facts_of",
     "fit_runs",
+    "gains",
+    "gains_table",
     "grid",
     "interval",
     "is_done",

@@ -16,6 +16,7 @@ from fedcast.cost import Delay, Metrics
 from fedcast.errors import FedcastError
 from fedcast.runs.store import StoredRun
 from fedcast.scenario import NOT_DECIDING, flat_values
+from fedcast.sharing import CONTROLS
 
 LEVEL = 0.95
 # What is averaged over seeds, in the order of the columns of tables.
@@ -24,7 +25,7 @@ MEASURES = (
     "compute_s", "upload_s", "energy_j", "sent_bytes", "average_sharing_ratio",
 )  # fmt: skip
 # Of these, what is undefined unless the target was reached.
-_TO_TARGET = ("rounds", "total_s")
+TO_TARGET = ("rounds", "total_s")
 # Differences whose spread is below this, relative to the values, are equal up to rounding.
 _ROUNDING = 1e-9
 # Folders of one scenario that an error lists.
@@ -33,18 +34,19 @@ _FOLDERS_NAMED = 12
 
 @dataclass(frozen=True)
 class Strategy:
-    """A clustering rule, an allocation method and an algorithm."""
+    """A clustering rule, an allocation method, an algorithm and a kind of sharing."""
 
     rule: str
     method: str
     algorithm: str
+    sharing: str = "raw"
 
     @property
     def place(self) -> tuple[Any, ...]:
         """Return the sort key: FedAvg first, then other algorithms without sharing, then rules and methods in order."""
         return (
             self.rule != "none", *_place_in(RULES, self.rule), *_place_in(METHODS, self.method),
-            self.algorithm != "fedavg", self.algorithm,
+            self.algorithm != "fedavg", self.algorithm, *_place_in(("raw", *CONTROLS.values()), self.sharing),
         )  # fmt: skip
 
     @property
@@ -53,13 +55,25 @@ class Strategy:
         return self.rule == "none" and self.algorithm == "fedavg"
 
     @property
+    def control(self) -> str:
+        """Return the name of the control that this is, a key of `fedcast.sharing.CONTROLS`; empty: it is none."""
+        return next((name for name, kind in CONTROLS.items() if kind == self.sharing), "")
+
+    @property
+    def without_sharing(self) -> Strategy:
+        """Return the strategy of the same algorithm without sharing."""
+        return Strategy("none", "jfvo", self.algorithm)
+
+    @property
     def name(self) -> str:
         """Return the name for tables; it has no method where there is nothing to allocate."""
         if self.is_baseline:
             return "FedAvg"
         method = self.method if allocates(self.rule) else "jfvo"
-        parts = ((self.rule, "none"), (method, "jfvo"), (self.algorithm, "fedavg"))
-        return " ".join(part for part, usual in parts if part != usual)
+        sharing = "raw" if self.control else self.sharing
+        parts = ((self.rule, "none"), (method, "jfvo"), (self.algorithm, "fedavg"), (sharing, "raw"))
+        name = " ".join(part for part, usual in parts if part != usual)
+        return f"{name}, {self.control} control" if self.control else name
 
 
 @dataclass(frozen=True)
@@ -126,15 +140,16 @@ def score(run: StoredRun) -> Score:
     """Return the result of a run up to its target or its last round."""
     scenario, facts, history = run.scenario, run.facts, run.history
     rule, target = scenario.clustering.rule, scenario.rounds.target_accuracy
-    # Where there is nothing to allocate, all methods are the same one.
+    # Where there is nothing to allocate, all methods are the same one; where nothing is shared, all kinds of sharing.
     method = scenario.allocation.method if allocates(rule) else "jfvo"
+    sharing = scenario.sharing.kind if rule != "none" else "raw"
     met = history.rounds_to(target)
     last = history.records[-1]
     end = history.records[met] if met is not None else last
     # Time as a number of rounds of all users: rounds with fewer users are shorter, and assumed to be split likewise.
     rounds = (end.seconds - facts.sharing_s) / facts.round_s
     return Score(
-        strategy=Strategy(rule, method, scenario.training.algorithm),
+        strategy=Strategy(rule, method, scenario.training.algorithm, sharing),
         seed=scenario.seed,
         target=target,
         reached=met is not None,
@@ -160,13 +175,19 @@ def compare(runs: Iterable[StoredRun]) -> list[Row]:
 
     Runs may differ only in strategy and seed; any other difference is an error.
     """
+    scores = scores_of(runs)
+    baseline = next((by_seed for strategy, by_seed in scores.items() if strategy.is_baseline), {})
+    return [_row(strategy, by_seed, baseline) for strategy, by_seed in scores.items()]
+
+
+def scores_of(runs: Iterable[StoredRun]) -> dict[Strategy, dict[int, Score]]:
+    """Return scores by strategy, FedAvg first, and by seed, ascending; raise an error if runs are not comparable."""
     runs = list(runs)
     _check_comparable(runs)
     scores: dict[Strategy, dict[int, Score]] = {}
     for one in sorted(map(score, runs), key=lambda one: (one.strategy.place, one.seed)):
         scores.setdefault(one.strategy, {}).setdefault(one.seed, one)
-    baseline = next((by_seed for strategy, by_seed in scores.items() if strategy.is_baseline), {})
-    return [_row(strategy, by_seed, baseline) for strategy, by_seed in scores.items()]
+    return scores
 
 
 def interval(values: Sequence[float]) -> Interval:
@@ -222,13 +243,11 @@ def comparison_table(rows: Sequence[Row]) -> dict[str, list[Any]]:
         "reached": [row.reached for row in rows],
     }
     for name in MEASURES:
-        known = [
-            row.measures[name] if name not in _TO_TARGET or row.reached == len(row.seeds) else None for row in rows
-        ]
+        known = [row.measures[name] if name not in TO_TARGET or row.reached == len(row.seeds) else None for row in rows]
         table[name] = [found.mean if found else None for found in known]
         table[f"{name}_half_width"] = [found.half_width if found else None for found in known]
     table["speed_up"] = [row.speed_up.mean if row.speed_up else None for row in rows]
-    for name in ("accuracy", *_TO_TARGET):
+    for name in ("accuracy", *TO_TARGET):
         table[f"{name}_p_value"] = [row.tests[name].p_value if name in row.tests else None for row in rows]
     return table
 
@@ -236,7 +255,7 @@ def comparison_table(rows: Sequence[Row]) -> dict[str, list[Any]]:
 def _row(strategy: Strategy, own: dict[int, Score], baseline: dict[int, Score]) -> Row:
     pairs = [(own[seed], baseline[seed]) for seed in own if seed in baseline]
     met = [(one, other) for one, other in pairs if one.reached and other.reached]
-    tested = {} if strategy.is_baseline else {"accuracy": pairs, **dict.fromkeys(_TO_TARGET, met)}
+    tested = {} if strategy.is_baseline else {"accuracy": pairs, **dict.fromkeys(TO_TARGET, met)}
     tests = {
         name: paired_test(*zip(*((one.measure(name), other.measure(name)) for one, other in both), strict=True))
         for name, both in tested.items()
@@ -264,7 +283,8 @@ def _speed_up(met: Sequence[tuple[Score, Score]]) -> Interval | None:
 
 # Plug-in files may lie elsewhere for each run.
 _MAY_DIFFER = {
-    "seed", "plugins", "clustering.rule", "allocation.method", "training.algorithm", *map(".".join, NOT_DECIDING),
+    "seed", "plugins", "clustering.rule", "allocation.method", "training.algorithm", "sharing.kind",
+    *map(".".join, NOT_DECIDING),
 }  # fmt: skip
 
 
@@ -281,8 +301,8 @@ def _check_comparable(runs: Sequence[StoredRun]) -> None:
         key = next(key for key in first | settings if settings.get(key) != first.get(key))
         raise FedcastError(
             f"{other.folder}: {key} = {settings.get(key)}, but {one.folder} has {first.get(key)}; runs that are "
-            f"compared may differ only in rule, method, algorithm and seed. Give the folders of one group:\n"
-            + "\n".join(map(_folders, groups.values()))
+            "compared may differ only in rule, method, algorithm, kind of sharing and seed. Give the folders of one "
+            "group:\n" + "\n".join(map(_folders, groups.values()))
         )
 
 

@@ -33,7 +33,7 @@ class Facts(Metrics):
 def facts_of(run: PreparedRun) -> Facts:
     """Return the numbers of a prepared run; averages are over the users that train."""
     clustering, ledger, plan = run.clustering, run.shared.ledger, run.plan
-    before, after = (part_of(skew, run.trained) for skew in (run.world.skew, clustering.after))
+    before, after = (part_of(skew, run.trained) for skew in (run.world.skew, run.after))
     return Facts(
         **{field.name: getattr(plan, field.name) for field in fields(Metrics)},
         emd_after_a=average_emd(before, after, "A"),

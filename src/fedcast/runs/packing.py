@@ -19,7 +19,7 @@ from fedcast.io import write_file
 from fedcast.runs.prepare import PreparedRun, dropouts
 from fedcast.runs.store import finish_run, is_done, locked, prepare_folder
 from fedcast.scenario import Data, Scenario, load_plugins, model_name, read_stored_scenario
-from fedcast.training import PackedRun, load_history, training_settings, write_dataset, write_plugin, write_runs
+from fedcast.training import PackedRun, load_history, write_dataset, write_plugin, write_runs
 
 
 def pack(scenarios: Sequence[Scenario], store: Path, folder: Path, *, data_dir: Path | None = None) -> list[str]:
@@ -62,7 +62,7 @@ def packed_run(name: str, dataset: str, prepared: PreparedRun) -> PackedRun:
         model=model_name(scenario),
         model_options=scenario.training.tables.get(model_name(scenario), {}),
         seed=scenario.seed,
-        training=training_settings(scenario.training),
+        training=prepared.training,
         data=partition if changes_samples else {},
         clock=prepared.clock,
         dropped=[list(pair) for pair in sorted(dropouts(scenario))],

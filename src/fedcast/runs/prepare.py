@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import nn
 
 from fedcast.cost import model_size
-from fedcast.data import skew_of
+from fedcast.data import Population, Skew, skew_of
 from fedcast.errors import FedcastError
 from fedcast.io import Column, read_table
-from fedcast.plan import Planned, World, check_world, make_world, plan_world
+from fedcast.plan import Planned, World, check_world, control_of, make_world, plan_world
 from fedcast.scenario import Scenario, load_plugins, model_name
-from fedcast.sharing import Ledger, Shared, find_sharing
+from fedcast.sharing import Ledger, Shared, Sharing, find_sharing
 from fedcast.training import (
     Clock,
     Federation,
     History,
     Outcome,
     Record,
+    TrainingSettings,
     build_model,
     check_model,
     train,
     training_settings,
 )
+from fedcast.typing import Bools
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,9 +38,27 @@ class PreparedRun(Planned):
     shared: Shared
 
     @property
-    def trained(self) -> NDArray[np.bool_]:
+    def trained(self) -> Bools:
         """Return who trains, bool[K]."""
         return self.plan.trained
+
+    @property
+    def sharing(self) -> Sharing:
+        """Return the kind of sharing."""
+        return find_sharing(self.world.scenario.sharing.kind)
+
+    @property
+    def after(self) -> Skew:
+        """Return sizes and distributions after sharing as planned; samples that a user repeats change its size only."""
+        if self.sharing.sends:
+            return self.clustering.after
+        return replace(self.world.skew, sizes=self.shared.assignment.sizes.astype(np.float64))
+
+    @property
+    def training(self) -> TrainingSettings:
+        """Return the settings of training."""
+        settings = training_settings(self.world.scenario.training)
+        return replace(settings, aggregation=self.sharing.weights) if settings.aggregation == "shared" else settings
 
     @property
     def clock(self) -> Clock:
@@ -140,11 +159,20 @@ def prepare_run(scenario: Scenario, *, data_dir: str | Path | None = None, world
     world = make_world(scenario, data_dir) if world is None else check_world(world, scenario)
     if world.population.dataset is None:
         raise FedcastError(f"data.dataset = {scenario.data.dataset}: synthetic data have no samples to train on")
-    planned = plan_world(world)
-    share, options = find_sharing(scenario.sharing.kind).share, scenario.sharing.options("sharing")
-    shared = share(world.population, planned.clustering, scenario.seed, options)
+    planned, kind = plan_world(world), find_sharing(scenario.sharing.kind)
+    population = world.population if kind.sends else _only(world.population, planned.plan.trained)
+    shared = kind.share(population, planned.clustering, scenario.seed, scenario.sharing.options("sharing"))
+    if not kind.sends:
+        planned = control_of(planned, shared.assignment.sizes)
     trained = planned.plan.trained
     return PreparedRun(**vars(planned), shared=shared if trained.all() else shared.of(trained))
+
+
+def _only(population: Population, users: Bools) -> Population:
+    """Return the population without the samples of users outside the mask."""
+    assert population.assignment is not None
+    counts = np.where(users[:, None], population.counts, 0)
+    return replace(population, counts=counts, assignment=population.assignment.only(users))
 
 
 def train_prepared(
@@ -173,7 +201,7 @@ def train_prepared(
     outcome = train(
         federation,
         checked,
-        training_settings(scenario.training),
+        prepared.training,
         seed=scenario.seed,
         clock=prepared.clock,
         checkpoint=checkpoint,

@@ -115,8 +115,9 @@ def _hashed(key_format: int, content: Mapping[str, Any], scenario: Scenario) -> 
 
 
 def _folder_name(scenario: Scenario, key: str) -> str:
-    words = [scenario.clustering.rule, scenario.allocation.method, scenario.training.algorithm, str(scenario.seed)]
-    return "-".join([*words, key[:_KEY_LENGTH]])
+    words = [scenario.clustering.rule, scenario.allocation.method, scenario.training.algorithm]
+    words += [] if scenario.sharing.kind == "raw" else [scenario.sharing.kind]
+    return "-".join([*words, str(scenario.seed), key[:_KEY_LENGTH]])
 
 
 def is_done(folder: Path) -> bool:

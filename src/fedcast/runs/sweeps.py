@@ -18,6 +18,7 @@ from fedcast.runs.executors import SweepProgress, run_job, sweep_in_processes, s
 from fedcast.runs.prepare import check_model_size
 from fedcast.runs.store import check_store, is_done, run_folder
 from fedcast.scenario import Scenario, missing_files, with_overrides
+from fedcast.sharing import CONTROLS
 
 _T = TypeVar("_T")
 
@@ -28,11 +29,13 @@ def grid(
     methods: Sequence[str] = (),
     algorithms: Sequence[str] = (),
     seeds: Iterable[int] = (),
+    controls: Sequence[str] = (),
 ) -> list[Scenario]:
     """Return the scenario for every combination; an empty list means the scenario's own value.
 
     Rules ``none`` and ``central`` allocate nothing, so that all methods would give the same run: only the first method
-    is used with them.
+    is used with them. `controls` (``work``, ``epochs``) add runs that train as much as each strategy without sharing,
+    see `fedcast.runs.gains`; they need the rule ``none`` among the rules.
 
     Example:
         >>> made = grid(Scenario(), ["none", "daca"], ["jfvo", "saa"], seeds=[0, 1])
@@ -43,24 +46,34 @@ def grid(
     """
     rules, methods = _as_list("rules", rules, "['daca']"), _as_list("methods", methods, "['jfvo']")
     algorithms, seeds = _as_list("algorithms", algorithms, "['fedavg']"), _as_list("seeds", seeds, "range(3)")
+    controls = _as_list("controls", controls, "['work']")
+    if unknown := [name for name in controls if name not in CONTROLS]:
+        raise FedcastError(f"invalid value {unknown[0]!r} for controls: expected {' or '.join(CONTROLS)}")
+    if controls and "none" not in rules:
+        raise FedcastError(f"controls: a gain is measured from no sharing; add none to the rules {', '.join(rules)}")
     for kind, names in (("clustering", rules), ("allocation", methods), ("algorithm", algorithms)):
         for name in names:
             registry.find(kind, name)
-    return combinations(scenario, rules, methods, algorithms, seeds)
+    return combinations(scenario, rules, methods, algorithms, seeds, controls)
 
 
 def combinations(
-    scenario: Scenario, rules: Sequence[str], methods: Sequence[str], algorithms: Sequence[str], seeds: Sequence[int]
+    scenario: Scenario,
+    rules: Sequence[str],
+    methods: Sequence[str],
+    algorithms: Sequence[str],
+    seeds: Sequence[int],
+    controls: Sequence[str] = (),
 ) -> list[Scenario]:
     """Do the same as `grid` without looking the names up: finished runs may use a plug-in that is not installed."""
     methods = methods or [scenario.allocation.method]
     algorithms = algorithms or [scenario.training.algorithm]
     seeds = seeds or [scenario.seed]
-    made = []
-    for rule, method, algorithm, seed in itertools.product(rules, methods, algorithms, seeds):
-        if method == methods[0] or allocates(rule):
+    kinds, made = [scenario.sharing.kind, *(CONTROLS[name] for name in controls)], []
+    for rule, method, algorithm, kind, seed in itertools.product(rules, methods, algorithms, kinds, seeds):
+        if (method == methods[0] or allocates(rule)) and (kind == kinds[0] or rule != "none"):
             values = {"clustering.rule": rule, "allocation.method": method, "training.algorithm": algorithm}
-            made.append(with_overrides(scenario, {**values, "seed": seed}))
+            made.append(with_overrides(scenario, {**values, "sharing.kind": kind, "seed": seed}))
     return list({run_folder(Path(), one): one for one in made}.values())
 
 

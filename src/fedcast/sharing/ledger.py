@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from fedcast import registry
 from fedcast.clustering import Clustering
-from fedcast.data import Assignment, Population, assignment_from_owners
+from fedcast.data import Assignment, Population
+from fedcast.errors import FedcastError
 from fedcast.io import save_table
 from fedcast.typing import Bools, Floats, Ints
 
@@ -58,9 +59,7 @@ class Shared:
 
     def of(self, users: Bools) -> Shared:
         """Return the same with no samples for users outside the mask, so that they do not train."""
-        kept = users[self.assignment.owners]
-        owners, samples = self.assignment.owners[kept], self.assignment.samples[kept]
-        return Shared(assignment_from_owners(owners, samples, self.assignment.num_users), self.ledger)
+        return Shared(self.assignment.only(users), self.ledger)
 
 
 @dataclass(frozen=True)
@@ -69,11 +68,27 @@ class Sharing:
 
     `share` returns the data after sharing from (population, clustering, seed, options); the same arguments always give
     the same result. `options` is a frozen dataclass, see `fedcast.registry.option`.
+
+    A kind that sends nothing (`sends` is false) is a control: users train on samples of their own as often as `share`
+    lists them, so that its ledger is empty and its runs have no sharing delay, no leakage and the skew of before.
     """
 
     share: Callable[[Population, Clustering, int, Any], Shared]
     summary: str  #: one line that says what is sent
     options: type[Any] = registry.NoOptions
+    sends: bool = True  #: whether samples leave a device
+    weights: Literal["shared", "own"] = "shared"  #: of users under `training.aggregation` = shared: ñ_k, or own: n_k
+
+
+def own_samples(population: Population, clustering: Clustering) -> Assignment:
+    """Return the samples of each user before sharing; raise an error if there are none, or of other users."""
+    if population.assignment is None or population.dataset is None:
+        raise FedcastError("synthetic populations have counts but no samples: nothing can be shared or trained")
+    if clustering.problem.num_users != population.num_users:
+        raise FedcastError(
+            f"the clustering is of {clustering.problem.num_users} users, the population of {population.num_users}"
+        )
+    return population.assignment
 
 
 def find_sharing(name: str) -> Sharing:

@@ -6,10 +6,9 @@ import numpy as np
 
 from fedcast.clustering import Clustering, water_fill
 from fedcast.data import Assignment, Population, assignment_from_owners
-from fedcast.errors import FedcastError
 from fedcast.random import generator
 from fedcast.registry import NoOptions
-from fedcast.sharing.ledger import SERVER, Ledger, Shared, Sharing
+from fedcast.sharing.ledger import SERVER, Ledger, Shared, Sharing, own_samples
 from fedcast.typing import Ints
 
 
@@ -23,13 +22,9 @@ def share_samples(
     options.
     """
     del options
-    if population.assignment is None or population.dataset is None:
-        raise FedcastError("synthetic populations have counts but no samples: nothing can be shared or trained")
-    if clustering.problem.num_users != population.num_users:
-        raise FedcastError(
-            f"the clustering is of {clustering.problem.num_users} users, the population of {population.num_users}"
-        )
-    own, labels = population.assignment, population.dataset.labels
+    own = own_samples(population, clustering)
+    assert population.dataset is not None
+    labels = population.dataset.labels
     if clustering.broadcast is None:
         ledger = _multicast(own, labels, clustering, seed)
     else:

@@ -23,7 +23,7 @@ from fedcast_paper.text_tables import (
     with_seeds,
 )
 from fedcast_paper.trained import NOISY, Trained, check_some, trained_runs
-from fedcast_paper.training_setting import NOISE, STRATEGIES, assumptions, label_skew, task, under_rules
+from fedcast_paper.training_setting import CONTROLS, NOISE, STRATEGIES, assumptions, label_skew, task, under_rules
 from fedcast_paper.verdicts import NOT_WORSE, accuracy_verdicts, gains_over, larger_gain, seeds_range
 
 PAPER = (
@@ -107,8 +107,8 @@ def data(job: Job) -> Result:
 
 
 def by_rule(runs: list[Trained]) -> dict[str, list[Trained]]:
-    """Return the runs of each strategy, in the order of `STRATEGIES`."""
-    found = {rule: [run for run in runs if run.rule == rule] for rule in STRATEGIES}
+    """Return the runs of each strategy, in the order of `STRATEGIES`, then of each control."""
+    found = {rule: [run for run in runs if run.rule == rule] for rule in (*STRATEGIES, *CONTROLS)}
     return {rule: some for rule, some in found.items() if some}
 
 

@@ -14,6 +14,7 @@ from fedcast_paper.job import Job, Reproduction
 from fedcast_paper.over_seeds import differences, late_accuracy, mean_of, run_row
 from fedcast_paper.reproduction_result import Columns, Result, Verdict, columns_of, where
 from fedcast_paper.text_tables import (
+    ABSENT,
     LATE,
     RECEIVED,
     Row,
@@ -25,6 +26,7 @@ from fedcast_paper.text_tables import (
 )
 from fedcast_paper.trained import Trained, check_some, trained_runs
 from fedcast_paper.training_setting import (
+    CONTROLS,
     DATASETS,
     DIRICHLET,
     RATIO,
@@ -34,6 +36,7 @@ from fedcast_paper.training_setting import (
     dirichlet,
     task,
     under_rules,
+    with_controls,
 )
 from fedcast_paper.verdicts import NOT_WORSE, accuracy_verdicts, gains_over, larger_gain, on_common_seeds
 
@@ -78,7 +81,7 @@ def cell_scenarios(job: Job, dataset: str, alpha: float, ratio: float) -> list[S
     """Return runs of every strategy at one degree of skew and ratio; FedAvg does not depend on the ratio."""
     seeds = job.seeds_or(smoke=1, full=5 if dataset == "mnist" else 3 if alpha == DIRICHLET[0] else 1)
     rounds = MNIST_ROUNDS if dataset == "mnist" else None
-    rules = STRATEGIES if ratio == RATIO else SHARING
+    rules = with_controls(job, STRATEGIES if ratio == RATIO else SHARING)
     return under_rules(job, task(job, dataset, *dirichlet(alpha), rounds=rounds), rules, seeds, ratio)
 
 
@@ -117,7 +120,7 @@ def data(job: Job) -> Result:
 def _with_printed(dataset: str, ratio: float, found: dict[str, list[Trained]]) -> dict[str, list[Trained]]:
     """Return runs by rule, in order; rules that the paper has a number for are included without runs too."""
     printed = PAPER_ACCURACY[dataset] if ratio == RATIO else {}
-    return {rule: found.get(rule, []) for rule in STRATEGIES if rule in found or rule in printed}
+    return {rule: found.get(rule, []) for rule in (*STRATEGIES, *CONTROLS) if rule in found or rule in printed}
 
 
 def _at_equal_fedavg(runs: dict[tuple[str, float, float], list[Trained]]) -> list[str]:
@@ -258,7 +261,9 @@ def summary(result: Result) -> list[Row]:
             {"accuracy, %": head, "source": source, **texts}
             for head, (source, texts) in zip(heads, lines.items(), strict=True)
         ]
-    return rows
+    # Controls may have been run in some settings only.
+    columns = dict.fromkeys(column for row in rows for column in row)
+    return [{column: row.get(column, ABSENT) for column in columns} for row in rows]
 
 
 def _summary_lines(cells: Columns) -> dict[str, Row]:

@@ -7,15 +7,15 @@ from collections.abc import Callable, Collection, Iterator
 from operator import itemgetter
 from typing import NamedTuple
 
-from fedcast.formatting import SPACE, mean_and_interval, number, p_value, percent, pluralize, quantity
+from fedcast.formatting import SPACE, difference, mean_and_interval, number, p_value, percent, pluralize, quantity
 from fedcast.report.colours import series_class
 from fedcast.report.content import AXES, MEASURES, Content, leakage_curves, learning_figure, time_split
 from fedcast.report.drawing import Dots, Line
 from fedcast.report.figures.training import PART_COLOURS, PARTS, delay_figure, leakage_figure
-from fedcast.report.html import Markup, colour_key, empty_tag, figure, note, scrolled, section, tag
+from fedcast.report.html import Markup, colour_key, empty_tag, figure, note, scrolled, section, table, tag
 from fedcast.report.layout import lay_out
 from fedcast.report.svg import picture
-from fedcast.runs import Row
+from fedcast.runs import Gain, Interval, Row
 
 # Significant digits of the values of learning curves.
 _DIGITS = 5
@@ -141,7 +141,36 @@ def comparison_section(content: Content) -> Markup:
     if len(content.seeds) == 1:
         del notes[1]
     box = scrolled(_table(content), "Comparison of strategies")
-    return section("comparison", "Comparison", box, note(" ".join(notes)))
+    return section("comparison", "Comparison", box, note(" ".join(notes)), *_gains(content))
+
+
+_GAIN_MEASURES = {"rounds": ("rounds", ""), "total_s": ("time", "s"), "accuracy": ("final accuracy", "%")}
+
+
+def _gains(content: Content) -> Iterator[Markup]:
+    """Yield the table of the parts of gains, if there are controls, and how to read it."""
+    if not content.gains:
+        return
+    titles = ("strategy and control", "measure", "without sharing", "more work", "less skew", "with sharing", "seeds")
+    below = (
+        "A control shares nothing, and its users repeat samples of their own, so that a round has as many samples as "
+        "that of its strategy: as many for each user, with the same weights (work); or the same multiple for all, with "
+        "the weights of no sharing (epochs). More work: the control minus no sharing. Less skew: the strategy minus "
+        "the control. Differences are paired by seed; rounds and time over the seeds in which all reach the target."
+    )
+    title = "Where the gain comes from"
+    yield figure(title, scrolled(table(titles, map(_gain_row, content.gains)), title), below=below)
+
+
+def _gain_row(gain: Gain) -> tuple[object, ...]:
+    title, unit = _GAIN_MEASURES[gain.measure]
+    start, end = (mean_and_interval(each.mean, None, unit)[0] for each in (gain.without, gain.shared))
+    parts = [_difference(test.difference, unit) for test in (gain.work, gain.skew)]
+    return gain.control.name, title, start, *parts, end, len(gain.seeds)
+
+
+def _difference(found: Interval, unit: str) -> str:
+    return SPACE.join(text for text in difference(found.mean, found.half_width, unit) if text)
 
 
 def _table(content: Content) -> Markup:

@@ -30,7 +30,7 @@ def run_section(content: Content) -> Markup:
     for place, run in enumerate(runs):
         options.append(tag("option", content.name_of(run), value=place, selected=run is first))
         figures = (
-            tag("div", _map(content, run), _facts(run), class_="two"), _classes(run),
+            tag("div", _map(content, run), _facts(run), class_="two"), _classes(content, run),
             tag("div", _emd(run), _energy(run), class_="two"), _ledger(run),
         )  # fmt: skip
         parts.append(tag("div", *figures, class_="run", data_run=place, hidden=run is not first))
@@ -90,21 +90,22 @@ def _expected(run: StoredRun) -> str:
     return f"{expected} (fit {plan.fit}, form {plan.form})"
 
 
-def _classes(run: StoredRun) -> Markup:
-    pictures = []
+def _classes(content: Content, run: StoredRun) -> Markup:
+    pictures, more = [], "repeated" if content.scores[run].strategy.control else "received"
     for max_users, width, look in ((None, _WIDE, "wide"), (_USERS_ON_A_PHONE, _NARROW, "narrow")):
         shown = class_change_of(run, max_users)
         below = _evenly(shown, "their numbers")
         if shown.num_classes > len(shown.classes):
             below += f"The {len(shown.classes)} most common of {shown.num_classes} classes. "
-        drawn = picture(class_change_figure(shown, width=width, tips=_class_tips(shown)), "classes", data_nearest="x")
+        tips = _class_tips(shown, more)
+        drawn = picture(class_change_figure(shown, width=width, tips=tips), "classes", data_nearest="x")
         below += "The area of a dot is the number of samples."
         pictures.append(tag("div", drawn, note(below), class_=look))
-    key = colour_key([("s1", "own samples"), ("s2", "received")])
+    key = colour_key([("s1", "own samples"), ("s2", more)])
     return figure("Classes before and after sharing", key, *pictures)
 
 
-def _class_tips(shown: ClassChange) -> list[str]:
+def _class_tips(shown: ClassChange, more: str) -> list[str]:
     def listed(counts: Ints) -> str:
         """Format counts, for example: 14 of class 3, 2 of class 7."""
         held = np.flatnonzero(counts).tolist()
@@ -112,7 +113,7 @@ def _class_tips(shown: ClassChange) -> list[str]:
 
     users = zip(shown.users.tolist(), shown.before, shown.after, strict=True)
     return [
-        f"User {user}\nholds {listed(before)}\nreceived {listed(np.maximum(after - before, 0))}"
+        f"User {user}\nholds {listed(before)}\n{more} {listed(np.maximum(after - before, 0))}"
         for user, before, after in users
     ]
 

@@ -23,7 +23,7 @@ _PLUGINS_NOTE = (
     "A run is the same only if their content is."
 )
 # What runs of a report may differ in; the comparison shows these.
-COMPARED = ("seed", "clustering.rule", "allocation.method", "training.algorithm")
+COMPARED = ("seed", "clustering.rule", "allocation.method", "training.algorithm", "sharing.kind")
 
 
 def scenario_section(content: Content) -> Markup:
@@ -34,7 +34,7 @@ def scenario_section(content: Content) -> Markup:
         titles = ("parameter", "value", "default", "meaning")
         shown = scrolled(table(titles, changed, "words"), "What differs from the defaults")
     toml = tag("pre", tag("code", to_toml(content.scenario)))
-    compared = note("Rule, allocation method, algorithm and seed are in the comparison.")
+    compared = note("Rule, allocation method, algorithm, kind of sharing and seed are in the comparison.")
     whole = tag("details", tag("summary", "All parameters, as TOML"), toml)
     return section("scenario", "Scenario", shown, compared, whole)
 
@@ -118,13 +118,17 @@ def commands(content: Content) -> list[str]:
     """Return one command for a whole grid of runs; otherwise one per run, and one for the page."""
     keys = [_key(run.scenario) for run in content.runs]
     values = [list(dict.fromkeys(column)) for column in zip(*keys, strict=True)]
-    _, rules, methods, algorithms = values
+    _, rules, methods, algorithms, kinds = values
     seeds = range(content.seeds[0], content.seeds[0] + len(content.seeds))
-    whole = combinations(content.scenario, rules, methods, algorithms, seeds)
+    controls = list(dict.fromkeys(name for row in content.rows if (name := row.strategy.control)))
+    # A single kind is that of the scenario, and controls need the rule none.
+    controls = controls if len(kinds) > 1 and "none" in rules else []
+    whole = combinations(content.scenario, rules, methods, algorithms, seeds, controls)
     if {_key(scenario) for scenario in whole} == set(keys):
         words = ["fedcast compare scenario.toml", f"--rules {','.join(rules)}", f"--seeds {len(seeds)}"]
         words += [f"--methods {','.join(methods)}"] if len(methods) > 1 else []
         words += [f"--algorithms {','.join(algorithms)}"] if len(algorithms) > 1 else []
+        words += [f"--controls {','.join(controls)}"] if controls else []
         return [" ".join(words)]
     differing = [(place, name) for place, name in enumerate(COMPARED) if len(values[place]) > 1]
     lines = []
