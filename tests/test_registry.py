@@ -3,6 +3,7 @@
 import hashlib
 import importlib.metadata
 import logging
+import os
 import pickle
 import sys
 from dataclasses import dataclass, field
@@ -220,6 +221,15 @@ def test_the_first_use_of_a_file_says_that_it_is_run(file, caplog):
     assert [record.message for record in caplog.records] == [
         f"running plug-in file {file}: plug-ins are code, use only files that you trust"
     ]
+
+
+def test_a_file_that_changes_within_a_second_is_run_as_it_is(file, monkeypatch):
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)  # Python would take its compiled copy for that of the file
+    for name in ("own", "new"):
+        file.write_text(FILE.replace('"own"', f'"{name}"'))
+        os.utime(file, (1e9, 1e9))
+        load_file(file)
+        assert name in names("clustering")
 
 
 def test_a_file_is_run_again_only_when_its_content_changes(file, tmp_path):

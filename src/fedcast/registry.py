@@ -298,7 +298,7 @@ def load_file(path: str | Path) -> str:
         return digest
     _log.info("running plug-in file %s: plug-ins are code, use only files that you trust", path)
     _loaded_files.pop(file, None)
-    _run_file(file, path, digest)
+    _run_file(file, path, content, digest)
     _loaded_files[file] = digest
     return digest
 
@@ -367,11 +367,11 @@ def option_fields(options: type[Any]) -> Mapping[str, dataclasses.Field[Any]]:
     return {field.name: field for field in dataclasses.fields(options)}
 
 
-def _run_file(file: Path, shown: str | Path, digest: str) -> None:
+def _run_file(file: Path, shown: str | Path, content: bytes, digest: str) -> None:
     # Classes of the file are pickled by this name; workers run the file before they need them.
     name = f"fedcast_plugin_{digest[:12]}"
     spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
+    if spec is None:
         raise FedcastError(f"plugins: {shown}: expected a Python file, its name ending in .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
@@ -379,7 +379,8 @@ def _run_file(file: Path, shown: str | Path, digest: str) -> None:
     _remove(origin)
     try:
         with _registering(origin, name):
-            spec.loader.exec_module(module)
+            # Not by the loader, whose compiled copy is that of before if a file changes within a second.
+            exec(compile(content, file, "exec"), module.__dict__)
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):  # of the person at the keyboard
             raise
