@@ -16,9 +16,9 @@ README = (ROOT / "README.md").read_text()
 def test_python_examples_run(page, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for code in re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL):
-        # A few rounds, and few steps of the search for volumes, run the same lines as many.
+        # A few users, rounds and steps of the search for volumes run the same lines as many.
         few = re.sub(r"training\.rounds=\d+", "training.rounds=2", code)
-        few = few.replace("overrides=[", 'overrides=["allocation.jfvo.steps=3", ')
+        few = few.replace("overrides=[", 'overrides=["allocation.jfvo.steps=3", "data.num_users=20", ')
         exec(compile(few, page, "exec"), {})
     assert float(capsys.readouterr().out.split()[0]) > 0.5
 

@@ -345,7 +345,8 @@ def _do(scenario, folder, barrier):
 
 def test_two_processes_on_one_folder_do_the_run_once(small, finished, tmp_path):
     scenario = with_overrides(small, {"clustering.rule": "daca"})
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")  # the one from which sweeps fork their workers
+    context.set_forkserver_preload(["fedcast.runs.executors"])
     barrier = context.Barrier(2)
     processes = [context.Process(target=_do, args=(scenario, tmp_path, barrier)) for _ in range(2)]
     for process in processes:
