@@ -1,4 +1,5 @@
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
 # Tests run side by side, one thread each: small steps on many threads wait for each other more than they compute.
@@ -19,6 +20,7 @@ LONG_FILES = {
     "allocation/test_traces.py",
     "cli/test_report.py",
     "cli/test_run.py",
+    "federation/test_flare.py",
     "paper/test_command.py",
     "paper/test_figures.py",
     "paper/test_training_figures.py",
@@ -115,6 +117,12 @@ LONG_TESTS = {
 
 def _is_long(path):
     return path.is_relative_to(TESTS) and path.relative_to(TESTS).as_posix() in LONG_FILES
+
+
+def pytest_configure(config):
+    """Leave out modules whose extra is not installed, which cannot even be imported."""
+    if find_spec("nvflare") is None:
+        config.option.ignore = [*(config.option.ignore or []), str(TESTS.parent / "src/fedcast/federation/flare")]
 
 
 def pytest_ignore_collect(collection_path, config):

@@ -108,9 +108,22 @@ def test_a_device_that_dies_in_training_is_left_out_of_later_rounds(tmp_path):
     run.progress = die
     result = run.run()
     assert result.outcome.history.column("participants") == [0, USERS, USERS - 1, USERS - 1]
-    assert {(entry["device"], entry["when"]) for entry in run.state.missing} == {
-        ("site-2", "round 2"), ("site-2", "round 3"),
-    }  # fmt: skip
+    assert [(entry["device"], entry["when"]) for entry in run.state.missing] == [("site-2", "round 2")]
+
+
+def test_a_device_that_comes_back_trains_again(tmp_path, monkeypatch):
+    monkeypatch.setattr("fedcast.federation.phases._LOOK_EVERY_S", 0.0)
+    run, *_ = federation(tmp_path, scenario_with(training__rounds=4))
+    away = []
+
+    def leave_and_return(record):
+        if record.round == 1:
+            away.append(run.transport.devices.pop("site-2"))
+        if record.round == 3:
+            run.transport.devices["site-2"] = away.pop()
+
+    run.progress = leave_and_return
+    assert run.run().outcome.history.column("participants") == [0, USERS, USERS - 1, USERS - 1, USERS]
 
 
 @pytest.mark.parametrize("phase", ["describe", "plan", "share", "train"])

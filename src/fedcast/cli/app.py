@@ -18,6 +18,7 @@ from fedcast.cli import BUG, INTERRUPTED, USER_ERROR
 from fedcast.cli.cluster import cluster
 from fedcast.cli.compare import compare, report
 from fedcast.cli.compare import run as run_scenario
+from fedcast.cli.federation import federation
 from fedcast.cli.inspection import inspect, network
 from fedcast.cli.plan import plan
 from fedcast.cli.scenarios import datasets, init, plugins, validate
@@ -40,6 +41,7 @@ for _command in (
     train,
 ):  # fmt: skip
     app.command()(_command)
+app.add_typer(federation)
 # Installed packages add commands of their own, as fedcast-paper adds `reproduce`.
 for _entry in sorted(entry_points(group="fedcast.commands"), key=lambda entry: entry.name):
     app.command(_entry.name)(_entry.load())

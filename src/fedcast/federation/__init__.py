@@ -14,21 +14,40 @@ if TYPE_CHECKING:
     from fedcast.federation.device.device import Device
     from fedcast.federation.device.envelope import RejectedError
     from fedcast.federation.device.keys import grouped, load_or_create_keys
-    from fedcast.federation.device.samples import write_samples
+    from fedcast.federation.device.ledger import DeviceLedger
+    from fedcast.federation.device.samples import samples_of_arrays, write_samples
+    from fedcast.federation.flare.kits import Project, load_project, make_project
+    from fedcast.federation.flare.trial import fill_trial
     from fedcast.federation.loopback import Loopback
-    from fedcast.federation.phases import FederationResult, FederationRun, Timeouts, Transport, load_state
+    from fedcast.federation.phases import (
+        FederationResult,
+        FederationRun,
+        RunState,
+        Timeouts,
+        Transport,
+        load_state,
+        start_run,
+    )
 
 __all__ = [
     "Device",
+    "DeviceLedger",
     "FederationResult",
     "FederationRun",
     "Loopback",
+    "Project",
     "RejectedError",
+    "RunState",
     "Timeouts",
     "Transport",
+    "fill_trial",
     "grouped",
     "load_or_create_keys",
+    "load_project",
     "load_state",
+    "make_project",
+    "samples_of_arrays",
+    "start_run",
     "write_samples",
 ]
 

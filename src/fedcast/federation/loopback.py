@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fedcast.errors import FedcastError
+from fedcast.federation.device.calls import answer
 from fedcast.federation.device.device import Device
 from fedcast.federation.device.exchange import Message
 
@@ -39,19 +39,3 @@ class Loopback:
     def _send(self, sender: str, targets: Sequence[str], message: Message) -> dict[str, Message]:
         arrived = {name: self.carry(sender, name, dict(message)) for name in targets if name in self.devices}
         return {name: self.devices[name].receive(each, sender) for name, each in arrived.items() if each is not None}
-
-
-def answer(device: Device, call: str, request: Mapping[str, Any], send: Any) -> Mapping[str, Any]:
-    """Return a device's answer to a server; ``{"error": reason}`` if it refuses or fails."""
-    try:
-        if call == "alive":
-            return device.alive(request)
-        if call == "describe":
-            return device.describe(request, send)
-        if call == "share":
-            return device.share(request, send)
-        if call == "train_round":
-            return device.train_round(request)
-        return {"error": f"unknown call {call!r}"}
-    except (FedcastError, OSError) as error:
-        return {"error": str(error)}

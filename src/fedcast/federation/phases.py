@@ -41,6 +41,8 @@ PHASES = ("describe", "plan", "share", "train", "done")
 
 _VERSION = 1
 _CHECKPOINT = "checkpoint.pt"
+# A device that did not answer is not waited for again, but looked for from time to time.
+_LOOK_EVERY_S, _LOOK_FOR_S = 10.0, 1.0
 
 
 class Transport(Protocol):
@@ -82,6 +84,7 @@ class RunState:
     clock: dict[str, Any] = field(default_factory=dict)
     missing: list[dict[str, Any]] = field(default_factory=list)  #: who did not answer or refused, when and why
     measured_s: dict[str, float] = field(default_factory=dict)  #: of phases and rounds
+    failure: str | None = None  #: why the run ended before it was done
 
 
 @dataclass
@@ -133,11 +136,14 @@ class FederationRun:
             raise FedcastError(f"{self.folder}: there is no run to resume")
         else:
             self.state = RunState(secrets.token_hex(16), scenario.model_dump(mode="json"))
+        self._away: set[str] = set()
+        self._next_look = 0.0
         self.scenario = _check_scenario(Scenario.model_validate_json(json.dumps(self.state.scenario)))
         self.dataset = load_dataset(self.scenario.data, data_dir) if dataset is None else dataset
 
     def run(self) -> FederationResult:
         """Run all phases that are not done."""
+        self.state.failure = None
         self._save()
         steps = {"describe": self.describe, "plan": self.plan, "share": self.share}
         for phase in PHASES[PHASES.index(self.state.phase) : PHASES.index("train")]:
@@ -214,10 +220,12 @@ class FederationRun:
         tasks = [json.dumps(task | {"user": user}) for user in range(len(self._names))]
 
         def ask(number: int, requests: Mapping[int, Mapping[str, Any]]) -> dict[int, Mapping[str, Any]]:
+            self._look_for_away()
             started = time.monotonic()
             of_name = {
                 self._names[user]: {"number": number, "task": tasks[user], **request}
                 for user, request in requests.items()
+                if self._names[user] not in self._away
             }
             answers = self._ask("train_round", of_name, self.timeouts.round_s, f"round {number}")
             self.state.measured_s[f"round {number}"] = time.monotonic() - started
@@ -235,6 +243,17 @@ class FederationRun:
         )  # fmt: skip
         outcome.history.save(self.folder / HISTORY_FILE)
         return outcome
+
+    def _look_for_away(self) -> None:
+        """Ask devices that did not answer, every few seconds, whether they are back."""
+        if not self._away or time.monotonic() < self._next_look:
+            return
+        self._next_look = time.monotonic() + _LOOK_EVERY_S
+        request = {"run": self.state.run}
+        back = self.transport.ask("alive", dict.fromkeys(self._away, request), _LOOK_FOR_S)
+        for name in sorted(self._away & back.keys()):
+            self._away.remove(name)
+            self.report(f"{name} is back")
 
     def _model(self, options: Any) -> nn.Module:
         name, scenario = model_name(self.scenario), self.scenario
@@ -255,6 +274,8 @@ class FederationRun:
         for name in requests:
             answer = answers.get(name)
             reason = "no answer" if answer is None else answer.get("error")
+            if answer is None:
+                self._away.add(name)
             if answer is None or reason is not None:
                 self._miss(name, when or call, str(reason))
             else:
@@ -300,8 +321,28 @@ class FederationRun:
         return self.state.devices[self._names.index(name)]
 
     def _save(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        write_file(self.folder / STATE_FILE, json.dumps({"version": _VERSION, **asdict(self.state)}, indent=1))
+        _write_state(self.folder, self.state)
+
+
+def start_run(folder: str | Path, scenario: Scenario) -> RunState:
+    """Write a run that has not begun into a new folder, for a server in another process."""
+    state = RunState(secrets.token_hex(16), _check_scenario(scenario).model_dump(mode="json"))
+    if (Path(folder) / STATE_FILE).exists():
+        raise FedcastError(f"{folder}: there is a run already; resume it, or use another folder")
+    _write_state(folder, state)
+    return state
+
+
+def record_failure(folder: str | Path, reason: str) -> None:
+    """Note in the folder of a run why it ended."""
+    state = load_state(folder)
+    state.failure = reason
+    _write_state(folder, state)
+
+
+def _write_state(folder: str | Path, state: RunState) -> None:
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    write_file(Path(folder) / STATE_FILE, json.dumps({"version": _VERSION, **asdict(state)}, indent=1))
 
 
 def load_state(folder: str | Path) -> RunState:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcast.data import Dataset, TextWindows
+from fedcast.data import Dataset, TextWindows, dataset_from_arrays
 from fedcast.errors import DataError, FedcastError
 from fedcast.io import write_file
 from fedcast.typing import Ints
@@ -124,6 +124,23 @@ def write_samples(folder: str | Path, dataset: Dataset, samples: Ints | None = N
         np.save(folder / _INPUTS_FILE, np.zeros(shape, found.dtype))
     np.save(folder / _LABELS_FILE, dataset.labels[chosen])
     return write_file(folder / _FORMAT_FILE, json.dumps(found.to_dict()))
+
+
+def samples_of_arrays(inputs: NDArray[Any], labels: NDArray[Any], num_classes: int | None = None) -> Dataset:
+    """Return the samples of one device as a dataset, all of them for training.
+
+    Inputs are bytes, or numbers in [0, 1]: other numbers cannot be scaled, since no device knows those of the others.
+    """
+    inputs, labels = np.asarray(inputs), np.asarray(labels)
+    found = dataset_from_arrays(inputs, labels, inputs, labels, name="samples")
+    if inputs.dtype != np.uint8 and (inputs.min() < 0 or inputs.max() > 1):
+        raise DataError(
+            f"invalid inputs from {inputs.min():g} to {inputs.max():g}: expected bytes or numbers in [0, 1]"
+        )
+    classes = found.num_classes if num_classes is None else num_classes
+    if classes < found.num_classes:
+        raise DataError(f"invalid value {classes} for num_classes: there are labels up to {found.num_classes - 1}")
+    return replace(found, num_classes=classes, class_names=tuple(str(label) for label in range(classes)))
 
 
 def training_dataset(own: OwnSamples, received: Sequence[Path]) -> Dataset:

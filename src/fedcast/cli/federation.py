@@ -1,0 +1,283 @@
+"""The commands `fedcast federation …`: a federation on real devices, or as a trial on this machine."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fedcast.cli.arguments import DataDir, Overrides, Preset, ScenarioFile, read_scenario
+from fedcast.cli.output import plain_table, progress_bars, screen
+from fedcast.errors import FedcastError
+
+if TYPE_CHECKING:
+    from fedcast.federation import Project, RunState
+
+federation = typer.Typer(
+    name="federation", no_args_is_help=True, help="Run a plan on real devices (extra fedcast[federation])."
+)
+
+_ProjectFolder = Annotated[Path, typer.Argument(metavar="PROJECT", help="Folder of the project.")]
+_DeviceFolder = Annotated[Path, typer.Argument(metavar="DEVICE", help="Folder of the device: PROJECT/devices/NAME.")]
+_RoundTimeout = Annotated[float, typer.Option(min=1, help="Seconds that a device has for a round.")]
+
+
+@federation.command()
+def init(
+    project: _ProjectFolder,
+    device: Annotated[list[str] | None, typer.Option(help="Name of a device; repeat it for each.")] = None,
+    host: Annotated[str, typer.Option(help="Host name of the server; localhost: it listens on loopback alone.")] = (
+        "localhost"
+    ),
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the server.")] = 8002,
+    trial: Annotated[
+        Path | None, typer.Option(help="A scenario, or the name of a preset: its users become devices here.")
+    ] = None,
+    overrides: Overrides = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Make a project: certificates, one start-up kit per device, with its trust and consent files."""
+    from fedcast.federation import fill_trial, make_project
+
+    console, names = screen(), list(device or [])
+    scenario = None
+    if trial is not None:
+        if names:
+            raise FedcastError("--trial makes devices of the scenario's users: remove --device")
+        file, preset = (trial, None) if trial.suffix == ".toml" else (None, str(trial))
+        scenario = read_scenario(file, preset, overrides, usual="digits")
+        names = [f"site-{user}" for user in range(scenario.data.num_users)]
+    made = make_project(project, names, host, port)
+    if scenario is not None:
+        fill_trial(made, scenario, data_dir)
+        console.print(f"{len(names)} devices in {made.folder}; start them with: fedcast federation up {project}")
+        return
+    console.print(f"Send each folder in {made.folder / 'devices'} to its owner, who runs there:", soft_wrap=True)
+    console.print("  fedcast federation samples DEVICE samples.npz\n  fedcast federation keys DEVICE")
+    console.print("Owners compare fingerprints by voice or in person and write them into trust.toml, what they agree")
+    console.print("to into consent.toml; then: fedcast federation start DEVICE")
+
+
+@federation.command()
+def keys(device: _DeviceFolder) -> None:
+    """Print the fingerprint of a device's keys; without keys, draw them. Run it on the device."""
+    from fedcast.federation import grouped, load_or_create_keys
+
+    if not (device / "device").is_dir():
+        raise FedcastError(f"{device}: not the folder of a device; expected the folder device in it")
+    found = load_or_create_keys(device / "device" / "keys.pem").public.fingerprint
+    typer.echo(f"{device.resolve().name}: {grouped(found)}")
+
+
+@federation.command()
+def samples(
+    device: _DeviceFolder,
+    file: Annotated[Path, typer.Argument(help="An .npz with inputs and labels, as for data.dataset = file.")],
+) -> None:
+    """Import the samples of a device; they stay on it. Run it on the device."""
+    import numpy as np
+
+    from fedcast.federation import samples_of_arrays, write_samples
+
+    if not (device / "device").is_dir():
+        raise FedcastError(f"{device}: not the folder of a device; expected the folder device in it")
+    try:
+        with np.load(file, allow_pickle=False) as arrays:
+            inputs, labels = arrays["inputs"], arrays["labels"]
+            classes = int(arrays["num_classes"]) if "num_classes" in arrays else None
+    except (OSError, ValueError, KeyError) as error:
+        raise FedcastError(f"{file}: expected an .npz with inputs and labels ({error})") from None
+    write_samples(device / "device" / "data", samples_of_arrays(inputs, labels, classes))
+    typer.echo(f"{len(labels):,} samples in {device / 'device' / 'data'}")
+
+
+@federation.command()
+def start(
+    folder: Annotated[Path, typer.Argument(help="PROJECT/server, or the folder of a device.")],
+) -> None:
+    """Run the server or a device in the foreground until it is stopped."""
+    from fedcast.federation.flare.start import start_device, start_server
+
+    if (folder / "startup" / "fed_server.json").exists():
+        start_server(folder)
+    elif (folder / "flare" / "startup").is_dir():
+        start_device(folder)
+    else:
+        raise FedcastError(f"{folder}: neither the folder of a server nor that of a device")
+
+
+@federation.command()
+def up(
+    project: _ProjectFolder,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Start this one alone: server, or a device; repeat it.")
+    ] = None,
+    wait: Annotated[float, typer.Option(min=0, help="Seconds to wait until devices are connected.")] = 60.0,
+) -> None:
+    """Start the server and all devices of a project in the background of this machine."""
+    from fedcast.federation import load_project
+    from fedcast.federation.flare import processes
+
+    made = load_project(project)
+    names = only or ["server", *made.devices]
+    for name in names:
+        processes.start(made, name)
+    devices = [name for name in names if name != "server"]
+    found = processes.wait_for_devices(made, devices, wait)
+    typer.echo(f"{len(found)} of {len(devices)} devices are connected; logs are in {made.folder / 'logs'}")
+    if missing := [name for name in devices if name not in found]:
+        raise FedcastError(f"not connected after {wait:g} s: {', '.join(missing)}")
+
+
+@federation.command()
+def down(
+    project: _ProjectFolder,
+    only: Annotated[list[str] | None, typer.Option(help="Stop this alone: server, or a device; repeat it.")] = None,
+) -> None:
+    """Stop what `up` started."""
+    from fedcast.federation import load_project
+    from fedcast.federation.flare import processes
+
+    made = load_project(project)
+    stopped = [name for name in (only or [*made.devices, "server"]) if processes.stop(made, name)]
+    typer.echo(f"stopped {len(stopped)} processes" if stopped else "nothing was running")
+
+
+@federation.command()
+def run(
+    project: _ProjectFolder,
+    path: ScenarioFile = None,
+    preset: Preset = None,
+    overrides: Overrides = None,
+    round_timeout: _RoundTimeout = 600.0,
+    share_timeout: Annotated[float, typer.Option(min=1, help="Seconds that a head has to share.")] = 600.0,
+    wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for devices that are not connected.")] = 30.0,
+) -> None:
+    """Describe, plan, share and train over the devices that are connected."""
+    from fedcast.federation import load_project, start_run
+
+    made = load_project(project)
+    scenario = read_scenario(path, preset, overrides, usual="digits")
+    folder = made.folder / "runs" / time.strftime("%Y%m%d-%H%M%S")
+    start_run(folder, scenario)
+    _follow(made, folder, wait, {"round_s": round_timeout, "share_s": share_timeout})
+
+
+@federation.command()
+def resume(
+    project: _ProjectFolder,
+    name: Annotated[str | None, typer.Argument(metavar="RUN", help="Name of the run; default: the last.")] = None,
+    round_timeout: _RoundTimeout = 600.0,
+    wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for devices that are not connected.")] = 30.0,
+) -> None:
+    """Resume a run in the phase, or after the round, in which it ended."""
+    from fedcast.federation import load_project
+
+    made = load_project(project)
+    _follow(made, _run_folder(made, name), wait, {"round_s": round_timeout})
+
+
+@federation.command()
+def status(
+    project: _ProjectFolder,
+    name: Annotated[str | None, typer.Argument(metavar="RUN", help="Name of the run; default: the last.")] = None,
+) -> None:
+    """Print who is there, and the phase, rounds and bytes of a run."""
+    from fedcast.federation import load_project, load_state
+    from fedcast.federation.flare import processes
+
+    made, console = load_project(project), screen()
+    try:
+        found = processes.connected_devices(made, timeout_s=3.0)
+        console.print(f"server {made.host}:{made.port}, {len(found)} of {len(made.devices)} devices are connected")
+        if missing := [each for each in made.devices if each not in found]:
+            console.print(f"not connected: {', '.join(missing)}", soft_wrap=True)
+    except FedcastError:
+        console.print(f"server {made.host}:{made.port} does not answer")
+    if name is None and not (made.folder / "runs").is_dir():
+        console.print("no runs yet")
+        return
+    folder = _run_folder(made, name)
+    _print_run(folder.name, load_state(folder))
+
+
+@federation.command()
+def ledger(device: _DeviceFolder) -> None:
+    """Print what a device sent, received and refused. Run it on the device."""
+    from fedcast.federation import DeviceLedger
+
+    path = device / "device" / "ledger.sqlite"
+    if not path.exists():
+        raise FedcastError(f"{path}: no such file; the device has not been started yet")
+    found = DeviceLedger(path)
+    table = plain_table("time of the device", "event", "with", "what", numbers=False)
+    for entry in found.entries():
+        table.add_row(
+            time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.at)), entry.event, entry.peer, entry.detail
+        )
+    console = screen()
+    console.print(table)
+    console.print(f"{found.num_revealed():,} different samples were sent; spent ε = {found.epsilon_spent():g}")
+    found.close()
+
+
+def _follow(project: Project, folder: Path, wait: float, timeouts: dict[str, float]) -> None:
+    from rich.console import Console
+
+    from fedcast.federation import load_state
+    from fedcast.federation.flare import processes
+
+    devices = processes.wait_for_devices(project, list(project.devices), wait)
+    if not devices:
+        raise FedcastError(f"no device is connected; start them: fedcast federation up {project.folder}")
+    rounds = int(load_state(folder).scenario["training"]["rounds"])
+    job = processes.submit(project, folder, devices, timeouts)
+    with progress_bars(Console(stderr=True)) as bars:
+        task = bars.add_task("starting", total=rounds, state="")
+
+        def show(state: RunState) -> None:
+            done = sum(key.startswith("round ") for key in state.measured_s)
+            bars.update(task, description=state.phase, completed=done, state=f"{len(state.missing)} answers missing")
+
+        state = processes.follow(project, job, folder, show)
+    if state.failure is not None:
+        raise FedcastError(f"{state.failure}\nresume it with: fedcast federation resume {project.folder} {folder.name}")
+    _print_run(folder.name, state)
+    typer.echo(f"results are in {folder}")
+
+
+def _print_run(name: str, state: RunState) -> None:
+    console = screen()
+    rounds = [seconds for key, seconds in state.measured_s.items() if key.startswith("round ")]
+    sent = sum(int(answer.get("bytes_sent", 0)) for answer in state.shared.values())
+    members = sum(len(answer["delivered"]) for answer in state.shared.values())
+    table = plain_table("run", name)
+    table.add_row("phase", state.phase)
+    table.add_row("devices", f"{len(state.devices):,}")
+    table.add_row("members that received samples", f"{members:,}")
+    table.add_row("bytes sent while sharing", f"{sent:,}")
+    table.add_row("rounds done", f"{len(rounds):,}")
+    for phase in ("describe", "plan", "share"):
+        if phase in state.measured_s:
+            table.add_row(f"{phase}, measured", f"{state.measured_s[phase]:.2f} s")
+    if state.clock:
+        table.add_row("share, planned", f"{state.clock['sharing_s']:.2f} s")
+        table.add_row("round, planned", f"{state.clock['round_s']:.2f} s")
+    if rounds:
+        table.add_row("round, measured (median)", f"{sorted(rounds)[len(rounds) // 2]:.2f} s")
+    console.print(table)
+    for miss in state.missing[-10:]:
+        console.print(f"{miss['when']}: {miss['device']}: {miss['reason']}", soft_wrap=True)
+    if state.failure is not None:
+        console.print(f"ended early: {state.failure}", soft_wrap=True)
+
+
+def _run_folder(project: Project, name: str | None) -> Path:
+    runs = project.folder / "runs"
+    found = sorted(folder.name for folder in runs.iterdir()) if runs.is_dir() else []
+    if not found or (name is not None and name not in found):
+        known = ", ".join(found) or "none"
+        raise FedcastError(f"{runs}: there is no run {name or ''}; there are: {known}")
+    return runs / (name or found[-1])

@@ -1,0 +1,96 @@
+"""What runs on the server in a FLARE job: the phases of a run, over devices that FLARE reaches."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.impl.controller import Controller
+from nvflare.apis.shareable import Shareable
+from nvflare.apis.signal import Signal
+
+from fedcast.errors import FedcastError
+from fedcast.federation.flare.executor import replies_of
+from fedcast.federation.flare.names import CALL_TOPIC, MESSAGE
+from fedcast.federation.phases import FederationRun, Timeouts, record_failure
+from fedcast.federation.wire import encode
+
+# A message to a device whose part of the job has not started is lost, so that it is sent again after a while.
+_TRY_S, _RETRY_S = 2.0, 0.1
+
+
+class FederationController(Controller):  # type: ignore[misc]
+    """Runs or resumes the run whose folder a job names."""
+
+    def __init__(self, folder: str, timeouts: dict[str, float] | None = None) -> None:
+        super().__init__()
+        self.folder, self.timeouts = folder, Timeouts(**(timeouts or {}))
+
+    def start_controller(self, fl_ctx: FLContext) -> None:
+        """Do nothing."""
+
+    def stop_controller(self, fl_ctx: FLContext) -> None:
+        """Do nothing."""
+
+    def process_result_of_unknown_task(self, *_: Any, **__: Any) -> None:
+        """Ignore it: there are no tasks."""
+
+    def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
+        """Run all phases that are not done."""
+        transport = FlareTransport(fl_ctx)
+        try:
+            run = FederationRun(
+                self.folder,
+                transport,
+                timeouts=self.timeouts,
+                report=lambda line: self.log_info(fl_ctx, line),
+                should_stop=lambda: bool(abort_signal.triggered),
+            )
+            run.run()
+        except (FedcastError, OSError) as error:
+            record_failure(self.folder, str(error))
+            self.system_panic(str(error), fl_ctx)
+
+
+class FlareTransport:
+    """Calls devices by messages, all at once."""
+
+    def __init__(self, fl_ctx: FLContext) -> None:
+        self.engine = fl_ctx.get_engine()
+
+    def names(self) -> list[str]:
+        """Return the devices of the job, by name."""
+        return sorted(client.name for client in self.engine.get_clients())
+
+    def ask(
+        self, call: str, requests: Mapping[str, Mapping[str, Any]], timeout_s: float
+    ) -> Mapping[str, Mapping[str, Any]]:
+        """Call a method of each named device, each in a thread: FLARE's multicast of different messages is broken."""
+        if not requests:
+            return {}
+        asked = list(requests)
+        with ThreadPoolExecutor(len(asked)) as pool:
+            answers = list(pool.map(lambda name: self._ask(name, call, requests[name], timeout_s), asked))
+        return {name: answer for name, answer in zip(asked, answers, strict=True) if answer is not None}
+
+    def _ask(self, name: str, call: str, request: Mapping[str, Any], timeout_s: float) -> Mapping[str, Any] | None:
+        """Return the answer of one device, or None; one whose part of the job has not started is asked again."""
+        end = time.monotonic() + timeout_s
+        message = _message(call, request)
+        while (left := end - time.monotonic()) > 0:
+            wait = min(left, _TRY_S) if call == "alive" else left
+            with self.engine.new_context() as context:
+                replies = self.engine.send_aux_request([name], CALL_TOPIC, message, wait, context, optional=True)
+            if (found := replies_of(replies).get(name)) is not None or call != "alive":
+                return found
+            time.sleep(_RETRY_S)
+        return None
+
+
+def _message(call: str, request: Mapping[str, Any]) -> Shareable:
+    message = Shareable()
+    message[MESSAGE] = encode({"call": call, "request": request})
+    return message

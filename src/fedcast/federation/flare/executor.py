@@ -1,0 +1,99 @@
+"""What runs on a device in a FLARE job: it hands messages to the device core and back."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+from nvflare.apis.event_type import EventType
+from nvflare.apis.executor import Executor
+from nvflare.apis.fl_constant import ReturnCode
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.shareable import Shareable, make_reply
+from nvflare.apis.signal import Signal
+
+from fedcast.errors import FedcastError
+from fedcast.federation.device.calls import answer
+from fedcast.federation.device.device import Device
+from fedcast.federation.device.exchange import Message
+from fedcast.federation.flare.names import CALL_TOPIC, DEVICE_FOLDER, MESSAGE, PEER_TOPIC
+from fedcast.federation.wire import decode, encode
+
+_MESSAGE_S = 30.0
+
+
+class DeviceExecutor(Executor):  # type: ignore[misc]
+    """Carries calls of the server and messages of other devices; it takes no arguments from a job."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._device: Device | None = None
+        # A round that outlived its time-out must not compete with the next one.
+        self._one_call = threading.Lock()
+
+    def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
+        """Load the device and take messages as soon as the job starts."""
+        if event_type == EventType.START_RUN:
+            self._device = Device(fl_ctx.get_identity_name(), os.environ[DEVICE_FOLDER])
+            engine = fl_ctx.get_engine()
+            engine.register_aux_message_handler(CALL_TOPIC, self._on_call)
+            engine.register_aux_message_handler(PEER_TOPIC, self._on_peer)
+            # It takes seconds, and the server describes, plans and shares before it trains.
+            threading.Thread(target=import_module, args=("fedcast.training.remote",), daemon=True).start()
+
+    def execute(self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
+        """Refuse tasks: everything is asked by messages, which do not wait for a poll."""
+        del task_name, shareable, fl_ctx, abort_signal
+        return make_reply(ReturnCode.TASK_UNKNOWN)
+
+    def _on_call(self, topic: str, request: Shareable, fl_ctx: FLContext) -> Shareable:
+        del topic
+        assert self._device is not None
+
+        def send(targets: Sequence[str], message: Message) -> dict[str, Message]:
+            return _send(list(targets), message, fl_ctx)
+
+        try:
+            asked = decode(request.get(MESSAGE))
+        except FedcastError as error:
+            return _reply({"error": str(error)})
+        with self._one_call:
+            return _reply(answer(self._device, asked.get("call"), asked.get("request") or {}, send))
+
+    def _on_peer(self, topic: str, request: Shareable, fl_ctx: FLContext) -> Shareable:
+        del topic
+        assert self._device is not None
+        peer = fl_ctx.get_peer_context()
+        name = peer.get_identity_name() if peer else ""
+        try:
+            return _reply(self._device.receive(decode(request.get(MESSAGE)), str(name)))
+        except FedcastError as error:
+            return _reply({"rejected": str(error)})
+
+
+def _send(targets: list[str], message: Message, fl_ctx: FLContext) -> dict[str, Message]:
+    request = Shareable()
+    request[MESSAGE] = encode(message)
+    replies = fl_ctx.get_engine().send_aux_request(targets, PEER_TOPIC, request, _MESSAGE_S, fl_ctx)
+    return replies_of(replies)
+
+
+def replies_of(replies: Any) -> dict[str, Message]:
+    """Return the messages of those that answered."""
+    found = {}
+    for name, reply in (replies or {}).items():
+        if reply is not None and reply.get_return_code() == ReturnCode.OK:
+            try:
+                found[str(name)] = decode(reply.get(MESSAGE))
+            except FedcastError:  # as good as no answer
+                continue
+    return found
+
+
+def _reply(message: Message) -> Shareable:
+    reply = make_reply(ReturnCode.OK)
+    reply[MESSAGE] = encode(message)
+    return reply

@@ -1,0 +1,22 @@
+"""Names that both ends of a FLARE job use, without importing it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+CALL_TOPIC, PEER_TOPIC, MESSAGE = "fedcast.call", "fedcast.peer", "message"
+DEVICE_FOLDER = "FEDCAST_DEVICE"  #: environment variable with the folder of the device
+SERVER, ADMIN, ORGANISATION = "server", "admin@fedcast.local", "fedcast"
+
+EXECUTOR = "fedcast.federation.flare.executor.DeviceExecutor"
+CONTROLLER = "fedcast.federation.flare.controller.FederationController"
+DEPLOYER = "fedcast.federation.flare.guard.StrictDeployer"
+
+#: What a device runs. A job may contain nothing else for it.
+DEVICE_CONFIG: dict[str, Any] = {
+    "format_version": 2,
+    "executors": [{"tasks": ["*"], "executor": {"path": EXECUTOR, "args": {}}}],
+    "task_result_filters": [],
+    "task_data_filters": [],
+    "components": [],
+}

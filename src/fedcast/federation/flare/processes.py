@@ -1,0 +1,189 @@
+"""A local trial: the processes of a project on this machine, and jobs for its server."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from fedcast.errors import FedcastError
+from fedcast.federation.flare.kits import Project
+from fedcast.federation.flare.names import ADMIN, CONTROLLER, DEVICE_CONFIG, SERVER
+from fedcast.federation.phases import RunState, load_state
+from fedcast.io import write_file
+
+_PROCESSES = "processes.json"
+_STOP_S = 10.0
+_POLL_S = 0.2
+# Processes that this one started; they outlive it, and while it lives it must not warn that they still run.
+_children: dict[int, subprocess.Popen[bytes]] = {}
+
+
+def start(project: Project, name: str) -> int:
+    """Start the server or a device in the background, if it does not run; return the id of its process."""
+    known = _known(project)
+    if name in known and _alive(known[name]):
+        return int(known[name]["pid"])
+    kind, folder = ("server", project.server) if name == SERVER else ("device", project.kit(name))
+    command = [sys.executable, "-m", "fedcast.federation.flare.start", kind, str(folder)]
+    log = project.folder / "logs" / f"{name}.log"
+    log.parent.mkdir(exist_ok=True)
+    # Many devices on one machine: one thread each.
+    environment = {**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
+    with log.open("ab") as stream:
+        process = subprocess.Popen(
+            command, stdout=stream, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment,
+            start_new_session=True,
+        )  # fmt: skip
+    _children[process.pid] = process
+    known[name] = {"pid": process.pid, "folder": str(folder)}
+    write_file(project.folder / _PROCESSES, json.dumps(known))
+    return process.pid
+
+
+def stop(project: Project, name: str, *, kill: bool = False) -> bool:
+    """Stop the server or a device and all processes that it started; return whether it ran."""
+    import psutil
+
+    known = _known(project)
+    entry = known.pop(name, None)
+    write_file(project.folder / _PROCESSES, json.dumps(known))
+    if entry is None or not _alive(entry):
+        return False
+    main = psutil.Process(entry["pid"])
+    tree = [main, *main.children(recursive=True)]
+    for process in tree:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill() if kill else process.terminate()
+    _, alive = psutil.wait_procs(tree, _STOP_S)
+    for process in alive:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(alive, _STOP_S)
+    if (child := _children.pop(main.pid, None)) is not None:
+        child.wait(_STOP_S)
+    return True
+
+
+def running(project: Project) -> dict[str, int]:
+    """Return the ids of the processes that run, by name."""
+    return {name: int(entry["pid"]) for name, entry in _known(project).items() if _alive(entry)}
+
+
+@contextmanager
+def session(project: Project, timeout_s: float = 10.0) -> Iterator[Any]:
+    """Connect to the server as its operator."""
+    from nvflare.fuel.flare_api.flare_api import new_secure_session
+
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            connected = new_secure_session(ADMIN, str(project.admin), timeout=timeout_s)
+    except Exception as error:  # FLARE raises exceptions of many kinds
+        raise FedcastError(f"the server does not answer ({type(error).__name__}: {error}); start it first") from None
+    try:
+        yield connected
+    finally:
+        connected.close()  # otherwise its threads keep this process alive
+
+
+def connected_devices(project: Project, timeout_s: float = 10.0) -> list[str]:
+    """Return the devices that are connected to the server."""
+    with session(project, timeout_s) as connected:
+        return sorted(client.name for client in connected.get_system_info().client_info)
+
+
+def wait_for_devices(project: Project, names: list[str], timeout_s: float) -> list[str]:
+    """Wait until devices are connected; return those that are when they all are or the time is up."""
+    end, found = time.monotonic() + timeout_s, list[str]()
+    fault = FedcastError("the server does not answer; start it first")
+    answered = False
+    while True:
+        try:
+            found, answered = connected_devices(project, timeout_s=5.0), True
+        except FedcastError as error:
+            fault = error
+        if set(names) <= set(found) or time.monotonic() > end:
+            break
+        time.sleep(_POLL_S)
+    if not answered:
+        raise fault
+    return [name for name in names if name in found]
+
+
+def submit(project: Project, run_folder: Path, devices: list[str], timeouts: dict[str, float]) -> str:
+    """Send the job of a run to the server; return its id."""
+    job = write_job(run_folder / "job", run_folder, devices, timeouts)
+    with session(project) as connected:
+        return str(connected.submit_job(str(job)))
+
+
+def follow(project: Project, job_id: str, run_folder: Path, show: Callable[[RunState], None]) -> RunState:
+    """Show how a run goes until its job ends; return what the server knew then."""
+    with session(project) as connected:
+        while True:
+            try:
+                status = str(connected.get_job_meta(job_id).get("status", ""))
+            except Exception as error:  # FLARE raises exceptions of many kinds
+                again = f"start it and resume the run: fedcast federation resume {project.folder}"
+                raise FedcastError(f"the server went away ({type(error).__name__}); {again}") from None
+            state = load_state(run_folder)
+            show(state)
+            if status.startswith("FINISHED"):
+                if state.phase != "done" and state.failure is None:
+                    state.failure = f"the job ended early ({status}); {project.folder / 'logs'} may say why"
+                return state
+            time.sleep(_POLL_S)
+
+
+def write_job(folder: Path, run_folder: Path, devices: list[str], timeouts: dict[str, float]) -> Path:
+    """Write a job: the controller for the server, and for devices what they expect, which is always the same."""
+    if folder.exists():
+        shutil.rmtree(folder)
+    server = {
+        "format_version": 2,
+        "workflows": [{"id": "federation", "path": CONTROLLER, "args": {"folder": str(run_folder.resolve()),
+                                                                       "timeouts": timeouts}}],
+        "task_result_filters": [],
+        "task_data_filters": [],
+        "components": [],
+    }  # fmt: skip
+    meta = {
+        "name": "fedcast", "resource_spec": {}, "min_clients": 1,
+        "deploy_map": {"server_app": ["server"], "device_app": devices},
+    }  # fmt: skip
+    files = {
+        "meta.json": meta,
+        "server_app/config/config_fed_server.json": server,
+        "device_app/config/config_fed_client.json": DEVICE_CONFIG,
+    }
+    for name, content in files.items():
+        write_file(folder / name, json.dumps(content, indent=1))
+    return folder
+
+
+def _known(project: Project) -> dict[str, dict[str, Any]]:
+    try:
+        content: dict[str, dict[str, Any]] = json.loads((project.folder / _PROCESSES).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    return content
+
+
+def _alive(entry: dict[str, Any]) -> bool:
+    """Return whether a process is the one that was started: its number may be another's by now."""
+    import psutil
+
+    try:
+        process = psutil.Process(entry["pid"])
+        return process.status() != psutil.STATUS_ZOMBIE and entry["folder"] in " ".join(process.cmdline())
+    except psutil.Error:
+        return False
