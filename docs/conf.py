@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import typer
@@ -94,11 +95,20 @@ def _partitions() -> str:
 
 def _commands() -> str:
     parts = []
-    for name, command in typer.main.get_command(command_line).commands.items():
+    for name, command in _all_commands(typer.main.get_command(command_line)):
         rows = [_parameter(parameter) for parameter in command.params]
         parts += ["", f"## fedcast {name}", "", command.help]
         parts += ["", "| argument or option | default | meaning |", "|---|---|---|", *rows] if rows else []
     return "\n".join(parts)
+
+
+def _all_commands(group: Any, above: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the commands of a group, and those of the groups in it, by their full names."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from _all_commands(command, f"{above}{name} ")
+        else:
+            yield f"{above}{name}", command
 
 
 def _parameter(parameter: Any) -> str:

@@ -18,7 +18,7 @@ def test_help_names_every_command(fedcast):
 
 
 COMMANDS = ["init", "validate", "datasets", "plugins", "inspect", "network", "cluster", "plan", "fit-rounds", "train"]
-COMMANDS += ["run", "compare", "report"]
+COMMANDS += ["run", "compare", "report", "federation"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

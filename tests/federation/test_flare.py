@@ -57,25 +57,25 @@ def project(tmp_path_factory, scenario):
     try:
         os.environ["FEDCAST_SNOOP"] = str(folder / "snooped")
         os.environ["PYTHONPATH"] = os.pathsep.join([str(SNOOP), before.get("PYTHONPATH", "")])
-        processes.start(made, "server")
+        processes.start_process(made, "server")
         os.environ.clear()
         os.environ.update(before)
         for name in made.devices:
-            processes.start(made, name)
+            processes.start_process(made, name)
         assert processes.wait_for_devices(made, list(made.devices), 120) == list(made.devices)
         yield made
     finally:
         os.environ.clear()
         os.environ.update(before)
         for name in [*made.devices, "server"]:
-            processes.stop(made, name, kill=True)
+            processes.stop_process(made, name, kill=True)
 
 
 def run_job(project, scenario, name, **timeouts):
     folder = project.folder / "runs" / name
     start_run(folder, scenario)
-    job = processes.submit(project, folder, list(project.devices), {"describe_s": 60.0, **timeouts})
-    return folder, processes.follow(project, job, folder, lambda _: None)
+    job = processes.submit_job(project, folder, list(project.devices), {"describe_s": 60.0, **timeouts})
+    return folder, processes.follow_job(project, job, folder, lambda _: None)
 
 
 @pytest.fixture(scope="module")
@@ -240,12 +240,12 @@ def test_messages_survive_the_wire():
 
 
 def follow_in_background(project, folder, **timeouts):
-    job = processes.submit(project, folder, list(project.devices), {"describe_s": 20.0, **timeouts})
+    job = processes.submit_job(project, folder, list(project.devices), {"describe_s": 20.0, **timeouts})
     found = []
 
     def follow():
         try:
-            found.append(processes.follow(project, job, folder, lambda _: None))
+            found.append(processes.follow_job(project, job, folder, lambda _: None))
         except FedcastError as error:
             found.append(error)
 
@@ -268,16 +268,16 @@ def test_a_device_killed_in_training_is_left_out_and_a_killed_server_resumes(pro
     start_run(folder, long)
     thread, found = follow_in_background(project, folder, round_s=10.0)
     wait_until(lambda: "round 2" in load_state(folder).measured_s)
-    processes.stop(project, "site-3", kill=True)
+    processes.stop_process(project, "site-3", kill=True)
     wait_until(lambda: load_state(folder).missing)
     assert {entry["device"] for entry in load_state(folder).missing} == {"site-3"}
-    processes.stop(project, "server", kill=True)
+    processes.stop_process(project, "server", kill=True)
     thread.join(60)
     assert isinstance(found[0], FedcastError)
     done = len([key for key in load_state(folder).measured_s if key.startswith("round")])
     assert 2 < done < 60
-    processes.start(project, "server")
-    processes.start(project, "site-3")
+    processes.start_process(project, "server")
+    processes.start_process(project, "site-3")
     assert processes.wait_for_devices(project, list(project.devices), 120) == list(project.devices)
     thread, found = follow_in_background(project, folder, round_s=10.0)
     thread.join(300)

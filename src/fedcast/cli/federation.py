@@ -15,9 +15,7 @@ from fedcast.errors import FedcastError
 if TYPE_CHECKING:
     from fedcast.federation import Project, RunState
 
-federation = typer.Typer(
-    name="federation", no_args_is_help=True, help="Run a plan on real devices (extra fedcast[federation])."
-)
+federation = typer.Typer(name="federation", no_args_is_help=True, help="Run a plan on real devices.")
 
 _ProjectFolder = Annotated[Path, typer.Argument(metavar="PROJECT", help="Folder of the project.")]
 _DeviceFolder = Annotated[Path, typer.Argument(metavar="DEVICE", help="Folder of the device: PROJECT/devices/NAME.")]
@@ -98,7 +96,7 @@ def start(
     folder: Annotated[Path, typer.Argument(help="PROJECT/server, or the folder of a device.")],
 ) -> None:
     """Run the server or a device in the foreground until it is stopped."""
-    from fedcast.federation.flare.start import start_device, start_server
+    from fedcast.federation import start_device, start_server
 
     if (folder / "startup" / "fed_server.json").exists():
         start_server(folder)
@@ -117,15 +115,14 @@ def up(
     wait: Annotated[float, typer.Option(min=0, help="Seconds to wait until devices are connected.")] = 60.0,
 ) -> None:
     """Start the server and all devices of a project in the background of this machine."""
-    from fedcast.federation import load_project
-    from fedcast.federation.flare import processes
+    from fedcast.federation import load_project, start_process, wait_for_devices
 
     made = load_project(project)
     names = only or ["server", *made.devices]
     for name in names:
-        processes.start(made, name)
+        start_process(made, name)
     devices = [name for name in names if name != "server"]
-    found = processes.wait_for_devices(made, devices, wait)
+    found = wait_for_devices(made, devices, wait)
     typer.echo(f"{len(found)} of {len(devices)} devices are connected; logs are in {made.folder / 'logs'}")
     if missing := [name for name in devices if name not in found]:
         raise FedcastError(f"not connected after {wait:g} s: {', '.join(missing)}")
@@ -137,11 +134,10 @@ def down(
     only: Annotated[list[str] | None, typer.Option(help="Stop this alone: server, or a device; repeat it.")] = None,
 ) -> None:
     """Stop what `up` started."""
-    from fedcast.federation import load_project
-    from fedcast.federation.flare import processes
+    from fedcast.federation import load_project, stop_process
 
     made = load_project(project)
-    stopped = [name for name in (only or [*made.devices, "server"]) if processes.stop(made, name)]
+    stopped = [name for name in (only or [*made.devices, "server"]) if stop_process(made, name)]
     typer.echo(f"stopped {len(stopped)} processes" if stopped else "nothing was running")
 
 
@@ -185,12 +181,11 @@ def status(
     name: Annotated[str | None, typer.Argument(metavar="RUN", help="Name of the run; default: the last.")] = None,
 ) -> None:
     """Print who is there, and the phase, rounds and bytes of a run."""
-    from fedcast.federation import load_project, load_state
-    from fedcast.federation.flare import processes
+    from fedcast.federation import connected_devices, load_project, load_state
 
     made, console = load_project(project), screen()
     try:
-        found = processes.connected_devices(made, timeout_s=3.0)
+        found = connected_devices(made, timeout_s=3.0)
         console.print(f"server {made.host}:{made.port}, {len(found)} of {len(made.devices)} devices are connected")
         if missing := [each for each in made.devices if each not in found]:
             console.print(f"not connected: {', '.join(missing)}", soft_wrap=True)
@@ -226,14 +221,13 @@ def ledger(device: _DeviceFolder) -> None:
 def _follow(project: Project, folder: Path, wait: float, timeouts: dict[str, float]) -> None:
     from rich.console import Console
 
-    from fedcast.federation import load_state
-    from fedcast.federation.flare import processes
+    from fedcast.federation import follow_job, load_state, submit_job, wait_for_devices
 
-    devices = processes.wait_for_devices(project, list(project.devices), wait)
+    devices = wait_for_devices(project, list(project.devices), wait)
     if not devices:
         raise FedcastError(f"no device is connected; start them: fedcast federation up {project.folder}")
     rounds = int(load_state(folder).scenario["training"]["rounds"])
-    job = processes.submit(project, folder, devices, timeouts)
+    job = submit_job(project, folder, devices, timeouts)
     with progress_bars(Console(stderr=True)) as bars:
         task = bars.add_task("starting", total=rounds, state="")
 
@@ -241,7 +235,7 @@ def _follow(project: Project, folder: Path, wait: float, timeouts: dict[str, flo
             done = sum(key.startswith("round ") for key in state.measured_s)
             bars.update(task, description=state.phase, completed=done, state=f"{len(state.missing)} answers missing")
 
-        state = processes.follow(project, job, folder, show)
+        state = follow_job(project, job, folder, show)
     if state.failure is not None:
         raise FedcastError(f"{state.failure}\nresume it with: fedcast federation resume {project.folder} {folder.name}")
     _print_run(folder.name, state)

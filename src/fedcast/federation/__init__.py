@@ -17,6 +17,15 @@ if TYPE_CHECKING:
     from fedcast.federation.device.ledger import DeviceLedger
     from fedcast.federation.device.samples import samples_of_arrays, write_samples
     from fedcast.federation.flare.kits import Project, load_project, make_project
+    from fedcast.federation.flare.processes import (
+        connected_devices,
+        follow_job,
+        start_process,
+        stop_process,
+        submit_job,
+        wait_for_devices,
+    )
+    from fedcast.federation.flare.start import start_device, start_server
     from fedcast.federation.flare.trial import fill_trial
     from fedcast.federation.loopback import Loopback
     from fedcast.federation.phases import (
@@ -40,14 +49,22 @@ __all__ = [
     "RunState",
     "Timeouts",
     "Transport",
+    "connected_devices",
     "fill_trial",
+    "follow_job",
     "grouped",
     "load_or_create_keys",
     "load_project",
     "load_state",
     "make_project",
     "samples_of_arrays",
+    "start_device",
+    "start_process",
     "start_run",
+    "start_server",
+    "stop_process",
+    "submit_job",
+    "wait_for_devices",
     "write_samples",
 ]
 

@@ -28,7 +28,7 @@ _POLL_S = 0.2
 _children: dict[int, subprocess.Popen[bytes]] = {}
 
 
-def start(project: Project, name: str) -> int:
+def start_process(project: Project, name: str) -> int:
     """Start the server or a device in the background, if it does not run; return the id of its process."""
     known = _known(project)
     if name in known and _alive(known[name]):
@@ -50,7 +50,7 @@ def start(project: Project, name: str) -> int:
     return process.pid
 
 
-def stop(project: Project, name: str, *, kill: bool = False) -> bool:
+def stop_process(project: Project, name: str, *, kill: bool = False) -> bool:
     """Stop the server or a device and all processes that it started; return whether it ran."""
     import psutil
 
@@ -74,7 +74,7 @@ def stop(project: Project, name: str, *, kill: bool = False) -> bool:
     return True
 
 
-def running(project: Project) -> dict[str, int]:
+def running_processes(project: Project) -> dict[str, int]:
     """Return the ids of the processes that run, by name."""
     return {name: int(entry["pid"]) for name, entry in _known(project).items() if _alive(entry)}
 
@@ -119,14 +119,14 @@ def wait_for_devices(project: Project, names: list[str], timeout_s: float) -> li
     return [name for name in names if name in found]
 
 
-def submit(project: Project, run_folder: Path, devices: list[str], timeouts: dict[str, float]) -> str:
+def submit_job(project: Project, run_folder: Path, devices: list[str], timeouts: dict[str, float]) -> str:
     """Send the job of a run to the server; return its id."""
     job = write_job(run_folder / "job", run_folder, devices, timeouts)
     with session(project) as connected:
         return str(connected.submit_job(str(job)))
 
 
-def follow(project: Project, job_id: str, run_folder: Path, show: Callable[[RunState], None]) -> RunState:
+def follow_job(project: Project, job_id: str, run_folder: Path, show: Callable[[RunState], None]) -> RunState:
     """Show how a run goes until its job ends; return what the server knew then."""
     with session(project) as connected:
         while True:
