@@ -132,10 +132,11 @@ def pytest_ignore_collect(collection_path, config):
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        if _is_long(item.path) or getattr(item, "originalname", item.name) in LONG_TESTS:
+        by_name = getattr(item, "originalname", item.name) in LONG_TESTS
+        if by_name or _is_long(item.path):
             item.add_marker("long")
-            # Searches by brute force, whose lines other tests run too: measuring coverage would cost half their time.
-            if item.path.parent.name in ("allocation", "clustering"):
+            # Loops and examples whose lines other tests run too: measuring coverage would double their time.
+            if by_name or item.path.parent.name in ("allocation", "tests"):
                 item.add_marker("no_cover")
     # Long files first, so that no process is left alone with one of them at the end.
     items.sort(key=lambda item: not _is_long(item.path))
