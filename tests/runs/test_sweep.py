@@ -258,7 +258,7 @@ def test_workers_end_soon_after_their_parent_is_killed(tmp_path):
         "    end_with_parent()\n"
         "    time.sleep(600)\n"
         "if __name__ == '__main__':\n"
-        "    children = [multiprocessing.get_context('spawn').Process(target=work) for _ in range(2)]\n"
+        "    children = [multiprocessing.get_context('forkserver').Process(target=work) for _ in range(2)]\n"
         "    [child.start() for child in children]\n"
         "    print(*[child.pid for child in children], flush=True)\n"
         "    time.sleep(600)\n"
@@ -279,7 +279,7 @@ def test_every_worker_ends_with_its_parent(monkeypatch):
     monkeypatch.setattr("fedcast.runs.executors.end_with_parent", lambda: called.append(True))
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     events = threading.Event(), threading.Event()
-    executors._start_worker(multiprocessing.Pipe()[1], *events)
+    executors._start_worker(multiprocessing.Pipe()[1], *events, dict(os.environ))
     assert called == [True]
 
 
