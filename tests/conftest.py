@@ -142,6 +142,15 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: not _is_long(item.path))
 
 
+def pytest_terminal_summary(terminalreporter):
+    """Print what became of the inputs of the fuzzing campaign, also where workers ran it."""
+    reports = [report for group in terminalreporter.stats.values() for report in group]
+    called = [report.user_properties for report in reports if getattr(report, "when", None) == "call"]
+    for name, counts in [value for properties in called for key, value in properties if key == "fuzzed"]:
+        told = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(counts.items()))
+        terminalreporter.write_line(f"fuzzed {name}: {told}")
+
+
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
     """The folder with real datasets, or a skip that says how to have one."""

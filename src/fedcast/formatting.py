@@ -16,7 +16,10 @@ _MOST_SHOWN = 80
 SPACE = "\u00a0"
 _DIGITS = 3
 _SMALLEST_P = 0.001
-_PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"))
+# Relative changes smaller than this are rounding.
+_UNCHANGED = 1e-9
+_LONGEST_NAME = 100
+_PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
 
 
 def printable(text: str) -> str:
@@ -34,7 +37,7 @@ def shown_value(value: object) -> str:
 
     Example:
         >>> shown_value("oops"), len(shown_value("1" * 5000))
-        ("'oops'", 93)
+        ("'oops'", 100)
     """
     shown = repr(value)
     return shown if len(shown) <= _MOST_SHOWN else f"{shown[:_MOST_SHOWN]}… ({len(shown):,} characters)"
@@ -58,6 +61,8 @@ def similar_name(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | 
         >>> similar_name("blnd", ["blend", "gain"])
         'blend'
     """
+    if len(name) > _LONGEST_NAME:  # no typo of any name, and slow to compare
+        return None
     return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)), None)
 
 
@@ -113,6 +118,20 @@ def quantity(value: float, unit: str) -> str:
     """
     scale, named = unit_for(value, unit)
     return f"{number(value / scale)}{SPACE}{named}"
+
+
+def relative_change(before: float, after: float) -> str:
+    """Format a change in per cent: with its sign, and with as many decimals as show that it is none of 0.
+
+    Example:
+        >>> [relative_change(*pair).replace(SPACE, " ") for pair in ((2, 1), (1, 1), (1e5, 99_999), (10, 10.4))]
+        ['−50.0 %', 'unchanged', '−0.001 %', '+4.0 %']
+    """
+    change = 100 * (after / before - 1)
+    if abs(change) < 100 * _UNCHANGED:
+        return "unchanged"
+    decimals = 1 if abs(change) >= 0.05 else -int(f"{change:.0e}".partition("e")[2])
+    return f"{change:+,.{decimals}f}{SPACE}%".replace("-", "−")
 
 
 def unit_for(largest: float, unit: str) -> tuple[float, str]:

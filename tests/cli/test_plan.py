@@ -101,7 +101,7 @@ def test_the_table_says_what_the_plan_says(fedcast, tables, tmp_path):
         (["--json", "scenario.toml"], "--json scenario.toml: this command reads that file"),
         (["--table", "counts.csv"], "--table counts.csv: this command reads that file"),
         (["--table", "./links.csv"], "--table links.csv: this command reads that file"),
-        (["--table", "p.json"], "--table p.json: unknown kind of table '.json'; expected .csv, .parquet"),
+        (["--table", "p.json"], "--table p.json: unknown kind of table '.json'; expected .csv, .parquet, .xlsx"),
         (["--json", "counts.csv/p.json"], "counts.csv: is not a folder, so it cannot contain p.json"),
         (["--json", "."], ".: is a folder, expected a file"),
     ],

@@ -162,12 +162,13 @@ def test_lines_count_blank_lines_and_breaks_inside_quotes(tmp_path):
 def test_missing_file_and_folder(tmp_path, name):
     assert message(tmp_path / name) == f"{name}: no such file"
     (tmp_path / name).mkdir()
-    assert message(tmp_path / name) == f"{name}: is a folder, expected a .csv or .parquet file"
+    assert message(tmp_path / name) == f"{name}: is a folder, expected .csv, .parquet or .xlsx"
 
 
 def test_other_endings_are_refused(tmp_path):
     assert (
-        message(write(tmp_path, HEADER, "links.xlsx")) == "links.xlsx: unknown file format, expected .csv or .parquet"
+        message(write(tmp_path, HEADER, "links.ods"))
+        == "links.ods: unknown file format, expected .csv, .parquet or .xlsx"
     )
 
 

@@ -28,13 +28,18 @@ Overrides = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Change a value, e.g. data.num_users=50. Repeatable."),
 ]
 DataDir = Annotated[Path | None, typer.Option(help="Folder with dataset files, before $FEDCAST_DATA and the cache.")]
-Counts = Annotated[
-    Path | None, typer.Option(help="Table of label counts: user and a column per class, or user,class,count.")
-]
+Counts = Annotated[Path | None, typer.Option(help="Label counts: user and a column per class, or user,class,count.")]
+Positions = Annotated[Path | None, typer.Option(help="Table of positions: user,x_m,y_m.")]
+DeviceFile = Annotated[Path | None, typer.Option("--devices", help="Table of devices, a row per user.")]
 Links = Annotated[Path | None, typer.Option(help="Table of links: user_a,user_b,rate_bps,closeness.")]
 PictureWidth = Annotated[
     str, typer.Option("--width", help="Width of the picture: screen, column (3.5 in) or page (7.16 in).")
 ]
+
+
+def table_files(links: Path | None, positions: Path | None, devices: Path | None) -> dict[str, Path | None]:
+    """Return the tables of the shared arguments by the parameters that name them."""
+    return {"trust.links_file": links, "geometry.positions_file": positions, "devices.devices_file": devices}
 
 
 def words(option: str, text: str) -> list[str]:
@@ -63,10 +68,18 @@ def read_with_counts(
     tables: Mapping[str, Path | None] = MappingProxyType({}),
 ) -> tuple[Scenario, Population | None]:
     """Return the scenario with the given tables, and the population of a table of label counts, if there is one."""
-    from fedcast.data import read_counts
-
     own = [f"{key}={file}" for key, file in tables.items() if file is not None] + (overrides or [])
-    population = None if counts is None else read_counts(counts)
-    if population is not None:
-        own += ["data.dataset=synthetic", f"data.num_users={population.num_users}"]
-    return read_scenario(path, preset, own), population
+    own += [] if counts is None else ["data.dataset=synthetic", f"data.synthetic.counts_file={counts}"]
+    scenario = read_scenario(path, preset, own)
+    return with_counts(scenario)
+
+
+def with_counts(scenario: Scenario) -> tuple[Scenario, Population | None]:
+    """Return the population of the table of label counts that a scenario names, and the scenario with its users."""
+    from fedcast.data import counts_file, read_counts
+    from fedcast.scenario import with_overrides
+
+    if (file := counts_file(scenario.data)) is None:
+        return scenario, None
+    population = read_counts(file)
+    return with_overrides(scenario, {"data.num_users": population.num_users}), population

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedcast.cli import arguments
-from fedcast.cli.arguments import Counts, DataDir, Links, Overrides, PictureWidth, Preset, ScenarioFile
+from fedcast.cli.arguments import (
+    Counts,
+    DataDir,
+    DeviceFile,
+    Links,
+    Overrides,
+    PictureWidth,
+    Positions,
+    Preset,
+    ScenarioFile,
+)  # fmt: skip
 from fedcast.cli.output import check_file, plain_table, screen, write_text
 from fedcast.cli.remarks import print_doubts
 from fedcast.formatting import pluralize, user_label
@@ -32,6 +42,8 @@ def cluster(
     data_dir: DataDir = None,
     counts: Counts = None,
     links: Links = None,
+    positions: Positions = None,
+    devices: DeviceFile = None,
     rules: Annotated[str | None, typer.Option(help="Rules to compare, separated by commas; default: all.")] = None,
     exact: Annotated[bool, typer.Option(help="Prove the optimum and show each rule's gap to it.")] = True,
     explain: Annotated[str | None, typer.Option(metavar="RULE", help="Explain the choices of this rule.")] = None,
@@ -48,7 +60,8 @@ def cluster(
 
     if picture is not None:
         check_figure_path(picture, width)
-    scenario, population = arguments.read_with_counts(path, preset, overrides, counts, {"trust.links_file": links})
+    tables = arguments.table_files(links, positions, devices)
+    scenario, population = arguments.read_with_counts(path, preset, overrides, counts, tables)
     check_file("--json", json, [path, counts, *named_files(scenario)])
     names = _names(rules, explain, scenario)
     world = make_world(scenario, data_dir, population)

@@ -8,10 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedcast.cli import arguments
-from fedcast.cli.arguments import Counts, DataDir, Links, Overrides, PictureWidth, Preset, ScenarioFile
+from fedcast.cli.arguments import (
+    Counts,
+    DataDir,
+    DeviceFile,
+    Links,
+    Overrides,
+    PictureWidth,
+    Positions,
+    Preset,
+    ScenarioFile,
+)  # fmt: skip
 from fedcast.cli.output import plain_table, screen
 from fedcast.cli.remarks import print_doubts
-from fedcast.formatting import pluralize
+from fedcast.formatting import pluralize, quantity
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -59,8 +69,9 @@ def _skew_table(title: str, population: Population, skew: Skew) -> Table:
     given = int(population.sizes.sum())
     left = 0 if population.dataset is None else len(population.dataset) - given
     caption = (
-        f"{population.num_users:,} users hold {given:,} samples"
-        + (f", {left:,} go to nobody" if left else "")
+        f"{pluralize(population.num_users, 'user')} hold{'s' if population.num_users == 1 else ''} "
+        f"{pluralize(given, 'sample')}"
+        + (f", {left:,} go{'es' if left == 1 else ''} to nobody" if left else "")
         + "; averages of D_EMD, KL and JS are weighted by size"
     )
     table = plain_table("", *_QUANTILES, "average", title=title, caption=caption)
@@ -83,6 +94,8 @@ def network(
     data_dir: DataDir = None,
     counts: Counts = None,
     links: Links = None,
+    positions: Positions = None,
+    devices: DeviceFile = None,
     picture: Annotated[Path | None, typer.Option(help="Draw the map of users and links: .png, .svg or .pdf.")] = None,
     width: PictureWidth = "screen",
 ) -> None:
@@ -93,7 +106,8 @@ def network(
 
     if picture is not None:
         check_figure_path(picture, width)
-    scenario, population = arguments.read_with_counts(path, preset, overrides, counts, {"trust.links_file": links})
+    tables = arguments.table_files(links, positions, devices)
+    scenario, population = arguments.read_with_counts(path, preset, overrides, counts, tables)
     world = make_world(scenario, data_dir, population)
     print_doubts(world)
     report = feasibility(world.fleet, world.skew.sizes)
@@ -113,8 +127,8 @@ def _graph_table(world: World) -> Table:
     table = plain_table(
         "",
         *_QUANTILES,
-        title=f"{graph.num_users:,} users, {pluralize(stations, 'base station')}, "
-        f"{graph.num_links:,} links that meet both thresholds",
+        title=f"{pluralize(graph.num_users, 'user')}, {pluralize(stations, 'base station')}, "
+        f"{pluralize(graph.num_links, 'link')} that meet{'s' if graph.num_links == 1 else ''} both thresholds",
         caption=f"mean degree {graph.degrees.mean():.1f}, {pluralize(isolated, 'isolated user')}",
     )
     table.add_row("links of a user", *_quantiles(graph.degrees, ",.0f"))
@@ -132,18 +146,19 @@ def _round(world: World, report: Feasibility) -> str:
         return "\nno user can take part in a round"
     cost = round_cost(world.fleet.of(able), world.skew.sizes[able])
     down, compute, up = cost.phases_s
-    who = "all users" if able.all() else f"the {int(able.sum()):,} users that can take part"
-    return (
-        f"\na round of {who} takes {cost.round_s:.3g} s (download {down:.3g}, compute {compute:.3g}, upload {up:.3g}) "
-        f"and {cost.energy_j.sum():.3g} J"
-    )
+    who = "all users" if able.all() else f"the {pluralize(int(able.sum()), 'user')} that can take part"
+    phases = zip(("download", "compute", "upload"), (down, compute, up), strict=True)
+    parts = ", ".join(f"{name} {quantity(seconds, 's')}" for name, seconds in phases)
+    energy = quantity(float(cost.energy_j.sum()), "J")
+    return f"\na round of {who} takes {quantity(cost.round_s, 's')} ({parts}) and {energy}"
 
 
 def _infeasible(report: Feasibility) -> list[str]:
     users = report.infeasible_users
     if not len(users):
         return ["every user can take part within its energy budget"]
-    lines = [f"{len(users):,} users cannot take part within their energy budget:"]
+    whose = "its" if len(users) == 1 else "their"
+    lines = [f"{pluralize(len(users), 'user')} cannot take part within {whose} energy budget:"]
     lines += [f"  {report.explain(int(user))}" for user in users[:_LISTED]]
     if len(users) > _LISTED:
         lines.append(f"  … and {len(users) - _LISTED:,} more")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _STANDARD_OUTPUT = Path("-")
-_TABLES = (".csv", ".parquet")
+_TABLES = (".csv", ".parquet", ".xlsx")
 
 
 def screen(json: Path | None = None) -> Console:

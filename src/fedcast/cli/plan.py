@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedcast.cli.arguments import Counts, DataDir, Links, Overrides, Preset, read_with_counts
+from fedcast.cli.arguments import (
+    Counts,
+    DataDir,
+    DeviceFile,
+    Links,
+    Overrides,
+    Positions,
+    Preset,
+    read_with_counts,
+    table_files,
+)  # fmt: skip
 from fedcast.cli.output import check_file, screen, write_text
 from fedcast.formatting import pluralize, user_label
 
@@ -34,11 +44,12 @@ def plan(
     data_dir: DataDir = None,
     counts: Counts = None,
     links: Links = None,
-    positions: Annotated[Path | None, typer.Option(help="Table of positions: user,x_m,y_m.")] = None,
-    devices: Annotated[Path | None, typer.Option(help="Table of devices, one row per user.")] = None,
+    positions: Positions = None,
+    devices: DeviceFile = None,
     previous: Annotated[Path | None, typer.Option(help="Start from this plan, and print what changed.")] = None,
     json: Json = None,
-    table: Annotated[Path | None, typer.Option(help="Write one row per user: .csv or .parquet.")] = None,
+    table: Annotated[Path | None, typer.Option(help="Write one row per user: .csv, .parquet or .xlsx.")] = None,
+    bom: Annotated[bool, typer.Option("--bom", help="Start a .csv with a byte-order mark, for Excel.")] = False,
 ) -> None:
     """Plan who shares how much with whom and how fast devices compute, and print what it costs."""
     from fedcast.cli.remarks import print_assumptions, print_doubts, print_size_note
@@ -47,7 +58,7 @@ def plan(
     from fedcast.scenario import named_files
 
     words = words or []
-    tables = {"trust.links_file": links, "geometry.positions_file": positions, "devices.devices_file": devices}
+    tables = table_files(links, positions, devices)
     if words[:1] == ["diff"]:
         _compare(words[1:], json, [counts, previous, table, *tables.values()])
         return
@@ -68,7 +79,7 @@ def plan(
     if json is not None:
         write_text(json, plan_to_json(made))
     if table is not None:
-        save_table(_rows(made), table)
+        save_table(_rows(made), table, bom=bom)
     console = screen(json)
     _print_plan(console, made, world)
     if population is not None:

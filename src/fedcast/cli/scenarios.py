@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedcast.cli.arguments import Counts, DataDir, Overrides, Preset, ScenarioFile, read_scenario, read_with_counts
+from fedcast.cli.arguments import (
+    Counts,
+    DataDir,
+    Overrides,
+    Preset,
+    ScenarioFile,
+    read_scenario,
+    read_with_counts,
+    with_counts,
+)
 from fedcast.cli.output import plain_table, screen, write_text
 from fedcast.errors import DataError, FedcastError, ScenarioError
 
@@ -44,7 +53,6 @@ def validate(
 ) -> None:
     """Validate a scenario and the tables it names; print all errors, of each table the first."""
     from fedcast.cost import model_size
-    from fedcast.data import read_counts
     from fedcast.rounds import fit_notes
     from fedcast.scenario import missing_files
 
@@ -55,7 +63,7 @@ def validate(
         # Unknown names alone do not keep the tables from being validated.
         if error.scenario is None:
             raise
-        scenario, people = error.scenario, read_counts(counts) if counts else None
+        scenario, people = with_counts(error.scenario)
         faults = str(error).splitlines()
     source = path or f"preset {preset or 'default'}"
     readers = _readers(scenario, people.names if people else None, names_known=not faults)

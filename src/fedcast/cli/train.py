@@ -15,6 +15,7 @@ from fedcast.cli import INTERRUPTED
 from fedcast.cli.arguments import DataDir, Overrides, Preset, ScenarioFile, read_scenario, words
 from fedcast.cli.output import check_file, progress_bars, screen
 from fedcast.errors import FedcastError
+from fedcast.formatting import pluralize, quantity
 
 if TYPE_CHECKING:
     from fedcast.training import Record
@@ -57,9 +58,10 @@ def train(
     noisy = "" if last.noisy_accuracy is None else f", with the users' noise {last.noisy_accuracy:.4f}"
     typer.echo(
         f"{run.rule}: accuracy {last.accuracy:.4f} after round {last.round} (worst tenth of users "
-        f"{last.worst_accuracy:.4f}{noisy}), simulated {last.seconds:,.1f} s and {last.energy_j:,.3g} J; "
-        f"target {target} {answer}\n{run.facts.distinct_samples:,} samples were shared with "
-        f"{run.facts.members:,} users; results are in {folder}"
+        f"{last.worst_accuracy:.4f}{noisy}), simulated {quantity(last.seconds, 's')} and "
+        f"{quantity(last.energy_j, 'J')}; target {target} {answer}\n"
+        f"{pluralize(run.facts.distinct_samples, 'sample')} shared with "
+        f"{pluralize(run.facts.members, 'user')}; results are in {folder}"
         + (", finished before; --no-resume trains again" if done else "")
     )
 

@@ -19,7 +19,15 @@ from fedcast.data.catalogue import (
 from fedcast.data.dataset import Dataset, SampleSpec, TextWindows, dataset_from_arrays
 from fedcast.data.descriptors import describe
 from fedcast.data.partitions import PARTITIONS, Partition, find_partition
-from fedcast.data.population import Population, divide, make_population, populate, population_from, read_counts
+from fedcast.data.population import (
+    Population,
+    counts_file,
+    divide,
+    make_population,
+    populate,
+    population_from,
+    read_counts,
+)
 from fedcast.data.skew import (
     Skew,
     Weighting,
@@ -52,6 +60,7 @@ __all__ = [
     "average_js",
     "average_kl",
     "class_counts",
+    "counts_file",
     "data_folders",
     "dataset_from_arrays",
     "describe",

@@ -13,6 +13,7 @@ import numpy as np
 from fedcast.data.catalogue import DatasetEntry
 from fedcast.data.dataset import Dataset, SampleSpec, dataset_from_arrays
 from fedcast.errors import DataError
+from fedcast.io import TABLE_FORMATS
 from fedcast.registry import option
 
 _KNOWN = ("inputs", "labels", "test_inputs", "test_labels", "groups", "class_names")
@@ -34,7 +35,7 @@ def load_npz(path: str | Path | None) -> Dataset:
     if path is None:
         raise DataError('data.dataset is "file", but data.file is not set: expected the path of an .npz file')
     path = Path(path)
-    if path.suffix.lower() in (".csv", ".parquet"):
+    if path.suffix.lower() in TABLE_FORMATS:
         raise DataError(f"{path}: expected an .npz file with samples; a table of class counts is set with --counts")
     arrays = read_npz(path)
     missing = [name for name in ("inputs", "labels") if name not in arrays]
@@ -56,7 +57,8 @@ def read_npz(path: Path) -> dict[str, Any]:
     if not zipfile.is_zipfile(path):
         raise DataError(f"{path}: not a readable .npz file, as written by numpy.savez_compressed")
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        # NumPy does not close a file that it cannot read.
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
             size = sum(member.file_size for member in archive.zip.infolist())
             if size > _MOST_BYTES:
                 raise DataError(f"{path}: its arrays have {size:,} bytes, expected at most {_MOST_BYTES:,}")

@@ -27,6 +27,8 @@ SYNTHETIC = "synthetic"
 # More than any device stores, and small enough that sums over users and classes are exact.
 _MAX_SAMPLES = 1e12
 _LISTED_USERS = 3
+_FEW_USERS = 3
+_TOTALS = ("total", "sum", "all", "samples", "count", "n", "size")
 # NumPy's hypergeometric distribution, by which samples are dealt, takes no more.
 _MOST_DEALT = 10**9
 # Ten million users with ten classes: arrays of this size take 0.8 GB each.
@@ -80,8 +82,15 @@ def make_population(data: Data, seed: int = 0, data_dir: str | Path | None = Non
     """
     partition = find_partition(data.partition)
     if data.dataset == SYNTHETIC:
-        return _synthetic(partition, data, seed)
+        file = counts_file(data)
+        return _synthetic(partition, data, seed) if file is None else read_counts(file)
     return populate(load_dataset(data, data_dir), data, seed)
+
+
+def counts_file(data: Data) -> str | None:
+    """Return the table of label counts that a scenario names; None: it names none."""
+    file: str | None = data.options("dataset").counts_file if data.dataset == SYNTHETIC else None
+    return file
 
 
 def populate(dataset: Dataset, data: Data, seed: int = 0) -> Population:
@@ -136,6 +145,7 @@ class SyntheticOptions:
 
     samples_per_user: int = option(600, "mean samples of a user", ge=1)
     num_classes: int = option(10, "number of classes", ge=1, le=MOST_CLASSES)
+    counts_file: str | None = option(None, "own label counts of all users instead: .csv, .parquet or .xlsx")
 
 
 def _no_samples(_options: Any, _data_dir: str | Path | None) -> Dataset:
@@ -148,7 +158,7 @@ SYNTHETIC_DATASET = DatasetEntry(
 
 
 def read_counts(path: str | Path) -> Population:
-    """Read the number of samples of each user and class from a CSV or Parquet file.
+    """Read the number of samples of each user and class from a CSV, Parquet or Excel file.
 
     - wide: a column ``user`` and one column per class, one row for each user;
     - long: columns ``user``, ``class``, ``count``, one row for each user and class; a class that is not listed has
@@ -174,6 +184,7 @@ def _wide(path: str | Path, names: list[str]) -> Population:
     _check_classes(path, classes)
     table = read_user_table(path, [_counts(name) for name in classes])
     counts = np.stack([np.asarray(table[name], dtype=np.int64) for name in classes], axis=1)
+    _check_total(path, classes, counts)
     return Population(counts, tuple(classes), names=table.names)
 
 
@@ -203,6 +214,20 @@ def _check_classes(path: str | Path, classes: list[str]) -> None:
         raise DataError(f"{path}: {error}") from None
     if len(classes) > MOST_CLASSES:
         raise DataError(f"{path}: {len(classes):,} classes, expected at most {MOST_CLASSES:,}")
+
+
+def _check_total(path: str | Path, classes: list[str], counts: Ints) -> None:
+    """Raise an error if a column is the sum of the others: it is their total, not a class.
+
+    In tables of few users that may be a coincidence, unless the name says so.
+    """
+    sizes = counts.sum(axis=1)
+    for label in np.flatnonzero((2 * counts == sizes[:, None]).all(axis=0)).tolist():
+        others = np.delete(counts, label, axis=1)
+        named = classes[label].casefold() in _TOTALS
+        if others.any(axis=0).sum() > 1 and (named or len(counts) >= _FEW_USERS):
+            hint = "remove it, since every column except user is a class"
+            raise DataError(f"{path}: column {classes[label]!r} is the sum of all other classes; {hint}")
 
 
 def _check_cells(num_users: int, num_classes: int) -> None:

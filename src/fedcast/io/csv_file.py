@@ -11,6 +11,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from fedcast.errors import DataError
+from fedcast.io.formula_cells import neutralized, original
 from fedcast.io.table import Column, Table, Values, parse, present_columns
 from fedcast.typing import Ints
 
@@ -112,7 +113,7 @@ def _header(path: Path, blocks: Iterator[tuple[Rows, Ints]]) -> list[str]:
     first = next(blocks, None)
     if first is None:
         raise DataError(f"{path}: the file is empty, expected a header and rows")
-    return [name.strip() for name in first[0][0]]
+    return [original(name.strip()) for name in first[0][0]]
 
 
 def _parse_rows(path: Path, header: list[str], columns: Sequence[Column], rows: Rows, lines: Ints) -> dict[str, Values]:
@@ -130,9 +131,10 @@ def _parse_rows(path: Path, header: list[str], columns: Sequence[Column], rows: 
     return values
 
 
-def write(columns: Mapping[str, list[Any]], path: Path) -> None:
-    """Write columns of equal length as a CSV file."""
-    with path.open("w", newline="", encoding="utf-8") as stream:
+def write(columns: Mapping[str, list[Any]], path: Path, *, bom: bool = False) -> None:
+    """Write columns of equal length as a CSV file, with a byte-order mark if asked, by which Excel recognises UTF-8."""
+    safe = [[neutralized(value) for value in values] for values in columns.values()]
+    with path.open("w", newline="", encoding="utf-8-sig" if bom else "utf-8") as stream:
         writer = csv.writer(stream)
-        writer.writerow(columns)
-        writer.writerows(zip(*columns.values(), strict=True))
+        writer.writerow(map(neutralized, columns))
+        writer.writerows(zip(*safe, strict=True))

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from fedcast.errors import DataError
 from fedcast.formatting import did_you_mean, shown_value, similar_name, user_label
+from fedcast.io.formula_cells import original
 from fedcast.typing import Ints, Names
 
 Kind = Literal["int", "float", "text", "bool"]
@@ -24,7 +25,7 @@ InvalidCell = tuple[int, str, str]
 EXPECTED = {"int": "a whole number", "float": "a number", "text": "text", "bool": "true or false"}
 
 _TYPO_CUTOFF = 0.6
-_SUGGESTION_CUTOFF = 0.4
+_SUGGESTION_CUTOFF = 0.6
 _BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _INT64_LIMIT = 2.0**63
 
@@ -139,7 +140,7 @@ def parse(column: Column, texts: list[str]) -> tuple[Values, InvalidCell | None]
 
 def _values(kind: Kind, texts: list[str]) -> Values:
     if kind == "text":
-        stripped = [unicodedata.normalize("NFC", text.strip()) for text in texts]
+        stripped = [unicodedata.normalize("NFC", original(text.strip())) for text in texts]
         if not all(stripped):
             raise ValueError
         return np.array(stripped, dtype=np.str_)

@@ -1,4 +1,4 @@
-"""Read and write tables as CSV or Parquet, by the suffix of the file; users are whole numbers 0 … K − 1, or names."""
+"""Read and write tables as CSV, Parquet or Excel files, by the suffix; users are whole numbers 0 … K − 1, or names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fedcast.errors import DataError, FedcastError
 from fedcast.formatting import similar_name
-from fedcast.io import csv_file, parquet_file
+from fedcast.io import csv_file, parquet_file, xlsx_file
 from fedcast.io.atomic import atomic_write
 from fedcast.io.table import Column, Table, is_number
 from fedcast.typing import Ints, Names
@@ -22,17 +22,20 @@ from fedcast.typing import Ints, Names
 Columns = Mapping[str, Sequence[Any] | NDArray[Any]]
 
 # Modules with the same functions: read, names, first and write.
-_FORMATS = {".csv": csv_file, ".parquet": parquet_file}
+_FORMATS = {".csv": csv_file, ".parquet": parquet_file, ".xlsx": xlsx_file}
+TABLE_FORMATS = tuple(_FORMATS)
+_EXPECTED = "expected .csv, .parquet or .xlsx"
 
 # Number of names listed in a message, and searched for a similar one.
 _LISTED_NAMES, _COMPARED_NAMES = 3, 10_000
 
+_NO_DIGITS = str.maketrans("", "", "0123456789")
 _NAMES_OR_NUMBERS = "; number all users from 0, or give all of them names that are not numbers, such as n7"
 _NAMED_BY_COUNTS = "; users have names only if the table of label counts names them"
 
 
 def read_table(path: str | Path, columns: Sequence[Column], *, may_be_empty: bool = False) -> Table:
-    r"""Read the declared columns of a ``.csv`` or ``.parquet`` file; raise `DataError` at the first invalid value.
+    r"""Read the declared columns of a .csv, .parquet or .xlsx file; raise `DataError` at the first invalid value.
 
     Example:
         >>> import tempfile
@@ -64,19 +67,22 @@ def column_names(path: str | Path) -> list[str]:
 def _format_of(path: Path) -> Iterator[ModuleType]:
     """Yield the module that reads a file, and say in the error why the file cannot be read."""
     if path.suffix.lower() not in _FORMATS:
-        raise DataError(f"{path}: unknown file format, expected .csv or .parquet")
+        raise DataError(f"{path}: unknown file format, {_EXPECTED}")
     try:
         yield _FORMATS[path.suffix.lower()]
     except FileNotFoundError:
         raise DataError(f"{path}: no such file") from None
     except IsADirectoryError:
-        raise DataError(f"{path}: is a folder, expected a .csv or .parquet file") from None
+        raise DataError(f"{path}: is a folder, {_EXPECTED}") from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
 
 
-def save_table(columns: Columns, path: str | Path) -> Path:
+def save_table(columns: Columns, path: str | Path, *, bom: bool = False) -> Path:
     """Write columns of equal length atomically, one row per entry; None becomes an empty cell.
+
+    In .csv and .xlsx, text that a spreadsheet program would run as a formula gets an apostrophe in front, which
+    `read_table` removes. `bom` starts a .csv with a byte-order mark, by which Excel recognises UTF-8.
 
     Example:
         >>> import tempfile
@@ -86,12 +92,17 @@ def save_table(columns: Columns, path: str | Path) -> Path:
     """
     path = Path(path)
     if path.suffix not in _FORMATS:
-        raise FedcastError(f"{path}: unknown file format {path.suffix!r}; expected {', '.join(_FORMATS)}")
+        raise FedcastError(f"{path}: unknown file format {path.suffix!r}; {_EXPECTED}")
+    if bom and path.suffix != ".csv":
+        raise FedcastError(f"{path}: only a .csv file has a byte-order mark")
     plain = {
         name: values.tolist() if isinstance(values, np.ndarray) else list(values) for name, values in columns.items()
     }
     with atomic_write(path) as temporary:
-        _FORMATS[path.suffix].write(plain, temporary)
+        if bom:
+            csv_file.write(plain, temporary, bom=True)
+        else:
+            _FORMATS[path.suffix].write(plain, temporary)
     return path
 
 
@@ -107,7 +118,7 @@ def read_with_users(
     r"""Read a file with columns that refer to users; names of users become indices into all names.
 
     Args:
-        path: a ``.csv`` or ``.parquet`` file.
+        path: a ``.csv``, ``.parquet`` or ``.xlsx`` file.
         users: columns that refer to users; whole numbers if users have no names.
         columns: the other columns.
         names: names of all users, if they have names.
@@ -191,10 +202,17 @@ def _replace_names(table: Table, columns: Sequence[str], names: Names) -> Table:
 
 
 def _no_such_name(name: str, names: Names) -> str:
-    near = similar_name(name, names[:_COMPARED_NAMES].tolist())
+    # Names that differ in their number only, as n9 and n99, are different users rather than typing errors.
+    others = [other for other in names[:_COMPARED_NAMES].tolist() if _without_digits(other) != _without_digits(name)]
+    near = similar_name(name, others)
     question = f"; did you mean {near!r}?" if near else ""
     few = ", ".join(names[:_LISTED_NAMES]) + (", …" if len(names) > _LISTED_NAMES else "")
-    return f"unknown user {name!r}; the {len(names):,} users are {few}{question}"
+    everyone = "the only user is" if len(names) == 1 else f"the {len(names):,} users are"
+    return f"unknown user {name!r}; {everyone} {few}{question}"
+
+
+def _without_digits(name: str) -> str:
+    return name.translate(_NO_DIGITS)
 
 
 def _rows_by_user(table: Table, num_users: int) -> Ints:
@@ -220,4 +238,6 @@ def _rows_by_user(table: Table, num_users: int) -> Ints:
 def _no_such_user(users: Ints, row: int, num_users: int) -> str:
     counted_from_one = users.min() == 1 and users.max() == num_users
     hint = "; users are numbered from 0: subtract 1 from every id" if counted_from_one else ""
+    if users.min() >= num_users:
+        hint = f"; to use codes such as {users[row]} as names, begin them with a letter in all tables, as s{users[row]}"
     return f"user {users[row]} does not exist, expected 0 to {num_users - 1}{hint}"

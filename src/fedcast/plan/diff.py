@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedcast.errors import FedcastError
-from fedcast.formatting import pluralize
+from fedcast.formatting import number, pluralize, quantity, relative_change
 from fedcast.plan.sharing_plan import SharingPlan
 from fedcast.typing import Ints, Names
 
@@ -98,11 +98,13 @@ def diff_plans(old: SharingPlan, new: SharingPlan) -> PlanDiff:
 
 
 def _change(name: str, before: float | None, after: float | None, unit: str = "") -> str:
-    if before is None or after is None:
-        shown = ("not predicted" if value is None else f"{value:,.4g} {unit}".rstrip() for value in (before, after))
-        return f"{name}: {' → '.join(shown)}"
-    percent = f" ({100 * (after / before - 1):+z.1f} %)" if before else ""
-    return f"{name}: {before:,.4g} → {after:,.4g} {unit}".rstrip() + percent
+    shown = ("not predicted" if value is None else _number(value, unit) for value in (before, after))
+    change = f" ({relative_change(before, after)})" if before and after is not None else ""
+    return f"{name}: {' → '.join(shown)}{change}"
+
+
+def _number(value: float, unit: str) -> str:
+    return quantity(value, unit) if unit else number(value)
 
 
 class Matched(NamedTuple):

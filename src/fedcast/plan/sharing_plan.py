@@ -174,7 +174,7 @@ class PlanDocument(_Part):
             raise ValueError("head_of: there are no users")
         for name, times in Counter(self.names or []).items():
             if times > 1 or not name.strip() or not name.isprintable():
-                raise ValueError(f"names: {name!r} is blank, not printable or the name of two users")
+                raise ValueError(f"names: {name!r} is blank or the name of two users, or not printable")
         for name in ("shared", "frequency_hz", "energy_j", *(["names"] if self.names is not None else [])):
             if len(getattr(self, name)) != users:
                 raise ValueError(f"{name} has {len(getattr(self, name))} entries, head_of has {users}")

@@ -9,11 +9,11 @@ import numpy as np
 
 from fedcast.clustering import Clustering, Problem, make_problem
 from fedcast.cost import Fleet, SharingCost, broadcast_cost, fleet_of, sharing_cost
-from fedcast.data import Population, Skew, describe, make_population, skew_of
+from fedcast.data import Population, Skew, counts_file, describe, make_population, skew_of
 from fedcast.errors import FedcastError
 from fedcast.formatting import user_label
 from fedcast.network import Graph, Layout, build_graph, concurrent_rate_bps, has_rates, place_users
-from fedcast.scenario import ClusteringSettings, Scenario
+from fedcast.scenario import ClusteringSettings, Scenario, with_overrides
 from fedcast.typing import Floats
 
 _SYNTHETIC_BITS_PER_SAMPLE = 6272.0  # as an MNIST image
@@ -64,6 +64,8 @@ def make_world(scenario: Scenario, data_dir: str | Path | None = None, populatio
             f"invalid value {data.num_users} for data.num_users: the population has {population.num_users} users; "
             f"set data.num_users = {population.num_users}"
         )
+    if counts_file(data) is not None:
+        scenario = with_overrides(scenario, {"data.num_users": population.num_users})
     layout = place_users(population.num_users, scenario.geometry, scenario.seed, population.names)
     own_bits = population.dataset.bits_per_sample if population.dataset else _SYNTHETIC_BITS_PER_SAMPLE
     return World(

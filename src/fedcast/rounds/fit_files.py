@@ -195,9 +195,11 @@ def fit_from_json(text: str, where: str = "fit") -> RoundsFit:
         forms = document.get("forms", {}) if "laws" in document else document["forms"]
         models = {form: _model_from_json(form, entry, document) for form, entry in forms.items()}
         laws = tuple(_law_from_json(entry) for entry in document.get("laws", ()))
-        named = document["name"], models, document.get("runs", {}), str(document["dataset"])
-        fit = RoundsFit(*named, laws, document["source"], _domain_from_json(document.get("domain")))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        columns = document.get("runs", {}).items()
+        runs = {str(column): _array(values, (len(values),)).tolist() for column, values in columns}
+        named = str(document["name"]), models, runs, str(document["dataset"])
+        fit = RoundsFit(*named, laws, str(document["source"]), _domain_from_json(document.get("domain")))
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise FedcastError(
             f"rounds.fit {where}: invalid content ({type(error).__name__}: {error}); make the fit again with "
             f"`fedcast fit-rounds`"

@@ -167,13 +167,15 @@ def _value_text(value: Any) -> str:
     return UNSET if value is None else str(value).lower() if isinstance(value, bool) else shown_value(value)
 
 
+# The time to match a text grows with the square of its length.
+_LONGEST_QUANTITY = 40
 _PREFIXES = {"": 1.0, "G": 1e9, "M": 1e6, "k": 1e3, "m": 1e-3, "u": 1e-6, "µ": 1e-6}
 
 
 def _in_si_units(name: str, value: Any) -> str:
     """Return what to write for values such as "28 GHz": the plain number in the field's unit."""
     unit = unit_of(name)
-    if unit is None or not isinstance(value, str):
+    if unit is None or not isinstance(value, str) or len(value) > _LONGEST_QUANTITY:
         return ""
     number = re.fullmatch(rf"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([GMkmuµ]?){re.escape(unit)}\s*", value)
     if number is None:

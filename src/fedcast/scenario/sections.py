@@ -116,7 +116,7 @@ class Geometry(Section):
     users_per_cell: Count = Field(100, description="users in a disc of one cell radius, kept as K grows")
     user_height_m: Positive = Field(1.5, description="antenna height of a user")
     base_station_height_m: Positive = Field(25.0, description="antenna height of a base station")
-    positions_file: str | None = Field(None, description="own positions: .csv or .parquet with user,x_m,y_m")
+    positions_file: str | None = Field(None, description="own positions: .csv, .parquet or .xlsx with user,x_m,y_m")
 
 
 class Sidelink(Section):
@@ -205,7 +205,8 @@ class Trust(Section):
     distance_scale_m: Positive = Field(300.0, description="distance: how fast closeness falls")
     distance_share: Share = Field(0.5, description="distance: share of closeness that distance explains")
     links_file: str | None = Field(
-        None, description="own links: .csv or .parquet with user_a,user_b,rate_bps,closeness; replaces radio and trust"
+        None,
+        description="own links, as a table user_a,user_b,rate_bps,closeness; replaces radio and trust",
     )
 
 
@@ -217,7 +218,7 @@ class Devices(Section):
     energy_coefficient: Positive = Field(1e-28, description="energy per cycle and squared frequency")
     energy_budget_j: Positive = Field(0.05, description="energy of a user per round")
     power_w: Positive = Field(0.01, description="transmit power of the upload")
-    devices_file: str | None = Field(None, description="own devices, one row per user: .csv or .parquet")
+    devices_file: str | None = Field(None, description="own devices, one row per user: .csv, .parquet or .xlsx")
 
 
 class ClusteringSettings(ChoiceSection):

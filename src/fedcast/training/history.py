@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fedcast.errors import FedcastError
-from fedcast.io import save_table, write_file
+from fedcast.io import TABLE_FORMATS, save_table, write_file
 from fedcast.text_files import parse_json, read_text
 from fedcast.typing import Ints
 
@@ -107,12 +107,13 @@ class History:
         return columns
 
     def save(self, path: str | Path) -> Path:
-        """Write .json, .csv or .parquet, by the suffix, atomically."""
+        """Write .json, .csv, .parquet or .xlsx, by the suffix, atomically."""
         path = Path(path)
-        if path.suffix in (".csv", ".parquet"):
+        if path.suffix in TABLE_FORMATS:
             return save_table(self.columns(), path)
         if path.suffix != ".json":
-            raise FedcastError(f"{path}: unknown kind of file {path.suffix!r}; expected .json, .csv, .parquet")
+            expected = ", ".join((".json", *TABLE_FORMATS))
+            raise FedcastError(f"{path}: unknown kind of file {path.suffix!r}; expected {expected}")
         return write_file(path, self.to_json())
 
 

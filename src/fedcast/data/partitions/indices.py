@@ -30,7 +30,7 @@ def read_indices(path: str | Path, num_samples: int, num_users: int | None = Non
     """Read which user holds which samples of the training set; the suffix of the file gives its format.
 
     - ``.json``: a list with one list of sample indices per user, or an object ``{"0": [...], "1": [...]}``;
-    - ``.csv``, ``.parquet``: columns ``user`` and ``sample``, one row per sample;
+    - ``.csv``, ``.parquet``, ``.xlsx``: columns ``user`` and ``sample``, one row per sample;
     - ``.npz``: arrays ``samples`` and ``offsets``: user k holds ``samples[offsets[k]:offsets[k + 1]]``.
 
     Every sample is assigned at most once; users may hold none. `num_users`, if given, must be the number of users.
@@ -41,7 +41,7 @@ def read_indices(path: str | Path, num_samples: int, num_users: int | None = Non
     match path.suffix.lower():
         case ".json":
             owners, samples, found = _from_json(path)
-        case ".csv" | ".parquet":
+        case ".csv" | ".parquet" | ".xlsx":
             table = read_table(path, [Column("user", "int", minimum=0), Column("sample", "int", minimum=0)])
             owners, samples, found = table["user"], table["sample"], int(table["user"].max()) + 1
         case ".npz":
