@@ -17,6 +17,7 @@ TESTS = Path(__file__).parent
 # What `make quick` leaves to `make test`: files whose tests train, start processes or compare with brute force, ...
 LONG_FILES = {
     "allocation/test_limited.py",
+    "allocation/test_oracle_local_work.py",
     "allocation/test_traces.py",
     "cli/test_report.py",
     "cli/test_run.py",

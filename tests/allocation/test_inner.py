@@ -90,7 +90,7 @@ def test_no_pull_no_sharing_and_ties_in_delay():
 def test_prices_of_bounds_are_what_a_wider_bound_gains(seed):
     weight, rate, linear, curvature, upper = random_inner(6, seed)
     found = minimise_sorted(weight, rate, linear, curvature, upper)
-    prices = upper_prices(found, weight, rate, linear, curvature, upper)
+    prices = upper_prices(found, weight, rate, linear, curvature, upper, np.arange(6))
     assert (prices >= 0).all()
     # The value is convex in the bounds: along any direction the prices are a slope between those of both sides.
     direction = np.random.default_rng(seed + 1).uniform(0, 1, 6)
@@ -147,6 +147,26 @@ def test_a_surrogate_with_the_delay_of_a_round_against_cvxpy(regime, max_asr):
         assert feasible.leak @ ours <= (max_asr or 1) + 1e-12
 
 
-def test_roots_of_steps_and_curves():
-    assert rising_root(lambda x: -1.0 if x < 0.3 else 5.0, 0.0, 1.0, -1.0, 5.0) == pytest.approx(0.3, rel=1e-9)
-    assert rising_root(lambda x: x**9 - 0.5, 0.0, 1.0, -0.5, 0.5) == pytest.approx(0.5 ** (1 / 9), rel=1e-9)
+@pytest.mark.parametrize("guess", [None, -1.0, 0.0, 0.2, 0.3 * (1 + 5e-11), 0.30001, 0.9, 2.0])
+def test_roots_of_steps_and_curves(guess):
+    def root_and_calls(function):
+        places = []
+        root = rising_root(lambda x: places.append(x) or function(x), 0.0, 1.0, guess)
+        assert root in places
+        assert all(0 <= place <= 1 for place in places)
+        return root, len(places)
+
+    for function, root in [
+        (lambda x: -1.0 if x < 0.3 else 5.0, 0.3),
+        (lambda x: 1e9 * (x - 0.3) if x < 0.3 else 1e-3, 0.3),
+        (lambda x: x**9 - 0.3**9, 0.3),
+        (lambda x: x**9 - 0.5, 0.5 ** (1 / 9)),
+        (lambda x: x + 1, 0.0),
+        (lambda x: x - 2, 1.0),
+    ]:
+        found, calls = root_and_calls(function)
+        assert found == pytest.approx(root, rel=1e-9)
+        # Bisection takes 34 calls from 0 to 1; a bracket around a guess grows in at most 7 more.
+        assert calls <= 45
+    if guess == 0.3 * (1 + 5e-11):
+        assert root_and_calls(lambda x: -1.0 if x < 0.3 else 5.0)[1] <= 4

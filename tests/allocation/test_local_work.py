@@ -13,7 +13,7 @@ from fedcast.allocation.average_skew import OwnOffer
 from fedcast.allocation.engine import rounds_and_gradient
 from fedcast.clustering import Clustering
 from fedcast.clustering.sample_problems import table_problem
-from fedcast.errors import FedcastError, OutsideFitError
+from fedcast.errors import OutsideFitError
 from fedcast.plan import make_plan
 from fedcast.rounds import load_fit, local_steps
 from fedcast.scenario import Allocation, load_scenario
@@ -136,11 +136,6 @@ def test_sharing_that_lowers_no_skew_saves_rounds_with_the_law_alone():
     assert theory.expected(**level, steps=half.skew_at.steps) == theory.expected(**level, steps=none.skew_at.steps)
     saved = [problem.betas.expected(**level, steps=point.skew_at.steps).rounds for point in (none, half)]
     assert saved[1] < saved[0]
-
-
-def test_the_oracle_says_that_it_cannot():
-    with pytest.raises(FedcastError, match="'law' for rounds.form with allocation.method = oracle"):
-        find_method("oracle")(problem_of(0))
 
 
 def test_a_plan_knows_that_epochs_and_learning_rate_save_rounds():

@@ -258,7 +258,7 @@ def test_the_extended_form_is_optimised_too():
     for seed in range(200):
         x = np.random.default_rng(seed).uniform(0, 1, problem.num_clusters) * problem.feasible.upper
         assert ours <= problem.objective_s(problem.at(x))
-    with pytest.raises(FedcastError, match="more than the average skew, which couples the clusters"):
+    with pytest.raises(FedcastError, match="the shift of the overall label distribution, which couples the clusters"):
         oracle(problem)
 
 

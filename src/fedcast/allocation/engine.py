@@ -31,7 +31,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from fedcast.allocation.allocation_problem import AllocationProblem, Point
-from fedcast.allocation.inner import Surrogate
+from fedcast.allocation.inner import LastMinimum, Surrogate
 from fedcast.errors import FedcastError
 from fedcast.random import generator
 from fedcast.registry import option
@@ -48,8 +48,11 @@ _MAX_TRIES = 25
 # Curvature grows by at most this factor at once.
 _MAX_GROWTH = 100.0
 _TOLERANCE = 1e-12
-# EMD has kinks, to which a search that starts close by converges in this many steps.
+# EMD has kinks, to which a search that starts close by converges in this many steps, ...
 _DESCENT_STEPS = 10
+# ... or fewer: it ends after so many steps in a row that improve the objective by less than this share of it.
+_LAST_STEPS = 3
+_SMALL_GAIN = 1e-9
 
 
 @dataclass(frozen=True)
@@ -61,10 +64,14 @@ class Step:
 
 
 class Solution(NamedTuple):
-    """Solution of a method: the share of its samples that each head sends, float64[M], and its iterations, if any."""
+    """Solution of a method: the share of its samples that each head sends, float64[M], and its iterations, if any.
+
+    `bound_s` is a delay that no ratios are below, if one was proven.
+    """
 
     x: Floats
     trace: tuple[Step, ...] = ()
+    bound_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -132,11 +139,12 @@ class _StepState(NamedTuple):
     betas: BetaSet
     running: Surrogate | None
     weight: float
+    last: LastMinimum  # of the surrogate before
 
     def minimise(self, curvature: Floats, slope_factor: float = 1.0) -> tuple[Surrogate, Floats]:
         """Return the running surrogate with a new one averaged in, and its minimiser float64[M]."""
         round_weight, gradient = self.build.linear(self.point, self.betas, slope_factor)
-        new = Surrogate(1.0, round_weight, gradient - curvature * self.point.x, curvature)
+        new = Surrogate(1.0, round_weight, gradient - curvature * self.point.x, curvature, self.last)
         average = new if self.running is None or self.weight == 1 else self.running.averaged(self.weight, new)
         return average, self.problem.minimiser(average, self.problem.feasible)
 
@@ -162,12 +170,14 @@ def search(
     start: Floats | None = None,
     approximation: Approximation | None = None,
     upper_bound: bool = True,
+    until_settled: bool = False,
 ) -> tuple[Solution, Floats]:
     """Run the engine; return the best ratios on the evaluation set with the trace, and the last iterate float64[M].
 
     `draw` gives the betas of step 1, 2, ...; `exponents` are those of the step sizes t^-exponent of new surrogates and
     of new iterates (0: only the newest counts); `approximation` builds surrogates, by default with linearised rounds.
-    With `upper_bound` curvature is raised until surrogates are above the objective at their minimiser.
+    With `upper_bound` curvature is raised until surrogates are above the objective at their minimiser. With
+    `until_settled` the search ends early where the last steps gained next to nothing.
     """
     for exponent in exponents:
         if exponent != 0 and not 0.5 < exponent <= 1:
@@ -180,10 +190,10 @@ def search(
     value = problem.objective_s(point)
     best, best_value = point.x, value
     curvature, running, trace = np.full(problem.num_clusters, _FIRST_CURVATURE * value), None, []
-    target = point.x
+    target, settled, last = point.x, 0, LastMinimum()
     for step in range(1, steps + 1):
         weight, move = (float(step**-exponent) for exponent in exponents)
-        state = _StepState(problem, build, point, draw(step), running, weight)
+        state = _StepState(problem, build, point, draw(step), running, weight, last)
         if upper_bound:
             running, target, curvature = _minimise_upper_bound(state, curvature)
         else:
@@ -192,19 +202,24 @@ def search(
         trace.append(Step(value, float(np.linalg.norm((target - point.x) * problem.feasible.sizes))))
         point = problem.at((1 - move) * point.x + move * target)
         value = problem.objective_s(point)
+        settled = settled + 1 if value > best_value * (1 - _SMALL_GAIN) else 0
         if value < best_value:
             best, best_value = point.x, value
+        if until_settled and settled == _LAST_STEPS:
+            break
         curvature = np.maximum(curvature / 2, _MIN_CURVATURE * value)
     trace.append(Step(value, trace[-1].distance if trace else 0.0))
     return Solution(problem.best_of([best, target, np.zeros_like(best)]), tuple(trace)), point.x
 
 
-def descend(problem: AllocationProblem, start: Floats | None = None, steps: int = _DESCENT_STEPS) -> Solution:
+def descend(problem: AllocationProblem, start: Floats | None = None, steps: int | None = None) -> Solution:
     """Run the engine with all parameter vectors in every step: a deterministic descent on the evaluation set.
 
-    Rounds depend on volumes only through the average skew, a number: a step costs as much as one with a single vector.
+    Without a number of steps it ends when it has settled. Rounds depend on volumes only through a few numbers, such as
+    the average skew: a step costs as much as one with a single vector.
     """
-    return search(problem, lambda _: problem.betas, steps, start=start)[0]
+    most, until_settled = (_DESCENT_STEPS, True) if steps is None else (steps, False)
+    return search(problem, lambda _: problem.betas, most, start=start, until_settled=until_settled)[0]
 
 
 def draw_one(problem: AllocationProblem, steps: int) -> Callable[[int], BetaSet]:

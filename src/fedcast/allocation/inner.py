@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -37,8 +38,20 @@ Minimiser = Callable[["Surrogate", "Feasible"], Floats]
 # From this many clusters the compiled loop is used, which first has to be compiled or read from the cache. Every head
 # has a member, so there are at least 5,000 users then.
 LARGE = 2_500
+# Roots: relative tolerance, that of a price of leakage, growth of a bracket around a guess, and how far false position
+# moves towards the middle of the bracket.
 _RELATIVE = 1e-10
-_MAX_STEPS = 100
+_PRICE_TOLERANCE = 1e-7
+_GROWTH = 64.0
+_TOWARDS_MIDDLE = 0.2
+
+
+@dataclass
+class LastMinimum:
+    """Where the last minimiser was found, a guess for the next one; written by `minimise_surrogate`."""
+
+    round_s: float | None = None  # delay of a round
+    price: float | None = None  # of leakage
 
 
 class Surrogate(NamedTuple):
@@ -48,6 +61,7 @@ class Surrogate(NamedTuple):
     round_weight: float  # w_T, of the round's delay: expected rounds
     linear: Floats  # [M], b
     curvature: Floats  # [M], q
+    last: LastMinimum | None = None  # of a similar surrogate; None: not known
 
     def averaged(self, weight: float, other: Surrogate) -> Surrogate:
         """Return the weighted average (1 - weight) of this surrogate and weight of the other (Eq. 33).
@@ -63,6 +77,7 @@ class Surrogate(NamedTuple):
             keep * self.round_weight + weight * other.round_weight,
             keep * self.linear + weight * other.linear,
             keep * self.curvature + weight * other.curvature,
+            other.last,
         )
 
 
@@ -122,22 +137,21 @@ def minimise_compiled(weight: float, rate: Floats, linear: Floats, curvature: Fl
 
 
 def upper_prices(
-    found: BoxMinimum, weight: float, rate: Floats, linear: Floats, curvature: Floats, upper: Floats
+    found: BoxMinimum, weight: float, rate: Floats, linear: Floats, curvature: Floats, upper: Floats, of: Ints
 ) -> Floats:
-    """Return the multipliers of the upper bounds, float64[M]: how much the minimum falls per unit of each.
+    """Return the multipliers of some coordinates' upper bounds: how much the minimum falls per unit of each.
 
     Where a coordinate meets its bound and the sharing delay at once, the multiplier of the delay is what is left of its
     weight w after the coordinates that only the delay limits; the bound has the rest.
     """
-    pull = np.maximum(-(linear + curvature * found.x), 0.0)
-    at_upper = found.x >= upper * (1 - 1e-12)
-    at_delay = found.x >= found.time * rate * (1 - 1e-12)
-    both = at_upper & at_delay
-    prices = np.where(at_upper, pull, 0.0)
-    if both.any():
-        left = weight - float((pull * rate)[at_delay & ~at_upper].sum())
-        shared = float((pull * rate)[both].sum())
-        prices[both] *= 1 - min(max(left / shared, 0.0), 1.0) if shared > 0 else 1.0
+    x, top = found.x[of], upper[of] * (1 - 1e-12)
+    prices = np.where(x >= top, np.maximum(-(linear[of] + curvature[of] * x), 0.0), 0.0)
+    both_here = (x >= top) & (x >= found.time * rate[of] * (1 - 1e-12))
+    if both_here.any():
+        pull = np.maximum(-(linear + curvature * found.x), 0.0) * rate
+        at_upper, at_delay = found.x >= upper * (1 - 1e-12), found.x >= found.time * rate * (1 - 1e-12)
+        left, shared = weight - float(pull[at_delay & ~at_upper].sum()), float(pull[at_upper & at_delay].sum())
+        prices[both_here] *= 1 - min(max(left / shared, 0.0), 1.0) if shared > 0 else 1.0
     return prices
 
 
@@ -186,16 +200,32 @@ class RoundDelay:
         A cap is infinite where no member of the cluster can ever end a round last.
         """
         caps, slopes = np.full(self.num_clusters, np.inf), np.zeros(self.num_clusters)
-        if not len(self.cluster):
-            return caps, slopes
+        if len(self.cluster):
+            caps[self.limited], slopes[self.limited] = self.limited_caps(round_s)
+        return caps, slopes
+
+    @cached_property
+    def _spans(self) -> tuple[Ints, Ints, Ints]:
+        """Return where the members of each cluster `limited` start and end here, and its place for each member."""
+        starts = np.flatnonzero(np.diff(self.cluster, prepend=-1))
+        return starts, np.append(starts[1:], len(self.cluster)), np.searchsorted(self.cluster[starts], self.cluster)
+
+    @cached_property
+    def limited(self) -> Ints:
+        """Return the clusters with members that can end a round last."""
+        return self.cluster[self._spans[0]]
+
+    def limited_caps(self, round_s: float) -> tuple[Floats, Floats]:
+        """Return the finite ones of `caps`, those of the clusters `limited`, and their slopes."""
         left = np.maximum(round_s - self.offset_s, 0.0)
         by_frequency, by_energy = left / self.linear_s, np.cbrt(left / self.energy_s) ** 2
         room = np.minimum(by_frequency, by_energy) - self.sizes
-        np.minimum.at(caps, self.cluster, room)
-        tight = np.flatnonzero(room <= caps[self.cluster])
         slope = np.where(by_frequency < by_energy, 1 / self.linear_s, by_energy / (1.5 * np.maximum(left, 1e-300)))
-        slopes[self.cluster[tight]] = slope[tight]
-        return np.maximum(caps, 0.0), slopes
+        starts, ends, place = self._spans
+        caps = np.minimum.reduceat(room, starts)
+        # Of members that are equally slow, the slope is that of the last.
+        tight = (room <= caps[place]).nonzero()[0]
+        return np.maximum(caps, 0.0), slope[tight[tight.searchsorted(ends) - 1]]
 
 
 def round_delay(fleet: Fleet, sizes: Floats, members: Ints, cluster: Ints, upper: Floats) -> RoundDelay:
@@ -249,67 +279,87 @@ class Feasible:
 
 def minimise_surrogate(surrogate: Surrogate, feasible: Feasible) -> Floats:
     """Return the ratios float64[M] that minimise a surrogate."""
-    free = _minimise_without_limit(surrogate, surrogate.linear, feasible)
-    if feasible.allows(free):
-        return free
+    last = LastMinimum() if surrogate.last is None else surrogate.last
     if feasible.max_leak <= 0:
-        return np.zeros_like(free)
-
-    def priced(price: float) -> Floats:
-        return _minimise_without_limit(surrogate, surrogate.linear + price * feasible.leak, feasible)
+        return np.zeros_like(feasible.upper)
+    # Where the limit was tight before, it mostly is again.
+    if last.price is None:
+        free = _minimise_without_limit(surrogate, surrogate.linear, feasible, last)
+        if feasible.allows(free):
+            return free
+    found: dict[float, Floats] = {}
 
     def spare(price: float) -> float:
-        return feasible.max_leak - float(feasible.leak @ priced(price))
+        found[price] = _minimise_without_limit(surrogate, surrogate.linear + price * feasible.leak, feasible, last)
+        return feasible.max_leak - float(feasible.leak @ found[price])
 
     # At this price no head gains by sharing anything.
-    pull = np.maximum(-surrogate.linear, 0.0)
-    most = float((pull / np.maximum(feasible.leak, 1e-300)).max())
-    price = rising_root(spare, 0.0, most, spare(0.0), feasible.max_leak)
-    return feasible.scaled_to_limit(priced(price))
+    most = float((np.maximum(-surrogate.linear, 0.0) / np.maximum(feasible.leak, 1e-300)).max())
+    last.price = price = rising_root(spare, 0.0, most, last.price, _PRICE_TOLERANCE)
+    # Just below it heads that are indifferent share more: as much as the limit allows.
+    below = max((other for other in found if other < price), default=price)
+    within, beyond = (float(feasible.leak @ found[p]) for p in (price, below))
+    part = (feasible.max_leak - within) / (beyond - within) if beyond > within else 0.0
+    return feasible.scaled_to_limit(found[price] + min(max(part, 0.0), 1.0) * (found[below] - found[price]))
 
 
-def _minimise_without_limit(surrogate: Surrogate, linear: Floats, feasible: Feasible) -> Floats:
-    """Return the minimiser without a limit of the average sharing ratio."""
+def _minimise_without_limit(surrogate: Surrogate, linear: Floats, feasible: Feasible, last: LastMinimum) -> Floats:
+    """Return the minimiser with another linear part and without a limit of the average sharing ratio."""
     delay, weight, curvature = feasible.delay, surrogate.sharing_weight, surrogate.curvature
     free = minimise_on_box(weight, feasible.rate, linear, curvature, feasible.upper).x
     longest = delay.at(free * feasible.sizes)
     if surrogate.round_weight <= 0 or longest <= delay.floor_s:
         return free
+    limited = delay.limited
+    sizes, most = feasible.sizes[limited], feasible.upper[limited]
+    found: dict[float, Floats] = {}
 
-    def capped(round_s: float) -> tuple[Floats, float]:
-        caps, slopes = (by_volume / feasible.sizes for by_volume in delay.caps(round_s))
-        upper = np.minimum(feasible.upper, caps)
-        found = minimise_on_box(weight, feasible.rate, linear, curvature, upper)
-        prices = upper_prices(found, weight, feasible.rate, linear, curvature, upper)
-        return found.x, surrogate.round_weight - float(prices[caps < feasible.upper] @ slopes[caps < feasible.upper])
+    def rise(round_s: float) -> float:
+        caps, slopes = delay.limited_caps(round_s)
+        upper = feasible.upper.copy()
+        upper[limited] = np.minimum(most, caps / sizes)
+        box = minimise_on_box(weight, feasible.rate, linear, curvature, upper)
+        found[round_s] = box.x
+        prices = upper_prices(box, weight, feasible.rate, linear, curvature, upper, limited)
+        return surrogate.round_weight - float((prices * (caps < most * sizes)) @ (slopes / sizes))
 
-    at_floor, rise = capped(delay.floor_s)
-    if rise >= 0:
-        return at_floor
     # Beyond the delay of the free minimiser no cap has a price.
-    round_s = rising_root(lambda s: capped(s)[1], delay.floor_s, longest * (1 + 1e-12), rise, surrogate.round_weight)
-    return capped(round_s)[0]
+    last.round_s = rising_root(rise, delay.floor_s, longest * (1 + 1e-12), last.round_s)
+    return found[last.round_s]
 
 
-def rising_root(function: Callable[[float], float], low: float, high: float, at_low: float, at_high: float) -> float:
-    """Return where a nondecreasing function turns positive, by false position with the Illinois rule.
+def rising_root(
+    function: Callable[[float], float], low: float, high: float, guess: float | None = None, relative: float = _RELATIVE
+) -> float:
+    """Return where a nondecreasing function of nonnegative numbers turns positive, a place it was called with.
 
-    Every third step halves the bracket, since a jump would otherwise slow false position down.
+    That is `low` if it is not negative there, and at most `high`; to a relative tolerance otherwise. Around a guess the
+    bracket starts small and grows. It then shrinks by the ITP method (Oliveira and Takahashi 2020), false position that
+    takes at most one step more than bisection: the function may jump.
     """
-    side = 0
-    for step in range(_MAX_STEPS):
-        if high - low <= _RELATIVE * abs(high):
+    place = low if guess is None else min(max(guess, low), high)
+    value, grown = function(place), high - low if guess is None else relative * (place or high)
+    while True:
+        if value == 0 or place == (low if value > 0 else high):
+            return place
+        other = max(place - grown, low) if value > 0 else min(place + grown, high)
+        at_other = function(other)
+        if (at_other > 0) != (value > 0):
             break
-        middle = (low * at_high - high * at_low) / (at_high - at_low) if step % 3 < 2 else (low + high) / 2
-        if not low < middle < high:
-            middle = (low + high) / 2
-        value = function(middle)
-        if value == 0:
-            return middle
-        if value < 0:
-            at_high = at_high / 2 if side < 0 else at_high
-            low, at_low, side = middle, value, -1
+        place, value, grown = other, at_other, _GROWTH * grown
+    (low, at_low), (high, at_high) = sorted([(place, value), (other, at_other)])
+    width, tolerance = high - low, relative * high
+    most = int(np.ceil(np.log2(width / tolerance))) + 1 if width > tolerance else 0
+    for left in range(most, 0, -1):
+        if high - low <= tolerance:
+            break
+        middle, crossing = (low + high) / 2, (low * at_high - high * at_low) / (at_high - at_low)
+        towards = min(_TOWARDS_MIDDLE * (high - low) ** 2 / width, abs(middle - crossing))
+        radius = tolerance * 2.0 ** (left - 1) - (high - low) / 2
+        place = min(max(crossing + np.copysign(towards, middle - crossing), middle - radius), middle + radius)
+        value = function(place)
+        if value > 0:
+            high, at_high = place, value
         else:
-            at_low = at_low / 2 if side > 0 else at_low
-            high, at_high, side = middle, value, 1
+            low, at_low = place, value
     return high

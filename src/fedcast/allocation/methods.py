@@ -97,6 +97,7 @@ class AllocationResult(Evaluation):
     trace: tuple[Step, ...]  #: one entry for each iteration
     betas: BetaSet  #: parameter vectors over which every expectation is taken
     gap: float | None = None  #: relative excess of `relaxed_objective_s` over the global optimum, if computed
+    bound_s: float | None = None  #: a delay that no real volumes are below, if proven: by `oracle` with form ``law``
 
     @property
     def round_s(self) -> float:
@@ -187,7 +188,10 @@ def solve(
     """
     method = find_method(settings.method)
     found = method(problem, method_options(settings) if options is None else options)
-    best_s = problem.objective_s(problem.at(find_method("oracle")(problem).x)) if with_gap else None
+    best_s = None
+    if with_gap:
+        best = found if settings.method == "oracle" else find_method("oracle")(problem)
+        best_s, found = problem.objective_s(problem.at(best.x)), found._replace(bound_s=best.bound_s)
     result = make_result(problem, settings.method, found, best_s, free_rounding=method.optimises)
     problem.model.check(result.skew, result.shift, result.steps)
     problem.model.check_target(result.skew)
@@ -231,6 +235,7 @@ def make_result(
         trace=found.trace,
         betas=problem.betas,
         gap=None if best_s is None else (relaxed_s - best_s) / best_s,
+        bound_s=found.bound_s,
     )
 
 

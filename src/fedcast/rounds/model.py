@@ -97,7 +97,7 @@ class BetaSet:
         """
         curve = self.curves(skew, shift, steps)
         means = (curve.rounds, curve.slope, curve.shift_slope, curve.steps_slope)
-        return ExpectedRounds(*(float(values.mean()) for values in means))
+        return ExpectedRounds(*(float(values.sum()) / self.size for values in means))
 
 
 @dataclass(frozen=True, eq=False)

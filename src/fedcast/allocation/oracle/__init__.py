@@ -22,6 +22,9 @@ clusters up to m follows from that of fewer parts by those before,
 .. math:: F_m(b) = \min_j\; F_{m-1}(b - j) + c_m(N_m(j))
 
 Coarse parts lose little, since a descent starts from every volume found.
+
+With form ``law`` rounds depend on the local steps too; `fedcast.allocation.oracle.front` has what replaces the least
+skew. The best volumes are then not proven to be optimal, and a lower bound of the delay is reported with them.
 """
 
 from __future__ import annotations
@@ -35,6 +38,8 @@ from fedcast.allocation.allocation_problem import AllocationProblem
 from fedcast.allocation.engine import Solution, descend, step_at
 from fedcast.allocation.methods import Method
 from fedcast.allocation.oracle.cost_table import CostTable, cheapest_volumes, cluster_table, least_skew
+from fedcast.allocation.oracle.front import RATIOS as WORK_RATIOS
+from fedcast.allocation.oracle.front import FrontMaker, all_prices
 from fedcast.errors import FedcastError
 from fedcast.registry import NoOptions
 from fedcast.typing import Floats, Ints
@@ -51,6 +56,14 @@ _BLOCK = 2**23
 ZOOMS, LIMITED_ZOOMS = 12, 2
 RATIOS, LIMITED_RATIOS = 9, 17
 PRICES = 17
+# With rounds that depend on local steps: points of the first grid, refinements, and prices around the best of steps.
+WORK_COARSE = 24
+WORK_ZOOMS = 3
+PRICE_FACTORS = np.geomspace(0.2, 5.0, 21)
+# Bounds are proven to this share of the delay if so many cells of sharing delay and delay of a round suffice.
+BOUND_TOLERANCE = 1e-3
+CELL_PARTS = 4
+MAX_CELLS = 6_000
 # Largest number of points visited on one grid.
 MAX_VISITS = 16
 # Steps of the last descent within a limit: a price moves all volumes a little at every step.
@@ -68,15 +81,18 @@ Window = tuple[tuple[float, float], tuple[float, float]]
 def oracle(problem: AllocationProblem, options: NoOptions | None = None) -> Solution:  # noqa: ARG001
     """Return the global optimum: grids down to about 1e-6 of the range of each delay, then a descent."""
     form = problem.betas.form
-    if form == "law" or (form == "extended" and (problem.betas.betas[:, 2] != 0).any()):
+    if form == "extended" and (problem.betas.betas[:, 2] != 0).any():
         raise FedcastError(
-            f"invalid value {form!r} for rounds.form with allocation.method = oracle: rounds depend on more than the "
-            "average skew, which couples the clusters; use method jfvo, or form paper or theory"
+            "invalid value 'extended' for rounds.form with allocation.method = oracle: rounds depend on the shift of "
+            "the overall label distribution, which couples the clusters; use method jfvo, or another form"
         )
     if problem.num_clusters == 0 or problem.feasible.max_leak <= 0:
         x = np.zeros(problem.num_clusters)
-        return Solution(x, (step_at(problem, x),))
+        step = step_at(problem, x)
+        return Solution(x, (step,), step.objective_s)
     table = cluster_table(problem, ROWS)
+    if form == "law":
+        return _optimum_with_local_work(problem, table)
     found = _free_optimum(replace(problem, feasible=replace(problem.feasible, max_leak=np.inf)), table)
     return found if problem.feasible.allows(found.x) else _limited_optimum(problem, table)
 
@@ -146,6 +162,75 @@ def _free_optimum(problem: AllocationProblem, table: CostTable) -> Solution:
     # A descent from the best volumes finds those between two rows of the table.
     best = descend(problem, best).x
     return Solution(best, (*trace, step_at(problem, best)))
+
+
+def _optimum_with_local_work(problem: AllocationProblem, table: CostTable) -> Solution:
+    """Return the best volumes found where rounds depend on local steps too, and a bound of what may be better."""
+    slopes = problem.averages.steps_gradient
+    maker, window, prices = FrontMaker(problem, table), full_window(problem), all_prices(problem, table)
+    ratios = maker.all_ratios
+    best = descend(problem).x
+    trace = [step_at(problem, best)]
+    for zoom in range(1 + WORK_ZOOMS):
+        grid = grid_in(problem, window, WORK_COARSE if zoom == 0 else FINE)
+        caps = np.minimum(grid.sharing[:, None, None] * grid.per_second, grid.by_round).reshape(-1, len(slopes))
+        rounds, ratio, price = maker.front(ratios, prices).bounds(caps, cells=False)
+        values = grid.sharing[:, None] + rounds.reshape(len(grid.sharing), -1) * grid.round
+        place = int(values.argmin())
+        volumes = cheapest_volumes(table.priced(-price[place] * slopes), caps[place], float(ratio[place]))
+        found = problem.feasible.scaled_to_limit(volumes / problem.feasible.sizes)
+        best = problem.best_of([best, found, descend(problem, found).x])
+        trace.append(step_at(problem, best))
+        window = grid.around(*divmod(place, values.shape[1]))
+        width = (ratios[1] - ratios[0]) / WORK_RATIOS
+        ratios = max(ratios[0], ratio[place] - width), min(ratios[1], ratio[place] + width)
+        prices = price[place] * PRICE_FACTORS
+    best = descend(problem, best, LAST_STEPS).x
+    trace.append(step_at(problem, best))
+    return Solution(best, tuple(trace), lower_bound_s(maker, trace[-1].objective_s, prices))
+
+
+def lower_bound_s(maker: FrontMaker, found_s: float, prices: Floats) -> float:
+    """Return a delay that no volumes are below, by branch and bound over the sharing delay and the delay of a round.
+
+    A cell of both has at most the volumes of its longest delays, and at least its shortest delays. Cells that cannot be
+    better than `found_s` by `BOUND_TOLERANCE` are dropped, the others divided, up to `MAX_CELLS`. `prices` of local
+    steps are tried beside those of all orders. It is exact to the resolution of the tables.
+    """
+    problem = maker.problem
+    front = maker.front(maker.all_ratios, np.union1d(all_prices(problem, maker.table), prices))
+    feasible, goal = problem.feasible, found_s * (1 - BOUND_TOLERANCE)
+    cells, rounds = np.array([full_window(problem)]), np.ones(1)
+    while True:
+        cells = _divided(cells, rounds)
+        ends, place = np.unique(cells[:, 1, 1], return_inverse=True)
+        by_round = np.stack([np.minimum(feasible.upper * feasible.sizes, feasible.delay.caps(s)[0]) for s in ends])
+        caps = np.minimum(cells[:, 0, 1:] * feasible.rate * feasible.sizes, by_round[place])
+        rounds = front.bounds(caps, cells=True)[0]
+        bounds = cells[:, 0, 0] + cells[:, 1, 0] * rounds
+        left = bounds < goal
+        if not left.any():
+            return goal
+        if CELL_PARTS * left.sum() > MAX_CELLS:
+            return float(bounds.min())
+        cells, rounds = cells[left], rounds[left]
+
+
+def _divided(cells: Floats, rounds: Floats) -> Floats:
+    """Return cells float64[C, 2, 2], the ends of both delays, in parts along the delay that matters more to the task.
+
+    `rounds` float64[C] are those of each cell, with which the delay of a round counts.
+    """
+    widths = np.diff(cells, axis=2)[:, :, 0]
+    longer = (widths[:, 1] * rounds > widths[:, 0]).astype(int)
+    chosen = np.arange(len(cells))
+    parts = []
+    for part in range(CELL_PARTS):
+        piece, low = cells.copy(), cells[chosen, longer, 0]
+        piece[chosen, longer, 0] = low + widths[chosen, longer] * part / CELL_PARTS
+        piece[chosen, longer, 1] = low + widths[chosen, longer] * (part + 1) / CELL_PARTS
+        parts.append(piece)
+    return np.concatenate(parts)
 
 
 def _limited_optimum(problem: AllocationProblem, table: CostTable) -> Solution:

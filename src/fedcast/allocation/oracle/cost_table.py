@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,6 +27,10 @@ class CostTable:
         least = np.minimum.accumulate(priced, axis=0)
         places = np.where(priced <= least, np.arange(len(priced))[:, None], 0)
         return priced, least, np.maximum.accumulate(places, axis=0)
+
+    def priced(self, price: Floats) -> CostTable:
+        """Return the table with a price per sample of each cluster's volume, float64[M], added to the costs."""
+        return replace(self, costs=self.costs + price * self.volumes)
 
     def cost_of(self, cluster: int, volumes: Floats, ratio: float) -> Floats:
         """Return costs of one cluster at volumes float64[L] and a Dinkelbach ratio, interpolated between rows."""
@@ -70,17 +74,10 @@ def least_skew(table: CostTable, caps: Floats, ratios: Floats) -> Floats:
 
     `ratios` are ascending Dinkelbach ratios around the answer; ignored unless weighting is B.
     """
-    row, part = table.places(caps)
-    clusters = np.arange(caps.shape[-1])
-    sums = []
-    for ratio in ratios if table.fractional else ratios[:1]:
-        priced, least, _ = table.running_least(float(ratio))
-        at_cap = priced[row, clusters] * (1 - part) + priced[row + 1, clusters] * part
-        cheapest = np.minimum(least[row, clusters], at_cap).sum(axis=-1)
-        sums.append(table.rest + cheapest - (ratio * table.total if table.fractional else 0.0))
     if not table.fractional:
-        average: Floats = sums[0] / table.total
+        average: Floats = least_sums(table, caps, 0.0) / table.total
         return average
+    sums = [least_sums(table, caps, float(ratio)) for ratio in ratios]
     if ratios[-1] <= ratios[0]:
         return np.full(sums[0].shape, ratios[0])
     # The sums are concave and decrease with the ratio: interpolate where they cross 0.
@@ -90,3 +87,13 @@ def least_skew(table: CostTable, caps: Floats, ratios: Floats) -> Floats:
     left_ratio, width = ratios[right - 1], ratios[right] - ratios[right - 1]
     root: Floats = left_ratio + width * above / np.maximum(above - below, 1e-300)
     return root
+
+
+def least_sums(table: CostTable, caps: Floats, ratio: float) -> Floats:
+    """Return the least of numerator - ratio x denominator of the average skew with volumes up to caps[..., M]."""
+    row, part = table.places(caps)
+    clusters = np.arange(caps.shape[-1])
+    priced, least, _ = table.running_least(ratio)
+    at_cap = priced[row, clusters] * (1 - part) + priced[row + 1, clusters] * part
+    sums: Floats = table.rest + np.minimum(least[row, clusters], at_cap).sum(axis=-1) - ratio * table.total
+    return sums
