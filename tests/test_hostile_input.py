@@ -10,6 +10,7 @@ import pytest
 from fedcast import load_scenario, make_plan
 from fedcast.cli.app import run
 from fedcast.data import read_counts
+from fedcast.errors import FedcastError
 from fedcast.plan import plan_from_json, plan_to_json
 from fedcast.registry import load_file, plugin_error
 from fedcast.text_files import parse_json
@@ -282,3 +283,29 @@ def test_a_model_that_ends_the_process_in_training_is_named(tmp_path):
     assert str(plugin_error(caught.value)).startswith(
         f"training.model_file = {tmp_path}/m.py: SystemExit: 4 (in __call__"
     )
+
+
+def test_names_too_long_for_a_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    long = "x" * 5000
+    Path("s.toml").write_text(f'rounds.fit = "{long}"')
+    for words in (("s.toml",), ("--set", f"geometry.positions_file={long}.csv"), ("--set", f"data.file={long}.npz")):
+        assert run(["validate", *words]) == 2
+
+
+@pytest.mark.parametrize("value", ["nan", "9" * 500, True, [], None])
+def test_a_fit_with_a_number_that_is_none(tmp_path, value):
+    from fedcast.rounds import load_fit
+    from fedcast.rounds.fit_files import fit_to_json
+
+    document = json.loads(fit_to_json(load_fit("paper-0.95")))
+    document["forms"]["paper"]["nmse"] = value
+    (tmp_path / "fit.json").write_text(json.dumps(document))
+    with pytest.raises(FedcastError, match="rounds.fit .*fit.json: invalid content"):
+        load_fit(tmp_path / "fit.json")
+
+
+def test_class_names_that_are_no_list(refused):
+    np.savez("x.npz", inputs=np.zeros((4, 2)), labels=np.arange(4) % 2, class_names=np.array("cat"))
+    own = "--set", "data.dataset=file", "--set", "data.file=x.npz"
+    assert refused("inspect", *own).startswith("x.npz: class_names: shape (); expected one name for each class")

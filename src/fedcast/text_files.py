@@ -14,6 +14,19 @@ _MOST_BYTES = 2**31
 _BLOCK_BYTES = 2**20
 
 
+def is_file(path: str | Path) -> bool:
+    """Return whether a path is a file; one that is too long for the file system is none.
+
+    Example:
+        >>> is_file("x" * 5000)
+        False
+    """
+    try:
+        return Path(path).is_file()
+    except OSError:
+        return False
+
+
 def read_bytes(path: str | Path, most_bytes: int = _MOST_BYTES) -> bytes:
     """Return the content of a text file as bytes; stop at a NUL byte, which no text has, and at a size limit.
 

@@ -20,6 +20,7 @@ from fedcast.cli.arguments import (
 )
 from fedcast.cli.output import plain_table, screen, write_text
 from fedcast.errors import DataError, FedcastError, ScenarioError
+from fedcast.text_files import is_file
 
 if TYPE_CHECKING:
     from fedcast.scenario import Devices, Scenario
@@ -95,7 +96,7 @@ def _readers(scenario: Scenario, names: Names | None, names_known: bool) -> list
         (scenario.trust.links_file, lambda: network_of(scenario, place_users(users, anywhere, seed, names))),
         (scenario.devices.devices_file, lambda: _read_devices(users, scenario.devices, names)),
     ]
-    there = [read for file, read in tables if file is not None and Path(file).is_file()]
+    there = [read for file, read in tables if file is not None and is_file(file)]
     rate = scenario.training.learning_rate
     return [
         *([lambda: model_bits(scenario)] if names_known and _samples_known(scenario) else []),

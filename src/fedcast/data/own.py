@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 import zlib
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from fedcast.data.dataset import Dataset, SampleSpec, dataset_from_arrays
 from fedcast.errors import DataError
 from fedcast.io import TABLE_FORMATS
 from fedcast.registry import option
+from fedcast.text_files import is_file
 
 _KNOWN = ("inputs", "labels", "test_inputs", "test_labels", "groups", "class_names")
 _MOST_BYTES = 2**36
@@ -43,17 +45,19 @@ def load_npz(path: str | Path | None) -> Dataset:
     if missing or unknown:
         faults = [f"no array {name!r}" for name in missing] + [f"unknown array {name!r}" for name in unknown]
         raise DataError(f"{path}: {'; '.join(faults)}; expected {', '.join(_KNOWN)}")
-    names = tuple(str(name) for name in arrays.pop("class_names", ()))
+    names = np.asarray(arrays.pop("class_names", ()))
+    if names.ndim != 1:
+        raise DataError(f"{path}: class_names: shape {names.shape}; expected one name for each class")
     try:
-        return dataset_from_arrays(**arrays, name=path.stem, class_names=names)
+        return dataset_from_arrays(**arrays, name=path.stem, class_names=tuple(map(str, names)))
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
 
 
 def read_npz(path: Path) -> dict[str, Any]:
     """Return the arrays of an .npz file by name."""
-    if not path.is_file():
-        raise DataError(f"{path}: {'not a plain file' if path.exists() else 'no such file'}")
+    if not is_file(path):
+        raise DataError(f"{path}: {'not a plain file' if os.path.lexists(path) else 'no such file'}")
     if not zipfile.is_zipfile(path):
         raise DataError(f"{path}: not a readable .npz file, as written by numpy.savez_compressed")
     try:

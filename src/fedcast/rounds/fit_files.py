@@ -20,7 +20,7 @@ from fedcast.rounds.law import PARAMETERS as LAW_PARAMETERS
 from fedcast.rounds.law import RoundsLaw, between
 from fedcast.rounds.model import AccuracyFit, MeasureName, RoundsModel
 from fedcast.scenario import Rounds
-from fedcast.text_files import parse_json, read_text
+from fedcast.text_files import is_file, parse_json, read_text
 
 VERSION = 2
 _DIGITS = 8
@@ -134,7 +134,7 @@ def load_fit(name: str | Path) -> RoundsFit:
     """
     if str(name) in shipped_fits():
         return _read(Path(str(files("fedcast.rounds") / "fits" / f"{name}.json")), str(name), 0, 0)
-    if not Path(name).is_file():
+    if not is_file(name):
         raise FedcastError(
             f"invalid value {str(name)!r} for rounds.fit: no shipped fit and no file has this name; shipped fits are "
             f"{', '.join(shipped_fits())}"
@@ -231,15 +231,15 @@ def _model_from_json(form: FormName, entry: Mapping[str, Any], document: Mapping
         document["name"],
         form,
         _array(entry["beta"], (width,)),
-        float(document["target_accuracy"]),
-        float(entry["nmse"]),
-        (float(entry["skew_range"][0]), float(entry["skew_range"][1])),
-        float(entry["max_rounds"]),
-        shift_range=(float(entry["shift_range"][0]), float(entry["shift_range"][1])),
-        round_scale=float("nan") if scale is None else float(scale),
+        _finite(document["target_accuracy"]),
+        _finite(entry["nmse"]),
+        (_finite(entry["skew_range"][0]), _finite(entry["skew_range"][1])),
+        _finite(entry["max_rounds"]),
+        shift_range=(_finite(entry["shift_range"][0]), _finite(entry["shift_range"][1])),
+        round_scale=float("nan") if scale is None else _finite(scale),
         measure=document["measure"],
         samples=_array(entry["samples"], (len(entry["samples"]), width)),
-        relative_noise=float(entry["relative_noise"]),
+        relative_noise=_finite(entry["relative_noise"]),
         rejected=int(entry["rejected"]),
         accuracy=None if accuracy is None else _accuracy_from_json(accuracy),
         source=document["source"],
@@ -247,7 +247,7 @@ def _model_from_json(form: FormName, entry: Mapping[str, Any], document: Mapping
 
 
 def _law_from_json(entry: Mapping[str, Any]) -> RoundsLaw:
-    values: dict[str, Any] = {name: float(entry[name]) for name in ("target_accuracy", "scale", "nmse", "max_rounds")}
+    values: dict[str, Any] = {name: _finite(entry[name]) for name in ("target_accuracy", "scale", "nmse", "max_rounds")}
     values |= {name: tuple(_array(entry[name], (2,)).tolist()) for name in ("skew_range", "steps_range", "rate_range")}
     width = len(LAW_PARAMETERS)
     theta, samples = _array(entry["theta"], (width,)), _array(entry["samples"], (len(entry["samples"]), width))
@@ -266,7 +266,14 @@ def _accuracy_from_json(entry: Mapping[str, Any]) -> AccuracyFit:
     skew, accuracy = (_array(entry[name], knots) for name in ("skew", "accuracy"))
     if not len(skew) or (np.diff(skew) < 0).any() or (np.diff(accuracy) > 0).any():
         raise ValueError("accuracy must not increase with skew")
-    return AccuracyFit(skew, accuracy, float(entry["nmse"]))
+    return AccuracyFit(skew, accuracy, _finite(entry["nmse"]))
+
+
+def _finite(value: Any) -> float:
+    number = float(_array(value, ()))
+    if isinstance(value, str | bool):
+        raise TypeError(f"{value!r:.80} is not a number")
+    return number
 
 
 def _array(values: Any, shape: tuple[int, ...]) -> np.ndarray:

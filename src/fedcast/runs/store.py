@@ -40,7 +40,7 @@ from fedcast.scenario import (
     values_before_tables,
     with_overrides,
 )
-from fedcast.text_files import parse_json, read_text
+from fedcast.text_files import is_file, parse_json, read_text
 from fedcast.training import History, Record, load_history
 
 # Increased when the same scenario gives different results than before: runs of older formats are then repeated.
@@ -269,9 +269,9 @@ def _check_unchanged(folder: Path) -> None:
         path = folder / name
         if path.parent != folder:
             raise FedcastError(f"{folder}/done.json: {shown_value(name)} is not a file of the run; {_REPEAT}")
-        if not path.is_file() or _digest_of(path).hex() != digest:
-            what = "was changed or damaged" if path.exists() else "is missing"
-            raise FedcastError(f"{path}: {what}; {_REPEAT}")
+        if not is_file(path) or _digest_of(path).hex() != digest:
+            what = "was changed or damaged" if is_file(path) else "is missing"
+            raise FedcastError(f"{folder}/{name:.80}: {what}; {_REPEAT}")
 
 
 def _prepare(folder: Path, scenario: Scenario, data_dir: Path | None) -> PreparedRun:

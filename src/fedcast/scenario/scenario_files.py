@@ -28,7 +28,7 @@ from fedcast.scenario.describe import (
 from fedcast.scenario.moved import Tree, move_all, moved_note, set_twice
 from fedcast.scenario.option_tables import UNSET, Section, table_model
 from fedcast.scenario.sections import ChoiceSection, Scenario
-from fedcast.text_files import read_text
+from fedcast.text_files import is_file, read_text
 
 _MOST_BYTES = 2**24
 _MOST_LEVELS = 20
@@ -166,7 +166,7 @@ def named_paths(scenario: Scenario) -> dict[str, Path]:
 
 def missing_files(scenario: Scenario) -> list[str]:
     """Return a line for every file that a scenario names and that does not exist."""
-    return [f"{key}: no such file: {path}" for key, path in named_paths(scenario).items() if not path.is_file()]
+    return [f"{key}: no such file: {path}" for key, path in named_paths(scenario).items() if not is_file(path)]
 
 
 def named_files(scenario: Scenario) -> list[Path]:
@@ -177,7 +177,7 @@ def named_files(scenario: Scenario) -> list[Path]:
         []
     """
     named = [*named_paths(scenario).values(), Path(scenario.rounds.fit)]
-    return [path for path in named if path.is_file()]
+    return [path for path in named if is_file(path)]
 
 
 def load_plugins(scenario: Scenario) -> None:
@@ -268,7 +268,7 @@ def _change_paths(tree: Tree, start: Path, change: Callable[[str], str]) -> None
         elif (
             isinstance(value, str)
             and value != UNSET
-            and (_names_path(key) or (key == "fit" and (start / value).is_file()))
+            and (_names_path(key) or (key == "fit" and is_file(start / value)))
         ):
             tree[key] = change(value)
 

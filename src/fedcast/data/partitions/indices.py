@@ -15,7 +15,7 @@ from fedcast.errors import DataError
 from fedcast.formatting import shown_value
 from fedcast.io import Column, read_table
 from fedcast.registry import option
-from fedcast.text_files import parse_json, read_text
+from fedcast.text_files import is_file, parse_json, read_text
 from fedcast.typing import Ints
 
 
@@ -36,7 +36,7 @@ def read_indices(path: str | Path, num_samples: int, num_users: int | None = Non
     Every sample is assigned at most once; users may hold none. `num_users`, if given, must be the number of users.
     """
     path = Path(path)
-    if not path.is_file():
+    if not is_file(path):
         raise DataError(f"{path}: no such file")
     match path.suffix.lower():
         case ".json":
