@@ -20,7 +20,7 @@ from datetime import UTC
 
 from fedcast.data import load_dataset, populate
 from fedcast.errors import FedcastError
-from fedcast.federation import fill_trial, load_state, make_project, start_run
+from fedcast.federation import DeviceLedger, fill_trial, load_state, make_project, start_run
 from fedcast.federation.device.samples import OwnSamples
 from fedcast.federation.flare import processes
 from fedcast.federation.flare.guard import fault_of_app
@@ -132,7 +132,7 @@ def test_members_have_the_samples_of_their_heads(project, finished):
 
 
 def _received(project, name):
-    (file,) = (project.own_files(name) / "received").iterdir()
+    file = min((project.own_files(name) / "received").iterdir(), key=lambda each: each.stat().st_mtime)
     return np.fromfile(file, OwnSamples(project.own_files(name) / "data").format.record)
 
 
@@ -239,51 +239,102 @@ def test_messages_survive_the_wire():
             decode(content)
 
 
-def follow_in_background(project, folder, **timeouts):
-    job = processes.submit_job(project, folder, list(project.devices), {"describe_s": 20.0, **timeouts})
-    found = []
-
-    def follow():
-        try:
-            found.append(processes.follow_job(project, job, folder, lambda _: None))
-        except FedcastError as error:
-            found.append(error)
-
-    thread = threading.Thread(target=follow)
-    thread.start()
-    return thread, found
-
-
-def wait_until(condition, seconds=90.0):
+def wait_until(condition, seconds=120.0):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.05)
 
 
+class Background:
+    """A run that is followed in a thread; `found` is its state or its error."""
+
+    def __init__(self, project, folder, **timeouts):
+        self.project, self.folder, self.found = project, folder, None
+        self.timeouts = {"describe_s": 30.0, "share_s": 60.0, "round_s": 15.0, **timeouts}
+        self.thread = threading.Thread(target=self._run)
+        self.thread.start()
+
+    def _run(self):
+        try:
+            self.found = processes.run_to_end(self.project, self.folder, self.timeouts, 60.0, lambda _: None)
+        except FedcastError as error:
+            self.found = error
+
+    def end(self, seconds=400):
+        self.thread.join(seconds)
+        assert not self.thread.is_alive()
+        return self.found
+
+
+def rounds_done(folder):
+    return sum(key.startswith("round ") for key in load_state(folder).measured_s)
+
+
+def records(folder):
+    return torch.load(folder / "checkpoint.pt", weights_only=True)["records"]
+
+
+def long_scenario(rounds):
+    """Rounds of a second or so, so that there is time to kill somebody."""
+    return scenario_with(training__rounds=rounds, allocation__max_sharing_ratio=0.5, training__local_epochs=60)
+
+
 @pytest.mark.slow
-def test_a_device_killed_in_training_is_left_out_and_a_killed_server_resumes(project, finished, scenario):
-    long = scenario_with(training__rounds=60, allocation__max_sharing_ratio=0.5, training__local_epochs=40)
-    folder = project.folder / "runs" / "killed"
-    start_run(folder, long)
-    thread, found = follow_in_background(project, folder, round_s=10.0)
-    wait_until(lambda: "round 2" in load_state(folder).measured_s)
+def test_a_device_that_was_killed_is_left_out_and_joins_again(project, finished):
+    folder = project.folder / "runs" / "killed-device"
+    start_run(folder, long_scenario(80))
+    run = Background(project, folder)
+    wait_until(lambda: rounds_done(folder) >= 2)
     processes.stop_process(project, "site-3", kill=True)
     wait_until(lambda: load_state(folder).missing)
     assert {entry["device"] for entry in load_state(folder).missing} == {"site-3"}
-    processes.stop_process(project, "server", kill=True)
-    thread.join(60)
-    assert isinstance(found[0], FedcastError)
-    done = len([key for key in load_state(folder).measured_s if key.startswith("round")])
-    assert 2 < done < 60
-    processes.start_process(project, "server")
     processes.start_process(project, "site-3")
-    assert processes.wait_for_devices(project, list(project.devices), 120) == list(project.devices)
-    thread, found = follow_in_background(project, folder, round_s=10.0)
-    thread.join(300)
-    assert found[0].phase == "done"
-    stored = torch.load(folder / "checkpoint.pt", weights_only=True)
-    participants = [record["participants"] for record in stored["records"]]
-    assert len(participants) == 61
-    assert participants[-1] == USERS
+    assert run.end().phase == "done"
+    participants = [record["participants"] for record in records(folder)]
+    assert len(participants) == 81
     assert min(participants[1:]) == USERS - 1
+    assert participants[-1] == USERS
+
+
+@pytest.mark.slow
+def test_a_killed_server_resumes_after_the_last_round(project, finished):
+    folder = project.folder / "runs" / "killed-server"
+    start_run(folder, long_scenario(12))
+    run = Background(project, folder)
+    wait_until(lambda: rounds_done(folder) >= 3)
+    processes.stop_process(project, "server", kill=True)
+    assert isinstance(run.end(), FedcastError)
+    done = records(folder)
+    assert 3 <= len(done) - 1 < 12
+    processes.start_process(project, "server")
+    assert Background(project, folder).end().phase == "done"
+    assert records(folder)[: len(done)] == done
+    assert len(records(folder)) == 13
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kills", [20])
+def test_random_kills_lose_and_repeat_no_sample(project, finished, kills):
+    """Devices and the server, at any time of a run; everything that was killed is started again and resumed."""
+    rng = np.random.default_rng(5)
+    for number in range(kills):
+        folder = project.folder / "runs" / f"random-{number}"
+        start_run(folder, long_scenario(3))
+        victim = str(rng.choice(["server", *project.devices]))
+        run = Background(project, folder)
+        time.sleep(rng.uniform(0.5, 15.0))
+        processes.stop_process(project, victim, kill=True)
+        time.sleep(1.0)
+        processes.start_process(project, victim)
+        while isinstance(found := run.end(), FedcastError) or found.failure is not None:
+            processes.wait_for_devices(project, list(project.devices), 120)
+            run = Background(project, folder)
+        assert found.phase == "done", (number, victim, found)
+        assert len(records(folder)) == 4
+        for head, answer in found.shared.items():
+            for member in answer["delivered"]:
+                held = DeviceLedger(project.own_files(member) / "ledger.sqlite")
+                received = held.received_in(found.run)
+                held.close()
+                assert [count for _, count in received] == [answer["count"]], (number, victim, head, member)

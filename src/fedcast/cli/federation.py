@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -221,13 +222,9 @@ def ledger(device: _DeviceFolder) -> None:
 def _follow(project: Project, folder: Path, wait: float, timeouts: dict[str, float]) -> None:
     from rich.console import Console
 
-    from fedcast.federation import follow_job, load_state, submit_job, wait_for_devices
+    from fedcast.federation import load_state, run_to_end
 
-    devices = wait_for_devices(project, list(project.devices), wait)
-    if not devices:
-        raise FedcastError(f"no device is connected; start them: fedcast federation up {project.folder}")
     rounds = int(load_state(folder).scenario["training"]["rounds"])
-    job = submit_job(project, folder, devices, timeouts)
     with progress_bars(Console(stderr=True)) as bars:
         task = bars.add_task("starting", total=rounds, state="")
 
@@ -235,7 +232,7 @@ def _follow(project: Project, folder: Path, wait: float, timeouts: dict[str, flo
             done = sum(key.startswith("round ") for key in state.measured_s)
             bars.update(task, description=state.phase, completed=done, state=f"{len(state.missing)} answers missing")
 
-        state = follow_job(project, job, folder, show)
+        state = run_to_end(project, folder, timeouts, wait, show)
     if state.failure is not None:
         raise FedcastError(f"{state.failure}\nresume it with: fedcast federation resume {project.folder} {folder.name}")
     _print_run(folder.name, state)
@@ -260,7 +257,8 @@ def _print_run(name: str, state: RunState) -> None:
         table.add_row("share, planned", f"{state.clock['sharing_s']:.2f} s")
         table.add_row("round, planned", f"{state.clock['round_s']:.2f} s")
     if rounds:
-        table.add_row("round, measured (median)", f"{sorted(rounds)[len(rounds) // 2]:.2f} s")
+        table.add_row("round, measured (median)", f"{median(rounds):.2f} s")
+        table.add_row("of which training (median)", f"{median(state.training_s.values() or [0.0]):.2f} s")
     console.print(table)
     for miss in state.missing[-10:]:
         console.print(f"{miss['when']}: {miss['device']}: {miss['reason']}", soft_wrap=True)

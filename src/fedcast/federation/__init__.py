@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fedcast.federation.flare.processes import (
         connected_devices,
         follow_job,
+        run_to_end,
         start_process,
         stop_process,
         submit_job,
@@ -57,6 +58,7 @@ __all__ = [
     "load_project",
     "load_state",
     "make_project",
+    "run_to_end",
     "samples_of_arrays",
     "start_device",
     "start_process",

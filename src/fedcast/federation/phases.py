@@ -84,6 +84,8 @@ class RunState:
     clock: dict[str, Any] = field(default_factory=dict)
     missing: list[dict[str, Any]] = field(default_factory=list)  #: who did not answer or refused, when and why
     measured_s: dict[str, float] = field(default_factory=dict)  #: of phases and rounds
+    training_s: dict[str, float] = field(default_factory=dict)  #: of the slowest device in each round, on the device
+    away: list[str] = field(default_factory=list)  #: devices that did not answer and have not come back
     failure: str | None = None  #: why the run ended before it was done
 
 
@@ -138,12 +140,13 @@ class FederationRun:
             self.state = RunState(secrets.token_hex(16), scenario.model_dump(mode="json"))
         self._away: set[str] = set()
         self._next_look = 0.0
+        self._loaded = False
         self.scenario = _check_scenario(Scenario.model_validate_json(json.dumps(self.state.scenario)))
         self.dataset = load_dataset(self.scenario.data, data_dir) if dataset is None else dataset
 
     def run(self) -> FederationResult:
         """Run all phases that are not done."""
-        self.state.failure = None
+        self.state.failure, resumed = None, self.state.phase == "train"
         self._save()
         steps = {"describe": self.describe, "plan": self.plan, "share": self.share}
         for phase in PHASES[PHASES.index(self.state.phase) : PHASES.index("train")]:
@@ -152,6 +155,9 @@ class FederationRun:
             self.state.measured_s[phase] = time.monotonic() - started
             self.state.phase = PHASES[PHASES.index(phase) + 1]
             self._save()
+        if resumed:
+            # Devices may still be starting; whoever does not answer now is not waited for in every round.
+            self._ask("alive", {name: {} for name in self._names}, self.timeouts.describe_s)
         outcome = self.train()
         if outcome.stopped is None:
             self.state.phase = "done"
@@ -227,8 +233,13 @@ class FederationRun:
                 for user, request in requests.items()
                 if self._names[user] not in self._away
             }
-            answers = self._ask("train_round", of_name, self.timeouts.round_s, f"round {number}")
+            # Before their first round devices load the model and the libraries that train it.
+            loading_s = 0.0 if self._loaded else self.timeouts.describe_s
+            answers = self._ask("train_round", of_name, self.timeouts.round_s + loading_s, f"round {number}")
+            self._loaded = True
             self.state.measured_s[f"round {number}"] = time.monotonic() - started
+            slowest = max((_seconds(answer) for answer in answers.values()), default=0.0)
+            self.state.training_s[f"round {number}"] = slowest
             return {self._names.index(name): answer for name, answer in answers.items()}
 
         counts = np.array([device["counts"] for device in state.devices])
@@ -321,7 +332,14 @@ class FederationRun:
         return self.state.devices[self._names.index(name)]
 
     def _save(self) -> None:
+        self.state.away = sorted(self._away)
         _write_state(self.folder, self.state)
+
+
+def _seconds(answer: Mapping[str, Any]) -> float:
+    """Return how long a device says that it trained; whatever is not a time counts as none."""
+    found = answer.get("seconds")
+    return float(found) if isinstance(found, float) and 0 <= found < float("inf") else 0.0
 
 
 def start_run(folder: str | Path, scenario: Scenario) -> RunState:

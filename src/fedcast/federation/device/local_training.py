@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,9 @@ def train_locally(task: LocalTask, request: Mapping[str, Any]) -> dict[str, Any]
     weights, context = (_arrays(request.get(name)) for name in ("weights", "context"))
     if [array.shape for array in weights] != task.shapes:
         raise RejectedError("the weights are not those of the model")
-    return task.training.round(number, weights, context)
+    started = time.monotonic()
+    result = task.training.round(number, weights, context)
+    return {**result, "seconds": time.monotonic() - started}
 
 
 def _arrays(content: object) -> list[NDArray[Any]]:

@@ -40,7 +40,7 @@ class FederationController(Controller):  # type: ignore[misc]
 
     def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
         """Run all phases that are not done."""
-        transport = FlareTransport(fl_ctx)
+        transport = FlareTransport(fl_ctx, abort_signal)
         try:
             run = FederationRun(
                 self.folder,
@@ -50,16 +50,22 @@ class FederationController(Controller):  # type: ignore[misc]
                 should_stop=lambda: bool(abort_signal.triggered),
             )
             run.run()
+        except _AbortedError:  # by the operator; a later job resumes
+            self.log_info(fl_ctx, "the job was ended")
         except (FedcastError, OSError) as error:
             record_failure(self.folder, str(error))
             self.system_panic(str(error), fl_ctx)
 
 
+class _AbortedError(FedcastError):
+    """The job was ended while devices were asked, so that their silence means nothing."""
+
+
 class FlareTransport:
     """Calls devices by messages, all at once."""
 
-    def __init__(self, fl_ctx: FLContext) -> None:
-        self.engine = fl_ctx.get_engine()
+    def __init__(self, fl_ctx: FLContext, abort_signal: Signal) -> None:
+        self.engine, self.abort_signal = fl_ctx.get_engine(), abort_signal
 
     def names(self) -> list[str]:
         """Return the devices of the job, by name."""
@@ -74,13 +80,15 @@ class FlareTransport:
         asked = list(requests)
         with ThreadPoolExecutor(len(asked)) as pool:
             answers = list(pool.map(lambda name: self._ask(name, call, requests[name], timeout_s), asked))
+        if self.abort_signal.triggered:
+            raise _AbortedError("the job was ended")
         return {name: answer for name, answer in zip(asked, answers, strict=True) if answer is not None}
 
     def _ask(self, name: str, call: str, request: Mapping[str, Any], timeout_s: float) -> Mapping[str, Any] | None:
         """Return the answer of one device, or None; one whose part of the job has not started is asked again."""
         end = time.monotonic() + timeout_s
         message = _message(call, request)
-        while (left := end - time.monotonic()) > 0:
+        while (left := end - time.monotonic()) > 0 and not self.abort_signal.triggered:
             wait = min(left, _TRY_S) if call == "alive" else left
             with self.engine.new_context() as context:
                 replies = self.engine.send_aux_request([name], CALL_TOPIC, message, wait, context, optional=True)

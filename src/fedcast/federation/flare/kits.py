@@ -148,7 +148,7 @@ def server_policy(kit: Path) -> dict[str, Any]:
     snapshots = {"path": storage, "args": {"root_dir": str(kit / "snapshots"), "uri_root": "/"}}
     resources = {
         "servers": [
-            {"admin_storage": "transfer", "max_num_clients": 1000, "heart_beat_timeout": 600, "admin_timeout": 10.0,
+            {"admin_storage": "transfer", "max_num_clients": 1000, "heart_beat_timeout": 60, "admin_timeout": 10.0,
              "download_job_url": ""},
         ],
         "snapshot_persistor": {

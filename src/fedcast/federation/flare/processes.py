@@ -24,6 +24,8 @@ from fedcast.io import write_file
 _PROCESSES = "processes.json"
 _STOP_S = 10.0
 _POLL_S = 0.2
+# A device that is only slow answers again within this time; one that sends heartbeats and does not was restarted.
+_LOST_S, _LOOK_S = 25.0, 5.0
 # Processes that this one started; they outlive it, and while it lives it must not warn that they still run.
 _children: dict[int, subprocess.Popen[bytes]] = {}
 
@@ -126,22 +128,77 @@ def submit_job(project: Project, run_folder: Path, devices: list[str], timeouts:
         return str(connected.submit_job(str(job)))
 
 
-def follow_job(project: Project, job_id: str, run_folder: Path, show: Callable[[RunState], None]) -> RunState:
-    """Show how a run goes until its job ends; return what the server knew then."""
+def run_to_end(
+    project: Project, run_folder: Path, timeouts: dict[str, float], wait_s: float, show: Callable[[RunState], None]
+) -> RunState:
+    """Run or resume a run over the devices that are connected, and return what the server knew when it ended.
+
+    FLARE does not take a device that was restarted into a running job. When one is connected again, the job is ended
+    and another one continues with the next round.
+    """
+    while True:
+        devices = wait_for_devices(project, list(project.devices), wait_s)
+        if not devices:
+            raise FedcastError(f"no device is connected; start them: fedcast federation up {project.folder}")
+        job = submit_job(project, run_folder, devices, timeouts)
+        state = follow_job(project, job, run_folder, show, until_returned=True)
+        if state.phase == "done" or state.failure is not None:
+            return state
+
+
+def follow_job(
+    project: Project,
+    job_id: str,
+    run_folder: Path,
+    show: Callable[[RunState], None],
+    *,
+    until_returned: bool = False,
+) -> RunState:
+    """Show how a run goes until its job ends; return what the server knew then.
+
+    With `until_returned` the job is also ended when a device that was lost is connected again.
+    """
+    watch, ended_here = _Lost(), False
     with session(project) as connected:
         while True:
             try:
                 status = str(connected.get_job_meta(job_id).get("status", ""))
+                state = load_state(run_folder)
+                if until_returned and not ended_here and watch.returned(connected, state):
+                    connected.abort_job(job_id)
+                    ended_here = True
+            except FedcastError:
+                raise
             except Exception as error:  # FLARE raises exceptions of many kinds
                 again = f"start it and resume the run: fedcast federation resume {project.folder}"
                 raise FedcastError(f"the server went away ({type(error).__name__}); {again}") from None
-            state = load_state(run_folder)
             show(state)
             if status.startswith("FINISHED"):
-                if state.phase != "done" and state.failure is None:
+                state = load_state(run_folder)
+                if state.phase != "done" and state.failure is None and not ended_here:
                     state.failure = f"the job ended early ({status}); {project.folder / 'logs'} may say why"
                 return state
             time.sleep(_POLL_S)
+
+
+class _Lost:
+    """Notices when a device that a run lost is connected again, but not in its job."""
+
+    def __init__(self) -> None:
+        self.since: dict[str, float] = {}
+        self.next_look = 0.0
+
+    def returned(self, connected: Any, state: RunState) -> bool:
+        """Return whether a device has been away for a while and the server has heard of it since."""
+        now = time.time()
+        self.since = {name: self.since.get(name, now) for name in state.away if state.phase == "train"}
+        long = {name: since for name, since in self.since.items() if now > since + _LOST_S}
+        if not long or now < self.next_look:
+            return False
+        self.next_look = now + _LOOK_S
+        heard = {client.name: client.last_connect_time or 0.0 for client in connected.get_system_info().client_info}
+        # A heartbeat that was on its way when the device was lost does not count.
+        return any(heard.get(name, 0.0) > since + _LOST_S / 2 for name, since in long.items())
 
 
 def write_job(folder: Path, run_folder: Path, devices: list[str], timeouts: dict[str, float]) -> Path:
