@@ -11,7 +11,8 @@ from fedcast.errors import FedcastError
 from fedcast.federation import Device, FederationRun, Loopback, write_samples
 from fedcast.federation.phases import plan_devices
 from fedcast.plan import load_plan, make_world
-from fedcast.runs import prepare_run, train_prepared
+from fedcast.report import write_report
+from fedcast.runs import facts_of, load_runs, prepare_run, train_prepared
 from tests.federation.devices import fingerprint, trust
 
 USERS = 6
@@ -86,6 +87,35 @@ def test_a_federation_gives_the_weights_of_the_simulation(tmp_path, changed):
     assert result.outcome.history.column("accuracy") == expected.history.column("accuracy")
     assert result.outcome.history.column("seconds") == expected.history.column("seconds")
     assert result.outcome.history.column("drift")[-1] > 1e-3
+
+
+def test_results_are_those_of_a_run_with_measured_seconds(tmp_path):
+    run, population, names = federation(tmp_path, scenario_with())
+    run.run()
+    (stored,) = load_runs(run.folder)
+    expected = facts_of(simulated(run, population, names))
+    assert stored.facts == expected
+    assert stored.history.column("round") == [0, 1, 2]
+    page = write_report([stored], tmp_path / "report.html").read_text()
+    assert "a round, measured on devices (median)" in page
+
+
+def test_results_count_what_members_received(tmp_path):
+    run, *_ = federation(tmp_path, scenario_with())
+    lost = []
+
+    def carry(_sender, receiver, message):
+        if receiver == "site-0" and message["topic"] != "probe":
+            lost.append(message)
+            return None
+        return message
+
+    run.transport.carry = carry
+    result = run.run()
+    assert lost
+    (stored,) = load_runs(run.folder)
+    delivered = {head: len(answer["delivered"]) * answer["count"] for head, answer in result.state.shared.items()}
+    assert stored.facts.received_samples == sum(delivered.values()) < result.plan.received.sum()
 
 
 def test_a_silent_device_is_named_and_the_others_go_on(tmp_path):

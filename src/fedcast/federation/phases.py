@@ -21,6 +21,7 @@ from fedcast.data import Dataset, Population, load_dataset, skew_of
 from fedcast.errors import FedcastError
 from fedcast.federation.device.keys import public_keys
 from fedcast.federation.device.samples import sample_format
+from fedcast.federation.results import write_results
 from fedcast.io import save_table, write_file
 from fedcast.plan import Planned, SharingPlan, load_plan, make_world, plan_world, save_plan
 from fedcast.runs import clock_of
@@ -37,6 +38,7 @@ from fedcast.training import (
 )
 
 STATE_FILE, PLAN_FILE, HISTORY_FILE = "federation.json", "plan.json", "history.json"
+RESULTS = "run"  #: folder in that of a run with its results, as those of a simulated run
 PHASES = ("describe", "plan", "share", "train", "done")
 
 _VERSION = 1
@@ -160,6 +162,9 @@ class FederationRun:
             self._ask("alive", {name: {} for name in self._names}, self.timeouts.describe_s)
         outcome = self.train()
         if outcome.stopped is None:
+            planned = plan_devices(self.scenario, self.state.devices, self.folder)
+            history, measured_s = outcome.history, self.state.measured_s
+            write_results(self.folder / RESULTS, planned, self.state.shared, history, measured_s)
             self.state.phase = "done"
         self._save()
         return FederationResult(load_plan(self.folder / PLAN_FILE), outcome, self.state)

@@ -30,7 +30,16 @@ if TYPE_CHECKING:
     from fedcast.runs.packing import pack, unpack
     from fedcast.runs.prepare import PreparedRun, TrainedRun, clock_of, prepare_run, train_prepared, train_scenario
     from fedcast.runs.rounds_study import RoundsRun, fit_runs, load_rounds_runs, run_rounds_grid, save_rounds_runs
-    from fedcast.runs.store import StoredRun, is_done, load_run, load_runs, reset_run, run_folder, run_scenario
+    from fedcast.runs.store import (
+        StoredRun,
+        is_done,
+        load_run,
+        load_runs,
+        reset_run,
+        run_folder,
+        run_scenario,
+        store_run,
+    )
     from fedcast.runs.sweeps import combinations, grid, sweep
     from fedcast.runs.trackers import log_run, log_runs, log_targets
 
@@ -72,6 +81,7 @@ __all__ = [
     "run_scenario",
     "save_rounds_runs",
     "score",
+    "store_run",
     "sweep",
     "tables_of",
     "train_prepared",

@@ -51,6 +51,7 @@ KEY_FORMAT = 2
 _FILES_WITHOUT_DIGEST = ("checkpoint.pt", "log.txt", "done.json")
 _FILES_ALWAYS = {"scenario.toml", "versions.json", "facts.json", "tables.json", "history.json"}
 _KEY_LENGTH = 12
+_MEASURED = "measured.json"
 _REPEAT = "delete the folder and repeat the command that made it"
 
 
@@ -81,6 +82,13 @@ class StoredRun:
         path = self.folder / "options.json"
         options: dict[str, list[Any]] = _read_json(path) if path.exists() else {}
         return options
+
+    @cached_property
+    def measured_s(self) -> dict[str, float]:
+        """Return measured seconds of phases and rounds by name; none if the run was simulated."""
+        path = self.folder / _MEASURED
+        measured: dict[str, float] = _read_json(path) if path.exists() else {}
+        return measured
 
 
 def run_key(scenario: Scenario) -> str:
@@ -290,13 +298,28 @@ def _prepare(folder: Path, scenario: Scenario, data_dir: Path | None) -> Prepare
     _write_json(folder / "versions.json", versions())
     _log(folder, f"started by process {os.getpid()}, threads: {torch.get_num_threads()}")
     prepared = prepare_run(scenario, data_dir=data_dir)
+    _write_prepared(folder, prepared)
+    return prepared
+
+
+def _write_prepared(folder: Path, prepared: PreparedRun) -> None:
     save_plan(prepared.plan, folder / "plan.json")
     _write_json(folder / "facts.json", asdict(facts_of(prepared)))
     _write_json(folder / "tables.json", tables_of(prepared))
-    if options := _plugin_options(scenario):
+    if options := _plugin_options(prepared.world.scenario):
         _write_json(folder / "options.json", options)
     prepared.shared.ledger.save(folder / "ledger.csv")
-    return prepared
+
+
+def store_run(folder: Path, prepared: PreparedRun, history: History, measured_s: Mapping[str, float]) -> Path:
+    """Write a run that was trained on devices, with the seconds of phases and rounds that were measured there."""
+    with locked(folder):
+        write_file(folder / "scenario.toml", to_toml(prepared.world.scenario))
+        _write_json(folder / "versions.json", versions())
+        _write_prepared(folder, prepared)
+        _write_json(folder / _MEASURED, dict(measured_s))
+        finish_run(folder, history)
+    return folder
 
 
 def _plugin_options(scenario: Scenario) -> dict[str, list[Any]]:

@@ -30,13 +30,12 @@ class LocalTask:
             options = registry.find("model", given["model"]).options(**given["model_options"])
         except (ValueError, KeyError, TypeError, FedcastError) as error:
             raise RejectedError(f"invalid task: {error}") from None
-        if settings.batch_size < min_batch_size:
-            raise RejectedError(
-                f"batches of {settings.batch_size} samples, but the consent file asks for {min_batch_size}"
-            )
         dataset = training_dataset(own, received)
         if not len(dataset):
             raise RejectedError("this device has no samples to train on")
+        # The update of a small batch says much about its samples.
+        if (batch := min(settings.batch_size, len(dataset))) < min_batch_size:
+            raise RejectedError(f"batches of {batch} samples, but the consent file asks for {min_batch_size}")
         shape, classes = dataset.sample_shape, dataset.num_classes
         model = check_model(build_model(given["model"], shape, classes, seed, None, options))
         self.shapes = [tuple(weight.shape) for weight in model.parameters()]

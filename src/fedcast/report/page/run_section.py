@@ -69,6 +69,7 @@ def _facts(run: StoredRun) -> Markup:
         "shift of the global label distribution": number(facts.shift),
         "sharing": _cost(facts.sharing_s, facts.sharing_j, facts.sharing_bytes),
         "a round": _cost(facts.round_s, facts.round_j, facts.round_bytes),
+        **_measured(run),
         "expected by the plan": _expected(run),
         "accuracy of the worst tenth": percent(run.history.records[-1].worst_accuracy),
     }
@@ -78,6 +79,14 @@ def _facts(run: StoredRun) -> Markup:
 
 def _cost(seconds: float, joules: float, sent_bytes: float) -> str:
     return f"{quantity(seconds, 's')}, {quantity(joules, 'J')}, {quantity(sent_bytes, 'B')}"
+
+
+def _measured(run: StoredRun) -> dict[str, str]:
+    """Return how long sharing and a round took on devices, if the run was not simulated."""
+    rounds = [seconds for name, seconds in run.measured_s.items() if name.startswith("round ")]
+    found = {"sharing, measured on devices": run.measured_s.get("share")}
+    found["a round, measured on devices (median)"] = float(np.median(rounds)) if rounds else None
+    return {name: quantity(seconds, "s") for name, seconds in found.items() if seconds is not None}
 
 
 def _expected(run: StoredRun) -> str:
