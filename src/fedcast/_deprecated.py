@@ -27,7 +27,7 @@ _REPLACED = {
     "fedcast.cli.inspection": "cli.inspect cli.network",
     "fedcast.cli.plan": "cli.plan_shown",
     "fedcast.cli.scenarios": "cli.datasets cli.init cli.validate",
-    "fedcast.cli.train": "cli.fit_rounds",
+    "fedcast.cli.fitting": "cli.fit_rounds",
     "fedcast.clustering.clustering_problem": "clustering.composition clustering.problem",
     "fedcast.clustering.clustering_result": "clustering.result",
     "fedcast.clustering.explanation": "clustering.conditions clustering.explain",

@@ -462,19 +462,6 @@ def test_names_are_validated_all_at_once(fedcast):
     assert all(word.split("=")[0] in line for line, word in zip(lines, wrong, strict=True))
 
 
-@pytest.mark.parametrize(
-    ("words", "part"),
-    [
-        (["--rules", "none,dacca"], "'dacca' for clustering.rule"),
-        (["--runs", "r.txt"], "--runs r.txt: unknown kind of table"),
-    ],
-)
-def test_a_fit_is_refused_before_anything_is_trained(fedcast, words, part, monkeypatch):
-    monkeypatch.setattr("fedcast.runs.rounds_study.run_rounds_grid", lambda *_, **__: pytest.fail("trained"))
-    code, _, err = fedcast("fit-rounds", *words)
-    assert (code, part in err) == (2, True)
-
-
 def test_a_run_that_was_done_before_says_so_and_noise_is_scored(fedcast, tmp_path):
     words = ["train", "--out", tmp_path, "--set", "training.rounds=1", "--set", "data.num_users=10"]
     words += ["--set", "data.partition=noise", "--set", "data.descriptor=values", "--set", "clustering.rule=none"]

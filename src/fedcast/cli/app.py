@@ -19,10 +19,11 @@ from fedcast.cli.cluster import cluster
 from fedcast.cli.compare import compare, report
 from fedcast.cli.compare import run as run_scenario
 from fedcast.cli.federation import federation
+from fedcast.cli.fitting import fit_rounds
 from fedcast.cli.inspection import inspect, network
 from fedcast.cli.plan import plan
 from fedcast.cli.scenarios import datasets, init, plugins, validate
-from fedcast.cli.train import fit_rounds, train
+from fedcast.cli.train import train
 from fedcast.errors import FedcastError, MovedKeyWarning
 from fedcast.formatting import printable
 from fedcast.registry import loaded_plugins, plugin_error
@@ -47,7 +48,7 @@ for _entry in sorted(entry_points(group="fedcast.commands"), key=lambda entry: e
     app.command(_entry.name)(_entry.load())
 
 # These do runs and keep each in a folder of its own; an interruption of any other command leaves nothing to resume.
-_KEEP_RUNS = ("run", "compare", "train", "reproduce")
+_KEEP_RUNS = ("run", "compare", "train", "fit-rounds", "reproduce")
 
 
 def _print_version(wanted: bool) -> None:

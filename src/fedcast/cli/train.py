@@ -1,4 +1,4 @@
-"""The commands `fedcast train` and `fedcast fit-rounds`."""
+"""The command `fedcast train`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedcast.cli import INTERRUPTED
-from fedcast.cli.arguments import DataDir, Overrides, Preset, ScenarioFile, read_scenario, words
-from fedcast.cli.output import check_file, progress_bars, screen
-from fedcast.errors import FedcastError
+from fedcast.cli.arguments import DataDir, Overrides, Preset, ScenarioFile, read_scenario
+from fedcast.cli.output import progress_bars
 from fedcast.formatting import pluralize, quantity
 
 if TYPE_CHECKING:
@@ -83,67 +82,3 @@ def _interrupts_caught() -> Iterator[Callable[[], bool]]:
         yield lambda: requested
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def fit_rounds(
-    path: ScenarioFile = None,
-    preset: Preset = None,
-    overrides: Overrides = None,
-    data_dir: DataDir = None,
-    out: Annotated[Path, typer.Option(help="File to write the fit to; name it as rounds.fit in a scenario.")] = Path(
-        "fit.json"
-    ),
-    shares: Annotated[
-        str, typer.Option(help="Shares of users with one class, separated by commas.")
-    ] = "0,0.3,0.5,0.7,0.8,0.9,1",
-    rules: Annotated[str, typer.Option(help="Clustering rules, separated by commas.")] = "none,daca",
-    seeds: Annotated[int, typer.Option(min=1, help="Number of runs of each setting.")] = 2,
-    runs: Annotated[Path | None, typer.Option(help="CSV file of runs: read if it exists, otherwise written.")] = None,
-) -> None:
-    """Train at several degrees of skew and fit the rounds to the target accuracy as a function of skew."""
-    from fedcast.clustering import find_rule
-    from fedcast.rounds import save_fit
-    from fedcast.runs import RoundsRun, fit_runs, load_rounds_runs, run_rounds_grid, save_rounds_runs
-
-    scenario = read_scenario(path, preset, overrides)
-    names = words("--rules", rules)
-    for name in names:
-        find_rule(name)
-    check_file("--out", out, [path])
-    check_file("--runs", runs, [path], table=True)
-    target = scenario.rounds.target_accuracy
-    console = screen()
-    degrees = _numbers("--shares", shares)
-
-    def show(run: RoundsRun) -> None:
-        met = f"round {run.rounds}" if run.rounds > 0 else "never"
-        console.print(
-            f"share {run.single_class_share:g}, {run.rule}, seed {run.seed}: EMD {run.emd:.3f}, shift {run.shift:.3f}, "
-            f"target {met}, accuracy {run.accuracy:.4f}",
-        )
-
-    if runs is not None and runs.exists():
-        found = load_rounds_runs(runs)
-    else:
-        found = run_rounds_grid(scenario, degrees, names, range(seeds), data_dir=data_dir, progress=show)
-        if runs is not None:
-            save_rounds_runs(found, runs)
-    dataset = scenario.data.dataset
-    fit = fit_runs(found, target, out.stem, dataset=dataset, source=f"{len(found)} runs of {dataset}")
-    save_fit(fit, out)
-    for form, model in fit.models.items():
-        values = ", ".join(f"{value:.4g}" for value in model.beta)
-        console.print(f"{form}: NMSE {model.nmse:.3f}, parameters {values}")
-    console.print(
-        f"wrote {out}; use it with --set rounds.fit={out} --set rounds.target_accuracy={target}", soft_wrap=True
-    )
-
-
-def _numbers(option: str, text: str) -> list[float]:
-    try:
-        numbers = [float(part) for part in text.split(",")]
-    except ValueError:
-        numbers = []
-    if not numbers or not all(0 <= number <= 1 for number in numbers):
-        raise FedcastError(f"invalid value {text!r} for {option}: expected numbers from 0 to 1 separated by commas")
-    return numbers

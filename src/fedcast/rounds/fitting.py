@@ -23,6 +23,8 @@ SKEW_FORMS: tuple[FormName, ...] = ("paper", "theory", "extended")
 # Error of the logarithm from which a run counts as an outlier.
 _LOG_SCALE = 0.1
 _TINY = 1e-12
+# A fit needs so many different points more than it has parameters: with fewer, its error says nothing.
+SPARE_POINTS = 3
 # A fit is trusted up to this multiple of the most rounds of any run.
 TRUSTED_MULTIPLE = 5.0
 
@@ -172,10 +174,11 @@ def _checked_runs(skew: ArrayLike, shift: ArrayLike | None, rounds: ArrayLike, f
             f"fit of rounds, run {run}: skew {where[run]}, shift {moved[run]}, rounds {taken[run]}; expected finite "
             f"numbers, rounds above 0 (leave out runs that never met the target)"
         )
-    if (different := _distinct(where, moved)) < (needed := len(FORMS[form].parameters)):
+    different, parameters = _distinct(where, moved), len(FORMS[form].parameters)
+    if different < parameters + SPARE_POINTS:
         raise FedcastError(
-            f"fit of rounds: the runs are at {different} different skews, form {form!r} has {needed} parameters; "
-            f"add runs"
+            f"fit of rounds: the runs that met the target are at {different} different skews, form {form!r} has "
+            f"{parameters} parameters; expected {parameters + SPARE_POINTS} at least: add runs"
         )
     return Runs(where, moved, taken)
 

@@ -42,6 +42,7 @@ Job = tuple[int, Scenario]
 # Called with the position of a run, its round and its accuracy.
 SweepProgress = Callable[[int, int, float], None]
 _Handle = TypeVar("_Handle")
+_Item = TypeVar("_Item")
 
 _POLL_S = 0.1
 # How often Ray restarts a run whose worker was lost.
@@ -65,11 +66,11 @@ def run_job(
 
 
 def _do_all(
-    todo: Sequence[Job],
+    todo: Sequence[_Item],
     slots: int,
-    submit: Callable[[Job], _Handle],
+    submit: Callable[[_Item], _Handle],
     wait_for_some: Callable[[Collection[_Handle]], Collection[_Handle]],
-    collect: Callable[[_Handle, Job], None],
+    collect: Callable[[_Handle, _Item], None],
 ) -> None:
     """Start as many runs as there are slots, and another when one ends; after a failure, start no more and raise it."""
     waiting, failure = iter(todo), None
@@ -91,6 +92,29 @@ def sweep_in_processes(
     todo: Sequence[Job], store: Path, data_dir: Path | None, workers: int, progress: SweepProgress
 ) -> None:
     """Do all runs on a pool of worker processes; after a failure, start no more."""
+    do_in_processes(
+        todo, workers, _work, lambda job: (job[0], job[1].model_dump_json(), store, data_dir), progress=progress
+    )
+
+
+def do_in_processes(
+    todo: Sequence[_Item],
+    workers: int,
+    work: Callable[..., Any],
+    arguments: Callable[[_Item], tuple[Any, ...]],
+    collect: Callable[[Any, _Item], None] | None = None,
+    progress: SweepProgress = lambda *_: None,
+) -> None:
+    """Call a function for every item on a pool of worker processes; after a failure, start no more.
+
+    Args:
+        todo: the items.
+        workers: number of processes.
+        work: function of a module; it may call `stop_requested`.
+        arguments: of the function for an item.
+        collect: called here with the result and the item, when an item is done.
+        progress: called with what `work` sends.
+    """
     # Workers are forked from a server process that imports PyTorch once, for all sweeps of this process.
     context = get_context("forkserver" if sys.platform == "linux" else "spawn")
     context.set_forkserver_preload([__name__])
@@ -105,9 +129,9 @@ def sweep_in_processes(
                 _do_all(
                     todo,
                     workers,
-                    lambda job: pool.submit(_work, job[0], job[1].model_dump_json(), store, data_dir),
+                    lambda item: pool.submit(work, *arguments(item)),
                     lambda running: wait(running, return_when=FIRST_COMPLETED).done,
-                    lambda future, _: future.result(),
+                    lambda future, item: future.result() if collect is None else collect(future.result(), item),
                 )
             except KeyboardInterrupt:
                 stop.set()  # runs in progress end with a checkpoint after their round
@@ -130,6 +154,24 @@ def sweep_in_processes(
 
 _send_to_parent: Callable[[tuple[int, int, float]], None]
 _stop_requested: Callable[[], bool]
+
+
+def stop_requested() -> bool:
+    """Return, in a worker process, whether Ctrl-C asked to end after this round."""
+    return _stop_requested()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute on one thread inside, so that results do not depend on how many runs there are at the same time."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _start_worker(writer: Connection, started: Event, stop: Event, environment: dict[str, str]) -> None:

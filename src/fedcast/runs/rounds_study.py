@@ -1,127 +1,360 @@
-"""Measure rounds against skew: train at several degrees of skew, with and without sharing, and fit the results."""
+"""Measure rounds: train runs of a scenario's task at many settings, keep them in a file, and fit the rounds to them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
-from itertools import product
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from fedcast.data import average_emd, average_js, distribution_shift
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcast.clustering import cluster
+from fedcast.data import Dataset, average_emd, average_js, distribution_shift, load_dataset, populate, skew_of
 from fedcast.errors import FedcastError
-from fedcast.io import Column, read_table, save_table
-from fedcast.rounds import SKEW_FORMS, RoundsFit, fit_accuracy, fit_rounds
-from fedcast.runs.prepare import train_scenario
-from fedcast.scenario import Scenario, with_overrides
+from fedcast.io import write_file
+from fedcast.plan import make_world
+from fedcast.rounds import (
+    SKEW_FORMS,
+    Conditions,
+    FitDomain,
+    FormName,
+    RoundsFit,
+    RoundsLaw,
+    RoundsModel,
+    dataset_digest,
+    fit_law,
+    fit_rounds,
+    local_steps,
+    task_values,
+)
+from fedcast.runs.executors import do_in_processes, one_thread, stop_requested
+from fedcast.runs.rounds_design import LEVELS, Setting, scenario_of
+from fedcast.scenario import Data, Scenario, load_plugins, model_name
+from fedcast.sharing import find_sharing
+from fedcast.training import Federation, build_model, check_model, train, training_settings
+from fedcast.typing import Floats
+
+VERSION = 1
+_FOLDS = 8
+_BOOTSTRAP = 100
+_DIGITS = 5
+# A round ends on average half a round after the target is met.
+_ROUND_END = 0.5
 
 
 @dataclass(frozen=True)
 class RoundsRun:
-    """One training run of the study."""
+    """One training run of the study: what it was, and its accuracy after every round, that of round 0 first."""
 
-    single_class_share: float  #: share of users with one class
-    rule: str  #: clustering rule
-    sharing_ratio: float  #: shared part of each head's samples
-    seed: int
+    setting: Setting
     emd: float  #: average EMD after sharing, weighting B
     js: float  #: mean JS divergence after sharing, nats
     shift: float  #: shift of the overall label distribution
-    rounds: int  #: first round that met the target; -1: none did
-    accuracy: float  #: after the last round
+    steps: float  #: mean number of local steps in a round
+    accuracies: tuple[float, ...]
+
+    def rounds_to(self, target: float) -> tuple[int, bool]:
+        """Return the first round that met a target, or the last one, and whether the target was met."""
+        met = next((number for number, accuracy in enumerate(self.accuracies) if accuracy >= target), None)
+        return (len(self.accuracies) - 1, False) if met is None else (max(met, 1), True)
 
 
-def run_rounds_grid(
+class RunsFile(NamedTuple):
+    """Runs of one task."""
+
+    task: Mapping[str, Any]  #: what they have in common, see `study_task`
+    top: float  #: accuracy at which runs end
+    runs: tuple[RoundsRun, ...]
+
+
+def study_task(scenario: Scenario, dataset: Dataset) -> dict[str, Any]:
+    """Return what all runs of a study have in common, by name of the parameter."""
+    data, level = scenario.data, LEVELS.get(scenario.data.partition)
+    tables = {name: dict(data.tables.get(name, {})) for name in (data.partition, data.dataset)}
+    tables[data.partition].pop(level.option if level else "", None)
+    tables[data.dataset].pop("path", None)  # the digest says which data they are
+    task = task_values(scenario, dataset_digest(dataset))
+    return json.loads(json.dumps(task | {f"data.{name}": table for name, table in tables.items() if table}))  # type: ignore[no-any-return]
+
+
+def run_study(
     scenario: Scenario,
-    shares: Sequence[float],
-    rules: Sequence[str],
-    seeds: Iterable[int],
+    settings: Sequence[Setting],
+    top: float,
     *,
     data_dir: Path | None = None,
-    progress: Callable[[RoundsRun], None] | None = None,
+    workers: int = 1,
+    finished: Callable[[Setting, RoundsRun | str], None] | None = None,
 ) -> list[RoundsRun]:
-    """Train label-skewed populations of a scenario's dataset, one after another.
+    """Train runs, each until it meets an accuracy or its rounds are over.
 
-    `shares` are shares of users with one class; heads share `clustering.sharing_ratio`. `progress` is called after
-    every run.
+    A run that fails, for example because it diverges, does not end the others.
+
+    Args:
+        scenario: data, model and training that the runs have in common.
+        settings: what differs, see `fedcast.runs.design`.
+        top: accuracy at which a run ends.
+        data_dir: where dataset files are looked for first.
+        workers: number of processes.
+        finished: called after every run with its setting, and the run or why it failed.
     """
-    runs = []
-    for share, rule, seed in product(shares, rules, seeds):
-        runs.append(_run(scenario, share, rule, seed, data_dir))
-        if progress is not None:
-            progress(runs[-1])
-    return runs
+    done: list[RoundsRun] = []
+
+    def collect(run: RoundsRun | str | None, setting: Setting) -> None:
+        if isinstance(run, RoundsRun):
+            done.append(run)
+        if finished is not None and run is not None:
+            finished(setting, run)
+
+    content = scenario.model_dump_json()
+    if workers == 1 or len(settings) <= 1:
+        with one_thread():
+            for setting in settings:
+                collect(_train(content, setting, top, data_dir), setting)
+    else:
+        do_in_processes(settings, workers, _train_in_worker, lambda one: (content, one, top, data_dir), collect)
+    return done
 
 
-def _run(scenario: Scenario, share: float, rule: str, seed: int, data_dir: Path | None) -> RoundsRun:
-    ratio = scenario.clustering.sharing_ratio
-    values = {
-        "seed": seed,
-        "data.partition": "label_skew",
-        "data.label_skew.single_class_share": share,
-        "clustering.rule": rule,
-        "allocation.method": "fixed",
-        "allocation.fixed.ratio": ratio,
-        "allocation.max_sharing_ratio": ratio,
-    }
-    trained = train_scenario(with_overrides(scenario, values), data_dir=data_dir)
-    skew, after = trained.world.skew, trained.clustering.after
-    reached = trained.history.rounds_to(scenario.rounds.target_accuracy)
+def _train_in_worker(content: str, setting: Setting, top: float, data_dir: Path | None) -> RoundsRun | str | None:
+    return _train(content, setting, top, data_dir, stop_requested)
+
+
+def _train(
+    content: str,
+    setting: Setting,
+    top: float,
+    data_dir: Path | None,
+    interrupted: Callable[[], bool] = lambda: False,
+) -> RoundsRun | str | None:
+    """Train one run; return it, or why it failed, or None if it was interrupted."""
+    base = Scenario.model_validate_json(content)
+    load_plugins(base)
+    scenario, seen = scenario_of(base, setting), [0.0]
+    try:
+        dataset = _dataset_of(scenario.data, data_dir)
+        population = populate(dataset, scenario.data, scenario.seed)
+        world = make_world(scenario, population=population)
+        clustering = cluster(world.problem())
+        share, options = find_sharing(scenario.sharing.kind).share, scenario.sharing.options("sharing")
+        shared = share(population, clustering, scenario.seed, options)
+        data = population.dataset or dataset
+        outcome = train(
+            Federation(data, shared.assignment, population.sizes, skew_of(population.counts).distributions),
+            _model(scenario, data),
+            training_settings(scenario.training),
+            seed=scenario.seed,
+            progress=lambda record: seen.append(record.accuracy),
+            should_stop=lambda: seen[-1] >= top or interrupted(),
+        )
+    except FedcastError as error:
+        return str(error)
+    if interrupted():
+        return None
+    before, after, sizes = world.skew, clustering.after, shared.assignment.sizes
+    steps = local_steps(population.sizes, sizes, setting.local_epochs, scenario.training.batch_size)
     return RoundsRun(
-        share,
-        rule,
-        ratio if rule != "none" else 0.0,
-        seed,
-        average_emd(skew, after),
-        average_js(skew, after),
+        setting,
+        average_emd(before, after),
+        average_js(before, after),
         distribution_shift(after),
-        -1 if reached is None else reached,
-        trained.history.records[-1].accuracy,
+        steps,
+        tuple(round(accuracy, _DIGITS) for accuracy in outcome.history.column("accuracy")),
     )
 
 
-def fit_runs(
-    runs: Sequence[RoundsRun], target_accuracy: float, name: str, *, dataset: str, source: str = "", seed: int = 0
-) -> RoundsFit:
-    """Fit all three forms to runs on one dataset that met the target, and final accuracy to all of them."""
-    met = [run for run in runs if run.rounds > 0]
-    if len(met) < 4:
-        best = max((run.accuracy for run in runs), default=0.0)
+def check_study(scenario: Scenario, data_dir: Path | None = None) -> Dataset:
+    """Return the dataset of a study; raise an error if it has no samples, or the model cannot be trained on them."""
+    dataset = _dataset_of(scenario.data, data_dir)
+    check_model(_model(scenario, dataset))
+    return dataset
+
+
+def _dataset_of(data: Data, data_dir: Path | None) -> Dataset:
+    options = data.tables.get(data.dataset)
+    return _load(json.dumps({"dataset": data.dataset} | ({data.dataset: options} if options else {})), data_dir)
+
+
+@lru_cache(maxsize=1)
+def _load(data: str, data_dir: Path | None) -> Dataset:
+    """Load the dataset of a section of a scenario; a process does it once for all its runs."""
+    return load_dataset(Data.model_validate_json(data), data_dir)
+
+
+def _model(scenario: Scenario, dataset: Dataset) -> Any:
+    name, file = model_name(scenario), scenario.training.model_file
+    options = scenario.training.options("model", name) if file is None else None
+    return build_model(name, dataset.sample_shape, dataset.num_classes, scenario.seed, file, options)
+
+
+def save_runs(content: RunsFile, path: Path) -> None:
+    """Write runs atomically, one on each line."""
+    head = {"version": VERSION, "task": content.task, "top": content.top}
+    lines = ",\n".join(json.dumps(asdict(run)) for run in content.runs)
+    write_file(path, f'{json.dumps(head)[:-1]}, "runs": [\n{lines}\n]}}\n')
+
+
+def read_runs(path: Path) -> RunsFile:
+    """Read a file that `save_runs` wrote."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        if document["version"] != VERSION:
+            raise ValueError(f"version {document['version']}, expected {VERSION}")
+        runs = (
+            RoundsRun(**{**run, "setting": Setting(**run["setting"]), "accuracies": tuple(run["accuracies"])})
+            for run in document["runs"]
+        )
+        return RunsFile(document["task"], float(document["top"]), tuple(runs))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise FedcastError(
-            f"invalid value {target_accuracy} for rounds.target_accuracy: {len(met)} of {len(runs)} runs met it "
-            f"(best {best:.3f}), expected at least 4; lower it, or raise training.rounds"
+            f"{path}: not a file of runs of this version of `fedcast fit-rounds` ({error}); name another file, or "
+            f"delete it"
+        ) from None
+
+
+def check_same_task(found: RunsFile, task: Mapping[str, Any], top: float, path: Path) -> None:
+    """Raise an error that names what differs, if runs were made for another task or end below the highest target."""
+    names = [name for name in {**task, **found.task} if found.task.get(name) != task.get(name)]
+    faults = [f"{name} is {_shown(found.task.get(name))}, here {_shown(task.get(name))}" for name in names]
+    if found.top < top:
+        faults.append(f"its runs end at an accuracy of {found.top:g}, here the highest target is {top:g}")
+    if faults:
+        raise FedcastError(f"{path}: made for another task: {'; '.join(faults)}; name another file of runs")
+
+
+def _shown(value: Any) -> str:
+    text = "default" if value is None else str(value)
+    return f"{text[:12]}…" if len(text) == 64 else text  # a digest
+
+
+class HeldOut(NamedTuple):
+    """Errors of predicted rounds on runs that were left out of the fit; below one round they count as 0."""
+
+    median: float
+    p90: float
+
+
+class StudyFit(NamedTuple):
+    """The fit of a study, and how well it fits."""
+
+    fit: RoundsFit
+    met: Mapping[float, int]  #: by target, how many runs met it
+    held_out: HeldOut | None  #: at the scenario's target; None: too few runs met it
+    left_out: Mapping[FormName, str]  #: forms of skew that could not be fitted, and why
+
+
+def fit_study(
+    runs: Sequence[RoundsRun],
+    scenario: Scenario,
+    task: Mapping[str, Any],
+    ladder: Sequence[float],
+    name: str,
+) -> StudyFit:
+    """Fit the law to all runs for every target of the ladder, and forms of skew to runs at the scenario's own settings.
+
+    Runs that did not meet a target are censored observations of the law. A target that too few runs met gets no law; an
+    error if that is the scenario's own.
+    """
+    target, source = scenario.rounds.target_accuracy, f"{len(runs)} runs of {scenario.data.dataset}"
+    at = _conditions(runs)
+    met = {one: sum(run.rounds_to(one)[1] for run in runs) for one in sorted(ladder)}
+    laws: list[RoundsLaw] = []
+    reason = ""
+    for one in met:
+        try:
+            laws.append(fit_law(at, *_rounds(runs, one), target_accuracy=one, bootstrap=_BOOTSTRAP))
+        except FedcastError as error:
+            reason = f"target {one:g}: {error}"
+            break
+    if len(laws) < 2 or not laws[0].target_accuracy <= target <= laws[-1].target_accuracy:
+        best = max((max(run.accuracies) for run in runs), default=0.0)
+        raise FedcastError(
+            f"invalid value {target:g} for rounds.target_accuracy: {met.get(target, 0)} of {len(runs)} runs met it "
+            f"(best {best:.3f}); lower it, add runs (--count) or raise training.rounds ({reason})"
         )
-    accuracy = fit_accuracy([run.emd for run in runs], [run.accuracy for run in runs])
-    models = {
-        form: fit_rounds(
-            [run.emd for run in met],
-            [run.rounds for run in met],
-            target_accuracy=target_accuracy,
-            shift=[run.shift for run in met],
-            form=form,
-            name=name,
-            source=source,
-            accuracy=accuracy,
-            seed=seed,
-        )
-        for form in SKEW_FORMS
-    }
-    numbers = {key: [float(value) for value in values] for key, values in _columns(runs).items() if key != "rule"}
-    return RoundsFit(name, models, numbers, dataset)
+    models, left_out = _skew_forms(runs, scenario, name, source)
+    targets = [law.target_accuracy for law in laws]
+    fit = RoundsFit(
+        name, models, _columns(runs, targets), scenario.data.dataset, tuple(laws), source, _domain(runs, task)
+    )
+    return StudyFit(fit, met, _held_out(at, *_rounds(runs, target), target), left_out)
 
 
-def _columns(runs: Sequence[RoundsRun]) -> dict[str, list[Any]]:
-    return {item.name: [getattr(run, item.name) for run in runs] for item in fields(RoundsRun)}
+def _conditions(runs: Sequence[RoundsRun]) -> Conditions:
+    rows = [(run.emd, run.steps, run.setting.learning_rate) for run in runs]
+    return Conditions(*np.array(rows, dtype=np.float64).reshape(-1, 3).T)
 
 
-def save_rounds_runs(runs: Sequence[RoundsRun], path: Path) -> Path:
-    """Write the runs to a .csv or .parquet file."""
-    return save_table(_columns(runs), path)
+def _rounds(runs: Sequence[RoundsRun], target: float) -> tuple[Floats, NDArray[np.bool_]]:
+    pairs = [run.rounds_to(target) for run in runs]
+    return np.array([rounds for rounds, _ in pairs], dtype=np.float64), np.array([met for _, met in pairs], dtype=bool)
 
 
-def load_rounds_runs(path: Path) -> list[RoundsRun]:
-    """Read a file that `save_rounds_runs` wrote."""
-    kinds = {"rule": "text", "seed": "int", "rounds": "int"}
-    table = read_table(path, [Column(item.name, kinds.get(item.name, "float")) for item in fields(RoundsRun)])  # type: ignore[arg-type]
-    columns = [table[item.name].tolist() for item in fields(RoundsRun)]
-    return [RoundsRun(*values) for values in zip(*columns, strict=True)]
+def _skew_forms(
+    runs: Sequence[RoundsRun], scenario: Scenario, name: str, source: str
+) -> tuple[dict[FormName, RoundsModel], dict[FormName, str]]:
+    """Fit the forms of skew alone to runs that met the target at the scenario's own epochs and learning rate."""
+    training, target = scenario.training, scenario.rounds.target_accuracy
+    own = training.local_epochs, training.learning_rate
+    kept = [run for run in runs if (run.setting.local_epochs, run.setting.learning_rate) == own]
+    kept = [run for run in kept if run.rounds_to(target)[1]]
+    models: dict[FormName, RoundsModel] = {}
+    left_out: dict[FormName, str] = {}
+    for form in SKEW_FORMS:
+        try:
+            models[form] = fit_rounds(
+                [run.emd for run in kept],
+                [run.rounds_to(target)[0] for run in kept],
+                target_accuracy=target,
+                shift=[run.shift for run in kept],
+                form=form,
+                name=name,
+                source=source,
+                bootstrap=_BOOTSTRAP,
+            )
+        except FedcastError as error:
+            left_out[form] = str(error)
+    return models, left_out
+
+
+def _held_out(at: Conditions, rounds: Floats, met: NDArray[np.bool_], target: float) -> HeldOut | None:
+    """Return the errors of runs that met the target, each predicted by a fit to the other folds."""
+    folds = np.arange(len(rounds)) % _FOLDS
+    columns = [np.asarray(column) for column in at]
+    errors: list[float] = []
+    for fold in range(_FOLDS):
+        rest, out = folds != fold, (folds == fold) & met
+        try:
+            law = fit_law(
+                Conditions(*(column[rest] for column in columns)), rounds[rest], met[rest], target_accuracy=target,
+                bootstrap=0,
+            )  # fmt: skip
+        except FedcastError:
+            continue  # too few are left
+        missed = np.abs(law.rounds(Conditions(*(column[out] for column in columns))) + _ROUND_END - rounds[out])
+        errors += np.where(missed < 1, 0.0, missed / rounds[out]).tolist()
+    return HeldOut(float(np.median(errors)), float(np.quantile(errors, 0.9))) if errors else None
+
+
+def _domain(runs: Sequence[RoundsRun], task: Mapping[str, Any]) -> FitDomain:
+    data_options = {name for name in task if isinstance(task[name], dict) and name.startswith("data.")}
+    values: dict[str, tuple[Any, ...]] = {name: (task[name],) for name in task if name not in data_options}
+    values["training.learning_rate"] = tuple(sorted({run.setting.learning_rate for run in runs}))
+    values["training.local_epochs"] = tuple(sorted({run.setting.local_epochs for run in runs}))
+    skew = [run.emd for run in runs]
+    return FitDomain(values, (min(skew), max(skew)))
+
+
+def _columns(runs: Sequence[RoundsRun], targets: Sequence[float]) -> dict[str, list[float]]:
+    """Return the runs for the file of the fit: -1 stands for a target that was not met by `last_round`."""
+    columns = {name: [float(getattr(run, name)) for run in runs] for name in ("emd", "js", "shift", "steps")}
+    for name in ("sharing_ratio", "local_epochs", "learning_rate", "seed"):
+        columns[name] = [float(getattr(run.setting, name)) for run in runs]
+    for target in targets:
+        pairs = [run.rounds_to(target) for run in runs]
+        columns[f"rounds_to_{target:g}"] = [float(rounds if met else -1) for rounds, met in pairs]
+    return columns | {"last_round": [float(len(run.accuracies) - 1) for run in runs]}

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,7 +13,7 @@ from fedcast.clustering import allocates, find_rule
 from fedcast.data import make_population
 from fedcast.errors import FedcastError, ScenarioError
 from fedcast.rounds import load_fit
-from fedcast.runs.executors import SweepProgress, run_job, sweep_in_processes, sweep_on_ray
+from fedcast.runs.executors import SweepProgress, one_thread, run_job, sweep_in_processes, sweep_on_ray
 from fedcast.runs.prepare import check_model_size
 from fedcast.runs.store import check_store, is_done, run_folder
 from fedcast.scenario import Scenario, missing_files, with_overrides
@@ -117,7 +116,7 @@ def sweep(
     if ray_address is not None:
         sweep_on_ray(todo, store, ray_address, data_dir, report)
     elif workers == 1 or len(todo) <= 1:
-        with _one_thread():
+        with one_thread():
             for job in todo:
                 run_job(job, store, data_dir, report)
     else:
@@ -139,15 +138,3 @@ def _check_scenarios(scenarios: Sequence[Scenario], data_dir: Path | None, *, da
         check_model_size(scenario)
     if scenarios and data_here:
         make_population(scenarios[0].data, scenarios[0].seed, data_dir)
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
