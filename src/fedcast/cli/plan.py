@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,7 +20,7 @@ from fedcast.cli.arguments import (
     table_files,
 )  # fmt: skip
 from fedcast.cli.output import check_file, screen, write_text
-from fedcast.formatting import pluralize, user_label
+from fedcast.formatting import pluralize, quantity, user_label
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -54,7 +54,7 @@ def plan(
     """Plan who shares how much with whom and how fast devices compute, and print what it costs."""
     from fedcast.cli.remarks import print_assumptions, print_doubts, print_size_note
     from fedcast.io import save_table
-    from fedcast.plan import diff_plans, load_plan, make_plan, make_world, plan_to_json
+    from fedcast.plan import diff_plans, load_plan, make_plan, make_world, plan_table, plan_to_json
     from fedcast.scenario import named_files
 
     words = words or []
@@ -79,7 +79,7 @@ def plan(
     if json is not None:
         write_text(json, plan_to_json(made))
     if table is not None:
-        save_table(_rows(made), table, bom=bom)
+        save_table(plan_table(made, world), table, bom=bom)
     console = screen(json)
     _print_plan(console, made, world)
     if population is not None:
@@ -90,25 +90,6 @@ def plan(
             console.print(f"  {line}")
     if written := [str(path) for path in (json, table) if path is not None and str(path) != "-"]:
         console.print(f"\nwrote {' and '.join(written)}", soft_wrap=True)
-
-
-def _rows(made: SharingPlan) -> dict[str, Any]:
-    """Return the table with one row per user."""
-    import numpy as np
-
-    users, led = np.arange(made.num_users), made.head_of >= 0
-    called = (users if made.names is None else made.names).tolist()
-    return {
-        "user": called,
-        "role": np.select([np.isin(users, made.heads), led], ["head", "member"], "alone"),
-        "head": [called[head] if head >= 0 else None for head in made.head_of],
-        "shared_samples": made.shared,
-        # What the server sends is a mean over users before it is rounded down.
-        "received_samples": made.received.astype(int),
-        "frequency_hz": made.frequency_hz,
-        "energy_j": made.energy_j,
-        "trained": made.trained,
-    }
 
 
 def _compare(paths: list[str], json: Path | None, others: list[Path | None]) -> None:
@@ -146,8 +127,8 @@ def _print_plan(console: Console, made: SharingPlan, world: World) -> None:
         f"shift of the label distribution {made.shift:.4f}",
         *_prediction(made),
         *fit_notes(made.scenario, world.population.dataset),
-        f"energy {made.energy_j.sum():,.3g} J per round, {made.sharing_j:,.3g} J for sharing; "
-        f"{made.round_bytes / 1e6:,.3g} MB per round, {made.sharing_bytes / 1e6:,.3g} MB for sharing",
+        f"energy {quantity(float(made.energy_j.sum()), 'J')} per round, {quantity(made.sharing_j, 'J')} for sharing; "
+        f"{quantity(made.round_bytes, 'B')} per round, {quantity(made.sharing_bytes, 'B')} for sharing",
         *_left_out(made, world, sizes > 0),
     ]
     for line in lines:
@@ -164,7 +145,7 @@ def _print_plan(console: Console, made: SharingPlan, world: World) -> None:
         console.print("\ndelay against leakage", style="bold")
         console.print("  average sharing ratio  delay of the task", style="dim")
         for point in points:
-            console.print(f"  {point.average_sharing_ratio:21.3f}  {point.delay_s:,.4g} s")
+            console.print(f"  {point.average_sharing_ratio:21.3f}  {quantity(point.delay_s, 's')}")
 
 
 def _who_shares(made: SharingPlan) -> str:
@@ -183,15 +164,16 @@ def _prediction(made: SharingPlan) -> list[str]:
     if delay is None:
         return [
             f"rounds and delay of the task not predicted: {made.not_predicted}",
-            f"sharing {made.sharing_s:,.3g} s, a round {made.round_s:,.4g} s: download {made.download_s:,.3g}, compute "
-            f"{made.compute_s:,.3g}, upload {made.upload_s:,.3g}",
+            f"sharing {quantity(made.sharing_s, 's')}, a round {quantity(made.round_s, 's')}: download "
+            f"{quantity(made.download_s, 's')}, compute {quantity(made.compute_s, 's')}, upload "
+            f"{quantity(made.upload_s, 's')}",
         ]
     return [
         f"expected rounds {made.rounds_without:,.0f} → {made.rounds:,.0f} to "
         f"{made.scenario.rounds.target_accuracy:.4g} accuracy ({_fit(made)})",
-        f"task {made.delay_without_s:,.4g} s → {delay.total_s:,.4g} s, {made.speed_up:.2f} times faster: sharing "
-        f"{delay.sharing_s:,.3g}, download {delay.download_s:,.3g}, compute {delay.compute_s:,.3g}, "
-        f"upload {delay.upload_s:,.3g}",
+        f"task {quantity(made.delay_without_s or 0.0, 's')} → {quantity(delay.total_s, 's')}, {made.speed_up:.2f} "
+        f"times faster: sharing {quantity(delay.sharing_s, 's')}, download {quantity(delay.download_s, 's')}, compute "
+        f"{quantity(delay.compute_s, 's')}, upload {quantity(delay.upload_s, 's')}",
     ]
 
 

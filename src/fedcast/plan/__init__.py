@@ -12,6 +12,7 @@ from fedcast.plan.sharing_plan import (
     plan_to_json,
     save_plan,
 )
+from fedcast.plan.user_table import plan_table, plan_to_pandas
 from fedcast.plan.world import World, check_world, link_rates_bps, make_world, network_of, sharing_cost_of
 
 __all__ = [
@@ -31,7 +32,9 @@ __all__ = [
     "network_of",
     "plan_from_json",
     "plan_schema",
+    "plan_table",
     "plan_to_json",
+    "plan_to_pandas",
     "plan_world",
     "save_plan",
     "sharing_cost_of",

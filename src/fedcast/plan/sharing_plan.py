@@ -9,7 +9,7 @@ import json
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,11 @@ from fedcast.rounds import FormName, MeasureName
 from fedcast.scenario import Scenario
 from fedcast.text_files import parse_json, read_text
 from fedcast.typing import Floats, Ints, Names
+
+if TYPE_CHECKING:
+    import pandas
+
+    from fedcast.plan.world import World
 
 VERSION: Literal[1] = 1
 
@@ -98,6 +103,12 @@ class SharingPlan(Metrics):
         if self.delay_s is None or self.delay_without_s is None:
             return None
         return self.delay_without_s / self.delay_s
+
+    def to_pandas(self, world: World | None = None) -> pandas.DataFrame:
+        """Return one row per user as a data frame; the world that the plan was made for adds columns."""
+        from fedcast.plan.user_table import plan_to_pandas
+
+        return plan_to_pandas(self, world)
 
 
 Samples = Annotated[int, Field(ge=0, lt=2**63)]
