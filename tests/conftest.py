@@ -22,6 +22,7 @@ LONG_FILES = {
     "cli/test_report.py",
     "cli/test_run.py",
     "federation/test_flare.py",
+    "fuzz/test_fuzz.py",
     "paper/test_command.py",
     "paper/test_figures.py",
     "paper/test_training_figures.py",
@@ -137,7 +138,7 @@ def pytest_collection_modifyitems(items):
         if by_name or _is_long(item.path):
             item.add_marker("long")
             # Loops and examples whose lines other tests run too: measuring coverage would double their time.
-            if by_name or item.path.parent.name in ("allocation", "tests"):
+            if by_name or item.path.parent.name in ("allocation", "fuzz", "tests"):
                 item.add_marker("no_cover")
     # Long files first, so that no process is left alone with one of them at the end.
     items.sort(key=lambda item: not _is_long(item.path))
