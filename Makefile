@@ -43,7 +43,7 @@ docs: $(VENV)/.dev
 	$(BIN)/python -m sphinx --fail-on-warning --quiet docs site
 
 bench: $(VENV)/.dev
-	for subject in cli data network clustering allocation training; do $(BIN)/python benchmarks/$$subject.py --quick || exit 1; done
+	for subject in cli data network clustering allocation training federation; do $(BIN)/python benchmarks/$$subject.py --quick || exit 1; done
 
 clean:
 	rm -rf $(VENV) site out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

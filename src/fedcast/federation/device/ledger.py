@@ -84,9 +84,8 @@ class DeviceLedger:
 
     def revealed(self, samples: Iterable[bytes]) -> list[bool]:
         """Return of each sample, by its hash, whether other devices received it in any run."""
-        with self._lock:
-            found = (self._base.execute("SELECT 1 FROM revealed WHERE sample = ?", (each,)) for each in samples)
-            return [cursor.fetchone() is not None for cursor in found]
+        known = {sample for (sample,) in self._rows("SELECT sample FROM revealed")}
+        return [sample in known for sample in samples]
 
     def num_revealed(self) -> int:
         """Return how many different samples other devices received, all runs together."""
