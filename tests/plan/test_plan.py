@@ -294,7 +294,7 @@ def test_a_plan_without_a_prediction_has_all_the_rest(rule, tmp_path):
     assert json.loads(text)["delay"] is None
     assert plan_to_json(load_plan(save_plan(made, tmp_path / "plan.json"))) == text
     lines = diff_plans(usual, made).lines()
-    assert any(line.startswith("delay of the task: ") and line.endswith(" s → not predicted") for line in lines)
+    assert any(line.startswith("delay of the task: ") and line.endswith("s → not predicted") for line in lines)
     jsonschema = pytest.importorskip("jsonschema", reason="needs jsonschema")
     jsonschema.validate(json.loads(text), plan_schema())
 

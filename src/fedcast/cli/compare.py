@@ -132,7 +132,8 @@ def report(
     formats: Annotated[
         list[str] | None,
         typer.Option(
-            "--format", help="Format of the export: csv, parquet, png, svg or pdf. Default: csv and png. Repeatable."
+            "--format",
+            help="Format of the export: csv, parquet, xlsx, png, svg, pdf. Default: csv and png. Repeatable.",
         ),
     ] = None,
     width: Annotated[

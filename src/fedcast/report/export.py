@@ -20,7 +20,7 @@ from fedcast.report.page import page
 from fedcast.report.save import FIGURE_FORMATS, save_figure
 from fedcast.runs import StoredRun, comparison_table, gains_table
 
-TABLE_FORMATS = ("csv", "parquet")
+TABLE_FORMATS = ("csv", "parquet", "xlsx")
 DEFAULT_FORMATS = ("csv", "png")
 _LEDGER = [Column(name, "int", minimum=least) for name, least in (("sample", 0), ("sender", -1), ("receiver", 0))]
 _Columns = dict[str, list[Any]]
@@ -54,7 +54,7 @@ def export_report(
     Args:
         runs: see `fedcast.write_report`.
         folder: of the files; it is made if missing.
-        formats: ``csv`` and ``parquet`` for tables, ``png``, ``svg`` and ``pdf`` for figures.
+        formats: ``csv``, ``parquet`` and ``xlsx`` for tables, ``png``, ``svg`` and ``pdf`` for figures.
         width: of figures, see `fedcast.report.save_figure`.
 
     Tables hold all runs, with strategy, seed and folder of the run in front. Figures of single runs are those that the
