@@ -18,6 +18,7 @@ pytest.importorskip("nvflare", reason="nvflare is not installed: pip install fed
 
 from datetime import UTC
 
+from fedcast.cli.app import run as run_command
 from fedcast.data import load_dataset, populate
 from fedcast.errors import FedcastError
 from fedcast.federation import DeviceLedger, fill_trial, load_state, make_project, start_run
@@ -159,6 +160,30 @@ def test_a_job_that_carries_code_is_refused(project, finished):
         assert "refused to deploy" in log
         assert not list((project.kit(name) / "flare").rglob("evil.py"))
     assert not marker.exists()
+
+
+def test_commands_on_a_running_project(project, finished, capsys):
+    folder = str(project.folder)
+
+    def fedcast(*words):
+        code = run_command(["federation", *words])
+        return code, *capsys.readouterr()
+
+    code, out, _ = fedcast("status", folder, "first")
+    assert code == 0
+    assert f"{USERS} of {USERS} devices are connected" in out
+    assert "rounds done" in out
+    code, out, _ = fedcast("up", folder)
+    assert (code, f"{USERS} of {USERS} devices are connected" in out) == (0, True)
+    settings = ["data.num_users=6", "training.rounds=1", "allocation.method=fixed", "training.batch_size=50"]
+    code, out, err = fedcast("run", folder, *(word for each in settings for word in ("--set", each)))
+    assert (code, "results are in" in out) == (0, True), err
+    last = sorted(each.name for each in (project.folder / "runs").iterdir())[0]
+    assert (project.folder / "runs" / last / "run" / "done.json").exists()
+    assert fedcast("resume", folder, "nothing")[0] == 2
+    head = next(iter(finished[1].shared))
+    code, out, _ = fedcast("ledger", str(project.kit(head)))
+    assert (code, "sealed" in out, "sent" in out) == (0, True, True)
 
 
 def _app(config, **more):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import logging
 import os
 import shutil
 import subprocess
@@ -84,8 +85,11 @@ def running_processes(project: Project) -> dict[str, int]:
 @contextmanager
 def session(project: Project, timeout_s: float = 10.0) -> Iterator[Any]:
     """Connect to the server as its operator."""
-    from nvflare.fuel.flare_api.flare_api import new_secure_session
-
+    try:
+        from nvflare.fuel.flare_api.flare_api import new_secure_session
+    except ImportError:
+        raise FedcastError('nvflare is not installed: pip install "fedcast[federation]"') from None
+    logging.getLogger("nvflare").addHandler(logging.NullHandler())  # it warns of connections that it repeats itself
     try:
         with contextlib.redirect_stdout(io.StringIO()):
             connected = new_secure_session(ADMIN, str(project.admin), timeout=timeout_s)

@@ -1,0 +1,95 @@
+"""Commands that need neither FLARE nor processes."""
+
+import numpy as np
+import pytest
+
+from fedcast.cli.app import run
+from tests.federation.devices import Network
+
+
+@pytest.fixture
+def fedcast(capsys):
+    def call(*words):
+        code = run(["federation", *map(str, words)])
+        return code, *capsys.readouterr()
+
+    return call
+
+
+@pytest.fixture
+def device(tmp_path):
+    folder = tmp_path / "ana"
+    (folder / "device").mkdir(parents=True)
+    return folder
+
+
+def test_keys_are_drawn_once(fedcast, device):
+    code, out, _ = fedcast("keys", device)
+    assert code == 0
+    assert out.startswith("ana: ")
+    assert len(out.split()) == 17
+    assert fedcast("keys", device)[1] == out
+    assert (device / "device" / "keys.pem").stat().st_mode & 0o777 == 0o600
+
+
+def test_samples_are_imported(fedcast, device, tmp_path):
+    rng = np.random.default_rng(0)
+    file = tmp_path / "mine.npz"
+    np.savez(file, inputs=rng.integers(0, 256, (20, 8, 8), dtype=np.uint8), labels=np.arange(20) % 3, num_classes=10)
+    code, out, _ = fedcast("samples", device, file)
+    assert (code, "20 samples" in out) == (0, True)
+    from fedcast.federation.device.samples import OwnSamples
+
+    own = OwnSamples(device / "device" / "data")
+    assert own.format.num_classes == 10
+    assert own.format.shape == (1, 8, 8)
+    assert own.counts.tolist()[:4] == [7, 7, 6, 0]
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"inputs": np.full((4, 3), 7.0), "labels": np.arange(4)}, "expected bytes or numbers in [0, 1]"),
+        ({"inputs": np.zeros((4, 3)), "labels": np.arange(4), "num_classes": 2}, "labels up to 3"),
+        ({"inputs": np.zeros((4, 3))}, "expected an .npz with inputs and labels"),
+        ({"inputs": np.zeros((4, 3)), "labels": np.arange(3)}, "labels"),
+    ],
+)
+def test_samples_are_checked(fedcast, device, tmp_path, arrays, message):
+    file = tmp_path / "mine.npz"
+    np.savez(file, **arrays)
+    code, _, err = fedcast("samples", device, file)
+    assert code == 2
+    assert message in err
+    assert not (device / "device" / "data").exists()
+
+
+def test_the_ledger_is_printed(fedcast, tmp_path):
+    net = Network(tmp_path, ["head/device", "near/device"])
+    net.share("head/device", "near/device")
+    code, out, _ = fedcast("ledger", tmp_path / "head")
+    assert (code, "8 different samples were sent" in out) == (0, True)
+    assert "received" in fedcast("ledger", tmp_path / "near")[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("keys", "nowhere"), "not the folder of a device"),
+        (("ledger", "nowhere"), "no such file"),
+        (("start", "nowhere"), "neither the folder of a server"),
+        (("up", "nowhere"), "there is no project"),
+        (("status", "nowhere"), "there is no project"),
+        (("init", "here", "--trial", "digits", "--device", "ana"), "remove --device"),
+        (("init", "here", "--device", "Ana"), "invalid value 'Ana'"),
+        (("init", "here", "--device", "ana", "--device", "ana"), "all different"),
+        (("init", "here"), "at least one"),
+    ],
+)
+def test_errors_are_one_line(fedcast, tmp_path, monkeypatch, words, message):
+    monkeypatch.chdir(tmp_path)
+    code, _, err = fedcast(*words)
+    assert code == 2
+    assert message in err
+    assert len(err.strip().splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
