@@ -1,5 +1,6 @@
 import json
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -213,6 +214,31 @@ def test_only_pairs_that_accept_each_other_are_linked(tmp_path):
     planned = plan_devices(run.scenario, run.state.devices, tmp_path)
     assert planned.world.graph.num_links == USERS * (USERS - 1) // 2 - 1
     assert "somebody" not in json.dumps(run.state.devices)
+
+
+def test_an_impostor_under_the_name_of_a_device_gets_and_gives_no_sample(tmp_path):
+    """Whoever holds the key of the certificate authority can join under any name, but not with its pinned keys."""
+    run, population, _ = federation(tmp_path, scenario_with())
+    real = run.transport.devices["site-1"]
+    folder = tmp_path / "impostor"
+    write_samples(folder / "data", population.dataset, population.assignment.of(1))
+    for name in ("consent.toml", "trust.toml"):
+        (folder / name).write_text((real.folder / name).read_text())
+    run.transport.devices["site-1"] = impostor = Device("site-1", folder)
+    result = run.run()
+    assert "site-1" not in (run.folder / "links.csv").read_text()
+    assert sum(len(answer["delivered"]) for answer in result.state.shared.values()) > 0
+    # The server may ask for more than was planned, and the impostor may offer samples by itself.
+    members = {"site-1": impostor.keys.public.to_bytes()}
+    request = {"run": run.state.run, "count": 5, "kind": "raw", "balanced": False, "seed": 0, "user": 0}
+    others = {name: device for name, device in run.transport.devices.items() if name != "site-1"}
+    for name, device in others.items():
+        answer = device.share({**request, "members": members}, partial(run.transport._send, name))
+        assert answer["untrusted"] == ["site-1"]
+    offered = {name: device.keys.public.to_bytes() for name, device in others.items()}
+    answer = impostor.share({**request, "members": offered}, partial(run.transport._send, "site-1"))
+    assert (answer["count"], answer["delivered"], answer["rejected"].keys()) == (5, [], others.keys())
+    assert impostor.inbox.files() == []
 
 
 def test_strange_devices_are_refused_and_named(tmp_path):
