@@ -28,3 +28,7 @@ class DataError(FedcastError):
 
 class OutsideFitError(FedcastError):
     """A skew or target accuracy outside the range that a fit of rounds covers."""
+
+
+class NotReachableError(OutsideFitError):
+    """A target accuracy that training is not expected to reach."""

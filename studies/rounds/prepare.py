@@ -18,7 +18,7 @@ from design import LADDERS, MAX_ROUNDS, Setting, choices, design, tuning
 
 from fedcast.clustering import cluster
 from fedcast.plan import World, make_world
-from fedcast.scenario import load_scenario
+from fedcast.scenario import Scenario, load_scenario
 from fedcast.sharing import share_samples
 
 HERE = Path(__file__).parent
@@ -36,17 +36,22 @@ POPULATIONS = {
 CHOICE_STEP = {"mnist": 0.2, "digits": 0.4}
 
 
-def prepare_world(dataset: str, setting: Setting, path: Path) -> World:
-    """Write own samples, and what every head sends to whom, of one population."""
+def scenario_of(dataset: str, setting: Setting, base: str = "default") -> Scenario:
+    """Return the scenario of a population after sharing."""
     level = int(setting.level) if setting.partition == "shards" else setting.level
-    scenario = load_scenario(
+    return load_scenario(
+        base=base,
         overrides=[
             f"data.dataset={dataset}", f"data.partition={setting.partition}", f"{_LEVEL[setting.partition]}={level}",
             f"seed={setting.seed}", f"clustering.rule={setting.rule}",
             *([f"clustering.sharing_ratio={setting.ratio}"] if setting.ratio else []),
-        ]
+        ],
     )  # fmt: skip
-    world = make_world(scenario)
+
+
+def prepare_world(dataset: str, setting: Setting, path: Path) -> World:
+    """Write own samples, and what every head sends to whom, of one population."""
+    world = make_world(scenario_of(dataset, setting))
     population, clustering = world.population, cluster(world.problem())
     own, ledger = population.assignment, share_samples(population, clustering, setting.seed).ledger
     assert own is not None

@@ -13,7 +13,8 @@ from tests.user_tables import NAMES, USERS, write_tables
 from fedcast.data import read_counts
 from fedcast.errors import DataError, FedcastError
 from fedcast.io import save_table
-from fedcast.plan import diff_plans, make, make_plan, plan_from_json, plan_to_json
+from fedcast.plan import diff_plans, make_plan, plan_from_json, plan_to_json
+from fedcast.plan.search import Search
 from fedcast.plan.world import make_world
 from fedcast.scenario import load_scenario
 
@@ -23,6 +24,7 @@ def planned(tables: dict[str, Path], previous=None):
     scenario = load_scenario(
         overrides=[
             "data.dataset=synthetic",
+            "clustering.rule=daca",
             f"data.num_users={population.num_users}",
             f"trust.links_file={tables['links']}",
             f"geometry.positions_file={tables['positions']}",
@@ -60,7 +62,7 @@ def test_plans_keep_names(folder):
     content = json.loads(plan_to_json(plan))
     wrong_names = (
         (NAMES[1:], "names has 11 entries, head_of has 12"),
-        (["x"] * USERS, "names: 'x' is blank or the name of two users"),
+        (["x"] * USERS, "names: 'x' is blank, not printable or the name of two users"),
         ([" ", *NAMES[1:]], "names: ' ' is blank"),
     )
     for wrong, reason in wrong_names:
@@ -93,13 +95,13 @@ def test_who_joins_and_leaves_is_known_by_name(folder):
 
 def test_planning_starts_from_the_volumes_of_the_plan_before(folder, monkeypatch):
     before = planned(write_tables(folder("before"), NAMES.__getitem__))
-    starts, best_of_passes = [], make._Planner.best_of_passes
+    starts, best_of_passes = [], Search._best_of_passes
 
-    def watched(planner, ratios, carried):
+    def watched(planner, rule, problem, ratios):
         starts.append(dict(zip(NAMES[::-1], ratios, strict=True)))
-        return best_of_passes(planner, ratios, carried)
+        return best_of_passes(planner, rule, problem, ratios)
 
-    monkeypatch.setattr(make._Planner, "best_of_passes", watched)
+    monkeypatch.setattr(Search, "_best_of_passes", watched)
     tables = write_tables(folder("now"), NAMES.__getitem__, users=range(USERS - 1, -1, -1))
     planned(tables, previous=before)
     sizes = dict(zip(NAMES, read_counts(tables["counts"]).sizes[::-1], strict=True))
@@ -130,7 +132,7 @@ def test_drawn_networks_are_those_of_the_names(tmp_path):
     for names in (list(rows), list(rows)[::-1]):
         path = tmp_path / "counts.csv"
         path.write_text("user,a,b,c\n" + "".join(f"{name},{','.join(map(str, rows[name]))}\n" for name in names))
-        scenario = load_scenario(overrides=["data.dataset=synthetic", "data.num_users=40"])
+        scenario = load_scenario(overrides=["data.dataset=synthetic", "data.num_users=40", "clustering.rule=daca"])
         plans.append(make_plan(scenario, world=make_world(scenario, population=read_counts(path)), with_curve=False))
     assert diff_plans(*plans).same
     assert len(plans[0].heads)

@@ -57,7 +57,7 @@ def test_an_empty_user_with_a_head_trains_on_what_it_receives(tmp_path):
     assert plan.head_of.tolist() == [-1, 0, 0, 0, 0]
     assert plan.trained.all()
     devices = world.scenario.devices
-    cycles = devices.cycles_per_sample * plan.shared[0]
+    cycles = devices.cycles_per_sample * plan.local_epochs * plan.shared[0]
     computing_j = devices.energy_coefficient * cycles * plan.frequency_hz[4] ** 2
     assert plan.energy_j[4] == pytest.approx(computing_j + devices.power_w * MODEL_BITS / 1e6)
 
@@ -73,10 +73,10 @@ def test_nobody_waits_for_a_user_that_brings_no_samples(tmp_path, slow):
 def test_a_fixed_ratio_of_nothing_leaves_an_empty_member_without_work(tmp_path):
     world = world_with_empty_user(tmp_path, linked=True)
     fixed = with_overrides(world.scenario, {"allocation.method": "fixed", "allocation.fixed.ratio": 0.001})
-    plan = plan_of(make_world(fixed, population=world.population))
+    plan = make_plan(fixed, world=make_world(fixed, population=world.population))
     assert len(plan.heads) == 0
     assert plan.trained.tolist() == [True, True, True, True, False]
-    assert plan.delay.total_s == pytest.approx(plan.delay_without_s)
+    assert plan.delay.total_s == pytest.approx(plan.leakage[0].delay_s)
 
 
 def tight(*overrides):

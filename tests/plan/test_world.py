@@ -81,7 +81,7 @@ def test_no_sharing_costs_nothing():
 def test_consent_limits_volumes(tmp_path):
     table = tmp_path / "devices.csv"
     table.write_text("user,consent\n" + "".join(f"{user},{0 if user % 2 else 1}\n" for user in range(40)))
-    here = world(f"devices.devices_file={table}", "clustering.sharing_ratio=0.3")
+    here = world(f"devices.devices_file={table}", "clustering.sharing_ratio=0.3", "clustering.rule=daca")
     volumes = here.problem().volumes
     assert (volumes[1::2] == 0).all()
     assert (volumes[::2] > 0).all()

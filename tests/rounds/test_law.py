@@ -138,8 +138,9 @@ def test_shipped_laws_predict_the_stored_runs(dataset, target):
 def test_a_law_at_one_learning_rate_is_a_rounds_model(tmp_path):
     law = load_fit("mnist").law(0.955)
     model = load_rounds(Rounds(fit="mnist", form="law", target_accuracy=0.955), learning_rate=0.1)
-    for skew, steps in [(0.3, 60.0), (1.4, 60.0), (1.4, 300.0)]:
-        assert model.rounds(skew, steps=steps) == pytest.approx(float(law.rounds(Conditions(skew, steps, 0.1))))
+    for skew, steps in [(0.3, 61.0), (1.4, 61.0), (1.4, 300.0)]:
+        # The law's time is continuous; training ends with a whole round, half a round later on average.
+        assert model.rounds(skew, steps=steps) == pytest.approx(float(law.rounds(Conditions(skew, steps, 0.1))) + 0.5)
     betas = model.draw(50, up_to=1.5, steps=60.0)
     assert betas.expected(1.0, steps=60.0).rounds == pytest.approx(model.rounds(1.0, steps=60.0), rel=0.05)
     assert betas.expected(1.0, steps=60.0).by_steps < 0
@@ -157,13 +158,11 @@ def test_between_two_targets_lies_between_their_rounds():
     assert between(low, high, 0.95).rounds(at) == pytest.approx(low.rounds(at))
 
 
-def test_outside_of_targets_rates_and_steps_is_said():
+def test_outside_of_targets_and_rates_is_said():
     with pytest.raises(OutsideFitError, match="covers 0.85 to 0.97"):
         load_fit("mnist").law(0.99)
     with pytest.raises(OutsideFitError, match=r"learning_rate = 0.9: fit 'mnist' covers 0.025 to 0.2"):
         load_fit("mnist").law(0.95).model("mnist", 0.9)
-    with pytest.raises(OutsideFitError, match="mean number of local steps in a round is 1e"):
-        load_fit("mnist").law(0.95).model("mnist", 0.1).rounds(1.0, steps=1e6)
     with pytest.raises(FedcastError, match="give `learning_rate`"):
         load_rounds(Rounds(fit="mnist", form="law"))
     with pytest.raises(FedcastError, match="'law' for rounds.form: fit 'mnist-0.95' has"):

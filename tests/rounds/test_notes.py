@@ -65,9 +65,12 @@ def test_every_difference_is_named_with_both_values(change, differs):
 
 
 def test_forms_of_skew_alone_hold_at_the_epochs_and_the_learning_rate_of_their_runs():
-    fit, same = load_fit("digits-0.85"), load_scenario(base="digits")
+    fit, chosen = load_fit("digits-0.85"), ["rounds.fit=digits-0.85"]
+    same = load_scenario(base="digits", overrides=[*chosen, "training.learning_rate=0.1", "training.local_epochs=5"])
     assert fit_differences(fit, same) == ()
-    between = load_scenario(base="digits", overrides=["training.learning_rate=0.11", "training.local_epochs=4"])
+    between = load_scenario(
+        base="digits", overrides=[*chosen, "training.learning_rate=0.11", "training.local_epochs=4"]
+    )
     assert [line.split(",")[0] for line in fit_differences(fit, between)] == [
         "training.learning_rate = 0.11",
         "training.local_epochs = 4",

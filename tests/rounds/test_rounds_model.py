@@ -259,9 +259,9 @@ def test_names_forms_and_targets_must_fit_together():
     with pytest.raises(FedcastError, match="not valid JSON"):
         fit_from_json("{")
     with pytest.raises(FedcastError, match="invalid value 'theory' for rounds.form: fit 'paper-0.95' has paper"):
-        load_rounds(Rounds(form="theory"))
+        load_rounds(Rounds(form="theory", fit="paper-0.95"))
     with pytest.raises(FedcastError, match="value 0.97 for rounds.target_accuracy: fit 'paper-0.95' is for 0.95"):
-        load_rounds(Rounds(target_accuracy=0.97))
+        load_rounds(Rounds(target_accuracy=0.97, fit="paper-0.95"))
 
 
 @pytest.mark.parametrize(

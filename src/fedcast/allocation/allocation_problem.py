@@ -60,6 +60,7 @@ class AllocationProblem:
     averages: AverageSkew  # average skew as a function of volumes
     caps: Floats  # [M], the largest ratio that each head may send
     feasible: Feasible
+    skew_before: float  # average skew of the users that train, before sharing, by the measure of the rounds model
     betas: BetaSet  # parameter vectors over which the expectation is taken; the one fixed evaluation set
     model: RoundsModel  # rounds model that they were drawn from
     batch_size: int  # samples of a local step
@@ -96,9 +97,6 @@ class AllocationProblem:
 
         Clusters, skew, rates and caps do not depend on it: only the delay of a round, the local steps and the
         parameter vectors, which must be valid with so many local steps.
-
-        Raises:
-            OutsideFitError: the rounds model does not cover so many local steps.
         """
         if epochs == self.fleet.local_epochs:
             return self
@@ -110,7 +108,7 @@ class AllocationProblem:
         )
         upper = self.caps * self.feasible.sizes
         delay = round_delay(fleet, self.held, self.members, averages.cluster, upper)
-        betas = self.model.draw(self.betas.size, self.betas.up_to, self.seed, averages.steps_before)
+        betas = self.model.draw(self.betas.size, self.skew_before, self.seed, averages.steps_before)
         feasible = replace(self.feasible, delay=delay)
         return replace(self, fleet=fleet, averages=averages, feasible=feasible, betas=betas)
 
@@ -180,6 +178,7 @@ def make_allocation_problem(
         averages,
         caps,
         Feasible(worst / (bits_per_sample * sizes), upper, sizes, delay, leak, limit),
+        skew_before,
         model.draw(beta_samples, skew_before, seed, averages.steps_before),
         model,
         batch_size,

@@ -193,8 +193,8 @@ def solve(
         best = found if settings.method == "oracle" else find_method("oracle")(problem)
         best_s, found = problem.objective_s(problem.at(best.x)), found._replace(bound_s=best.bound_s)
     result = make_result(problem, settings.method, found, best_s, free_rounding=method.optimises)
-    problem.model.check(result.skew, result.shift, result.steps)
-    problem.model.check_target(result.skew)
+    problem.model.check(result.skew, result.shift)
+    problem.model.check_target(result.skew, result.rounds)
     return result
 
 

@@ -35,6 +35,7 @@ _COLUMNS = 4  # strategies per printed table
 _LINES = (
     ("average EMD before", "emd_before", ""),
     ("average EMD after", "emd_after", ""),
+    ("local epochs", "local_epochs", ""),
     ("rounds to {target:g} %", "rounds", ""),
     ("accuracy", "accuracy", "%"),
     ("worst tenth of users", "worst_accuracy", "%"),
@@ -54,7 +55,7 @@ def run(
     preset: Preset = None,
     overrides: Overrides = None,
     data_dir: DataDir = None,
-    rules: Annotated[str, typer.Option(help="Clustering rules; none is FedAvg.")] = "none,daca,blend",
+    rules: Annotated[str, typer.Option(help="Clustering rules; none is FedAvg.")] = "none,daca,best",
     seeds: Seeds = 1,
     workers: Workers = None,
     out: Out = Path("out/run"),
@@ -93,6 +94,7 @@ def compare(
         log_runs,
         log_targets,
         sweep,
+        with_given_epochs,
     )
 
     if allocations:
@@ -107,6 +109,7 @@ def compare(
         range(scenario.seed, scenario.seed + seeds),
         words("--controls", controls) if controls else (),
     )
+    scenarios = with_given_epochs(scenarios)
     store, trackers, processes = out / "runs", log_targets(log or [], out), workers or os.cpu_count() or 1
     with _progress(scenarios, store) as show:
         folders = sweep(scenarios, store, data_dir=data_dir, workers=processes, ray_address=ray, progress=show)

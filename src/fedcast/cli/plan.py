@@ -118,10 +118,7 @@ def _print_plan(console: Console, made: SharingPlan, world: World) -> None:
 
     heads = made.heads
     sizes = np.bincount(made.head_of[made.head_of >= 0], minlength=made.num_users)
-    console.print(
-        f"{made.scenario.clustering.rule}: {_who_shares(made)}, average sharing ratio {made.average_sharing_ratio:.3f}",
-        style="bold",
-    )
+    console.print(_headline(made), style="bold")
     lines = [
         f"average EMD {made.emd_before:.4f} → {made.emd_after:.4f}, JS {made.js_before:.4f} → {made.js_after:.4f}, "
         f"shift of the label distribution {made.shift:.4f}",
@@ -130,6 +127,7 @@ def _print_plan(console: Console, made: SharingPlan, world: World) -> None:
         f"energy {quantity(float(made.energy_j.sum()), 'J')} per round, {quantity(made.sharing_j, 'J')} for sharing; "
         f"{quantity(made.round_bytes, 'B')} per round, {quantity(made.sharing_bytes, 'B')} for sharing",
         *_left_out(made, world, sizes > 0),
+        *(f"note: {note}" for note in made.notes),
     ]
     for line in lines:
         console.print(line)
@@ -140,12 +138,37 @@ def _print_plan(console: Console, made: SharingPlan, world: World) -> None:
         console.print(f"  {user_label(head, made.names)} sends {sent} to {members}")
     if not len(heads) and not made.server_samples:
         console.print("  none: sharing does not shorten the task, or no user may share")
-    points = list(dict.fromkeys(made.leakage))
-    if len(points) > 1:
+    if len(made.leakage) > 1:
         console.print("\ndelay against leakage", style="bold")
         console.print("  average sharing ratio  delay of the task", style="dim")
-        for point in points:
+        for point in made.leakage:
             console.print(f"  {point.average_sharing_ratio:21.3f}  {quantity(point.delay_s, 's')}")
+    if made.rules:
+        _print_rules(console, made)
+
+
+def _headline(made: SharingPlan) -> str:
+    """Return the rule, who shares, and the local epochs; or, plainly, that nothing is shared."""
+    epochs = pluralize(made.local_epochs, "local epoch")
+    if not len(made.heads) and not made.server_samples:
+        return f"share nothing, train {epochs} a round"
+    return f"{made.rule}: {_who_shares(made)}, average sharing ratio {made.average_sharing_ratio:.3f}; {epochs} a round"
+
+
+def _print_rules(console: Console, made: SharingPlan) -> None:
+    """Print the best plan of each rule, fastest first."""
+    from math import inf
+
+    console.print("\nrules", style="bold")
+    console.print("  rule      delay of the task  local epochs  average sharing ratio", style="dim")
+    for one in sorted(made.rules, key=lambda one: inf if one.delay_s is None else one.delay_s):
+        if one.delay_s is None:
+            console.print(f"  {one.rule:8}  the target is not reachable")
+            continue
+        server = "  from the server, not chosen by itself" if one.rule == "central" else ""
+        console.print(
+            f"  {one.rule:8}  {quantity(one.delay_s, 's'):>17}  {one.local_epochs:12}  {one.average_sharing_ratio:21.3f}{server}"
+        )
 
 
 def _who_shares(made: SharingPlan) -> str:
@@ -168,13 +191,37 @@ def _prediction(made: SharingPlan) -> list[str]:
             f"{quantity(made.download_s, 's')}, compute {quantity(made.compute_s, 's')}, upload "
             f"{quantity(made.upload_s, 's')}",
         ]
+    ends = made.rounds_interval
+    interval = "" if ends is None else f" ({ends[0]:,.0f} to {ends[1]:,.0f} in 90 % of runs)"
     return [
-        f"expected rounds {made.rounds_without:,.0f} → {made.rounds:,.0f} to "
-        f"{made.scenario.rounds.target_accuracy:.4g} accuracy ({_fit(made)})",
-        f"task {quantity(made.delay_without_s or 0.0, 's')} → {quantity(delay.total_s, 's')}, {made.speed_up:.2f} "
-        f"times faster: sharing {quantity(delay.sharing_s, 's')}, download {quantity(delay.download_s, 's')}, compute "
-        f"{quantity(delay.compute_s, 's')}, upload {quantity(delay.upload_s, 's')}",
+        f"{made.rounds:,.1f} rounds expected{interval} to {made.scenario.rounds.target_accuracy:.4g} accuracy "
+        f"({_fit(made)})",
+        f"task {quantity(delay.total_s, 's')}: sharing {quantity(delay.sharing_s, 's')}, download "
+        f"{quantity(delay.download_s, 's')}, compute {quantity(delay.compute_s, 's')}, upload "
+        f"{quantity(delay.upload_s, 's')}",
+        *_without_sharing(made),
     ]
+
+
+def _without_sharing(made: SharingPlan) -> list[str]:
+    """Return the tasks without sharing, at their best and as given, and how much faster the plan is."""
+    best, given = made.best_without, made.without
+    if best is None or made.speed_up is None:
+        return ["without sharing the target is not reachable"]
+    at_best = f"{pluralize(best.local_epochs, 'local epoch')}, learning rate {best.learning_rate:.3g}"
+    lines = [
+        f"without sharing at its best ({at_best}): {quantity(best.delay_s, 's')}, the plan is {_faster(made.speed_up)}"
+    ]
+    if given is not None and given != best and made.delay_s is not None:
+        at_given = f"{pluralize(given.local_epochs, 'local epoch')}, learning rate {given.learning_rate:.3g}"
+        lines.append(
+            f"without sharing, {at_given}: {quantity(given.delay_s, 's')}, {_faster(given.delay_s / made.delay_s)}"
+        )
+    return lines
+
+
+def _faster(ratio: float) -> str:
+    return "as fast" if abs(ratio - 1) < 0.005 else f"{ratio:.2f}× faster" if ratio > 1 else f"{1 / ratio:.2f}× slower"
 
 
 def _left_out(made: SharingPlan, world: World, sends: Bools) -> list[str]:

@@ -100,7 +100,7 @@ def _readers(scenario: Scenario, names: Names | None, names_known: bool) -> list
     rate = scenario.training.learning_rate
     return [
         *([lambda: model_bits(scenario)] if names_known and _samples_known(scenario) else []),
-        lambda: load_rounds(scenario.rounds, rate),
+        lambda: load_rounds(scenario.rounds, rate, scenario.data.dataset),
         *there,
     ]
 

@@ -141,4 +141,5 @@ RULE = Rule(
     why="lowers mean JS divergence plus the shift of the global label distribution",
     composition="balanced",
     options=BlendOptions,
+    scales=False,
 )

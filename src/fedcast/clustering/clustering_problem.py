@@ -110,6 +110,8 @@ class Rule:
     #: it only if asked.
     proves: bool = False
     least_users: Callable[[Any], int] = lambda _: 1  #: options → how many users it needs
+    #: whether it clusters 100,000 users in seconds; otherwise a plan of many users tries it only if asked
+    scales: bool = True
 
 
 def make_problem(

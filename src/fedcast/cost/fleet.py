@@ -173,5 +173,6 @@ def fleet_of(scenario: Scenario, layout: Layout, samples: SampleSpec | None = No
     devices = device_table(layout.num_users, scenario.devices, layout.names)
     measured = {name: getattr(devices, name) for name in ("up_rate_bps", "down_rate_bps", "up_snr_db", "down_snr_db")}
     links = cellular_links(layout, devices.power_w, scenario.cellular, scenario.geometry, **measured)
-    epochs, coefficient = scenario.training.local_epochs, scenario.devices.energy_coefficient
+    # A plan replaces the first of several choices by the one that it makes.
+    epochs, coefficient = scenario.training.epoch_choices[0], scenario.devices.energy_coefficient
     return Fleet(devices, links, model_bits(scenario, samples), epochs, coefficient, scenario.cellular)

@@ -222,7 +222,7 @@ class FederationRun:
     def train(self) -> Outcome:
         """Train all rounds that the checkpoint does not hold."""
         plan, state, scenario = load_plan(self.folder / PLAN_FILE), self.state, self.scenario
-        settings = training_settings(scenario.training)
+        settings = training_settings(scenario.training, plan.local_epochs)
         options = scenario.training.options("model", model_name(scenario))
         task = {
             "settings": settings_to_dict(settings), "model": model_name(scenario), "model_options": asdict(options),

@@ -4,7 +4,9 @@ from fedcast.plan.control import control_of
 from fedcast.plan.diff import PlanDiff, diff_plans
 from fedcast.plan.make import Planned, clustering_of, make_plan, plan_world
 from fedcast.plan.sharing_plan import (
+    Baseline,
     LeakagePoint,
+    RuleOutcome,
     SharingPlan,
     load_plan,
     plan_from_json,
@@ -16,9 +18,11 @@ from fedcast.plan.user_table import plan_table, plan_to_pandas
 from fedcast.plan.world import World, check_world, link_rates_bps, make_world, network_of, sharing_cost_of
 
 __all__ = [
+    "Baseline",
     "LeakagePoint",
     "PlanDiff",
     "Planned",
+    "RuleOutcome",
     "SharingPlan",
     "World",
     "check_world",

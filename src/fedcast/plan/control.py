@@ -41,9 +41,12 @@ def control_of(planned: Planned, samples: Ints) -> Planned:
         energy_j=energy,
         composition="own",
         rounds=None,
-        rounds_without=None,
-        delay_without_s=None,
+        rounds_interval=None,
+        without=None,
+        best_without=None,
         not_predicted=_NOT_PREDICTED,
         leakage=(),
+        rules=(),
+        notes=(),
     )
     return replace(planned, clustering=clustering, cost=cost, plan=plan)

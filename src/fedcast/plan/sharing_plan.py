@@ -40,16 +40,39 @@ class LeakagePoint:
     delay_s: float
 
 
+@dataclass(frozen=True)
+class Baseline:
+    """A task without sharing."""
+
+    local_epochs: int
+    learning_rate: float
+    rounds: float
+    delay_s: float
+
+
+@dataclass(frozen=True)
+class RuleOutcome:
+    """The best plan of one rule; only the name where the target is not reachable."""
+
+    rule: str
+    local_epochs: int | None = None
+    rounds: float | None = None
+    delay_s: float | None = None
+    average_sharing_ratio: float | None = None
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SharingPlan(Metrics):
     """A plan: the role of every user, with its metrics.
 
     `plan_schema` describes every field; those with one entry per user are arrays here. Where the fit of rounds does not
-    cover the scenario, nothing is predicted: `rounds`, `rounds_without`, `delay`, `delay_without_s` and `speed_up` are
-    None. What sharing and a round cost is known all the same.
+    cover the scenario, nothing is predicted: `rounds`, `delay`, `speed_up` and the tasks without sharing are None. What
+    sharing and a round cost is known all the same.
     """
 
     scenario: Scenario
+    rule: str
+    local_epochs: int
     head_of: Ints
     shared: Ints
     server_samples: float = 0.0
@@ -57,10 +80,13 @@ class SharingPlan(Metrics):
     energy_j: Floats
     composition: str
     rounds: float | None = None
-    rounds_without: float | None = None
-    delay_without_s: float | None = None
+    rounds_interval: tuple[float, float] | None = None
+    without: Baseline | None = None
+    best_without: Baseline | None = None
     not_predicted: str | None = None
     leakage: tuple[LeakagePoint, ...] = ()
+    rules: tuple[RuleOutcome, ...] = ()
+    notes: tuple[str, ...] = ()
     passes: int = 1
     fit: str
     form: FormName
@@ -98,11 +124,21 @@ class SharingPlan(Metrics):
         return None if self.delay is None else self.delay.total_s
 
     @property
+    def rounds_without(self) -> float | None:
+        """Return the predicted rounds without sharing, as given."""
+        return None if self.without is None else self.without.rounds
+
+    @property
+    def delay_without_s(self) -> float | None:
+        """Return the predicted delay without sharing, as given, s."""
+        return None if self.without is None else self.without.delay_s
+
+    @property
     def speed_up(self) -> float | None:
-        """Return the delay without sharing over the delay with it."""
-        if self.delay_s is None or self.delay_without_s is None:
+        """Return the delay of the best task without sharing over the delay of the plan."""
+        if self.delay_s is None or self.best_without is None:
             return None
-        return self.delay_without_s / self.delay_s
+        return self.best_without.delay_s / self.delay_s
 
     def to_pandas(self, world: World | None = None) -> pandas.DataFrame:
         """Return one row per user as a data frame; the world that the plan was made for adds columns."""
@@ -133,12 +169,29 @@ class _LeakagePoint(_Part):
     delay_s: float = Field(ge=0)
 
 
+class _Baseline(_Part):
+    local_epochs: int = Field(ge=1)
+    learning_rate: float = Field(gt=0)
+    rounds: float = Field(ge=0)
+    delay_s: float = Field(ge=0)
+
+
+class _RuleOutcome(_Part):
+    rule: str
+    local_epochs: int | None = Field(ge=1)
+    rounds: float | None = Field(ge=0)
+    delay_s: float | None = Field(ge=0)
+    average_sharing_ratio: float | None = Field(ge=0, le=1)
+
+
 class PlanDocument(_Part):
     """The JSON form of a plan; lists have one entry per user, in order of ids."""
 
     version: Literal[1] = VERSION
     scenario: Scenario
     names: list[str] | None = Field(None, description="name of each user; null: users have ids alone")
+    rule: str | None = Field(None, description="clustering rule; null in older plans: the scenario's")
+    local_epochs: int | None = Field(None, ge=1, description="local epochs of a round; null in older plans: likewise")
     head_of: list[int] = Field(description="head of each user; -1: none")
     shared: list[Samples] = Field(description="samples that each head sends to each of its members")
     server_samples: float = Field(0.0, ge=0, description="samples that the server sends to each user")
@@ -157,9 +210,18 @@ class PlanDocument(_Part):
         description="L1 distance of the data of the users that train, after sharing, from all data",
     )
     rounds: float | None = Field(gt=0, description="expected rounds to the target accuracy; null: not predicted")
-    rounds_without: float | None = Field(gt=0, description="the same without sharing")
+    rounds_interval: tuple[NotNegative, NotNegative] | None = Field(
+        None, description="90 % prediction interval of the rounds of one run; null: not known"
+    )
+    without: _Baseline | None = Field(
+        None, description="task without sharing, with the scenario's learning rate and smallest number of local epochs"
+    )
+    best_without: _Baseline | None = Field(
+        None, description="task without sharing at its best local epochs and learning rate"
+    )
+    rounds_without: float | None = Field(None, gt=0, description="in older plans: rounds without sharing")
     delay: _Delay | None = Field(description="delay of the whole task; null: not predicted")
-    delay_without_s: float | None = Field(gt=0, description="delay of the whole task without sharing")
+    delay_without_s: float | None = Field(None, gt=0, description="in older plans: delay of the task without sharing")
     not_predicted: str | None = Field(None, description="why rounds and delay are not predicted; null: they are")
     sharing_s: float | None = Field(None, ge=0, description="delay of sharing; null in older plans: that of delay")
     download_s: float | None = Field(None, ge=0, description="of one round; null in older plans: delay over rounds")
@@ -173,6 +235,8 @@ class PlanDocument(_Part):
     round_bytes: float = Field(ge=0, description="bytes of one round, both ways")
     average_sharing_ratio: float = Field(ge=0, le=1)
     leakage: list[_LeakagePoint]
+    rules: list[_RuleOutcome] = Field([], description="the best plan of each rule, where the plan chose one")
+    notes: list[str] = Field([], description="remarks on how the plan was made")
     passes: int = Field(ge=1)
     fit: str = Field(description="name of the fit of rounds against skew")
     form: FormName | None = Field(None, description="shape of that fit; null in older plans: the scenario's")
@@ -199,7 +263,10 @@ _ARRAYS: dict[str, Any] = {"head_of": np.int64, "shared": np.int64, "frequency_h
 _PHASES = ("download_s", "compute_s", "upload_s")
 # Plans made before rounds and delay could be unknown do not have these.
 _YOUNGER = ("sharing_s", *_PHASES, "round_j")
-_OTHERS = (*_ARRAYS, *_YOUNGER, "version", "scenario", "names", "delay", "leakage")
+_OLDER = ("rounds_without", "delay_without_s")
+_PARTS = {"without": Baseline, "best_without": Baseline}
+_LISTS: dict[str, type[Any]] = {"leakage": LeakagePoint, "rules": RuleOutcome}
+_OTHERS = (*_ARRAYS, *_YOUNGER, *_OLDER, *_PARTS, *_LISTS, "version", "scenario", "names", "delay", "notes")
 _SCALARS = tuple(name for name in PlanDocument.model_fields if name not in _OTHERS)
 
 
@@ -212,7 +279,9 @@ def plan_to_json(plan: SharingPlan) -> str:
         **{name: getattr(plan, name).tolist() for name in _ARRAYS},
         **{name: getattr(plan, name) for name in (*_SCALARS, *_YOUNGER)},
         "delay": plan.delay and vars(plan.delay),
-        "leakage": [vars(point) for point in plan.leakage],
+        **{name: (part := getattr(plan, name)) and vars(part) for name in _PARTS},
+        **{name: [vars(entry) for entry in getattr(plan, name)] for name in _LISTS},
+        "notes": list(plan.notes),
     }
     return json.dumps(content, allow_nan=False) + "\n"
 
@@ -230,16 +299,29 @@ def plan_from_json(text: str, where: str = "plan") -> SharingPlan:
         path = ".".join(str(part) for part in first["loc"])
         value = "" if first["type"] == "value_error" else f"invalid value {shown_value(first['input'])}: "
         raise FedcastError(f"{where}: {path or 'plan'}: {value}{first['msg']}") from None
-    arrays: dict[str, Any] = {name: np.array(getattr(document, name), dtype) for name, dtype in _ARRAYS.items()}
+    values: dict[str, Any] = {name: np.array(getattr(document, name), dtype) for name, dtype in _ARRAYS.items()}
+    for name, kind in _LISTS.items():
+        values[name] = tuple(kind(**vars(entry)) for entry in getattr(document, name))
     return SharingPlan(
         scenario=document.scenario,
-        **arrays,
-        leakage=tuple(LeakagePoint(**point.model_dump()) for point in document.leakage),
-        form=document.form or document.scenario.rounds.form,
+        **values,
+        notes=tuple(document.notes),
         names=None if document.names is None else np.array(document.names, dtype=np.str_),
-        **{name: getattr(document, name) for name in _SCALARS if name != "form"},
+        **{name: getattr(document, name) for name in _SCALARS} | _of_older_plans(document),
         **_costs(document, where),
     )
+
+
+def _of_older_plans(document: PlanDocument) -> dict[str, Any]:
+    """Return what older plans leave to their scenario, or have under another name."""
+    scenario = document.scenario
+    epochs, rate = document.local_epochs or scenario.training.epoch_choices[0], scenario.training.learning_rate
+    parts = {name: part and kind(**vars(part)) for name, kind in _PARTS.items() for part in [getattr(document, name)]}
+    rounds, delay_s = document.rounds_without, document.delay_without_s
+    if parts["without"] is None and rounds is not None and delay_s is not None:
+        parts["without"] = parts["best_without"] = Baseline(epochs, rate, rounds, delay_s)
+    rule, form = document.rule or scenario.clustering.rule, document.form or scenario.rounds.form
+    return {"rule": rule, "local_epochs": epochs, "form": form, **parts}
 
 
 def _costs(document: PlanDocument, where: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from fedcast.report.drawing import Dots, Figure, Line
 from fedcast.report.figures.maps import ClusterMap, map_of_users
 from fedcast.report.figures.training import PARTS, curves_figure, leakage_curve, learning_curve
 from fedcast.report.figures.users import MAX_COLUMNS, ClassChange, UserValues, class_change, sorted_users
-from fedcast.runs import Gain, Row, Score, StoredRun, Strategy, compare, gains, score
+from fedcast.runs import Gain, Row, Score, StoredRun, Strategy, compare, gains, gives_epochs, score
 from fedcast.scenario import Scenario
 from fedcast.typing import Floats
 
@@ -106,7 +106,7 @@ class Content:
 def gather(runs: Sequence[StoredRun]) -> Content:
     """Order and compare runs; one that is given twice counts once."""
     rows = compare(runs)
-    scores = {run: score(run) for run in runs}
+    scores = {run: score(run, name_epochs=gives_epochs(runs)) for run in runs}
     places = {row.strategy: place for place, row in enumerate(rows)}
     # Of equal ones the first is kept: later entries of a dictionary replace earlier ones.
     found = {(places[scores[run].strategy], run.scenario.seed): run for run in reversed(runs)}

@@ -1,13 +1,7 @@
 """Rounds to a target accuracy as a function of skew and local work: forms, fitting, shipped fits and predictions."""
 
 from fedcast.rounds.domain import FitDomain, dataset_digest, task_values
-from fedcast.rounds.fit_files import (
-    RoundsFit,
-    load_fit,
-    load_rounds,
-    save_fit,
-    shipped_fits,
-)
+from fedcast.rounds.fit_files import RoundsFit, fit_of, load_fit, load_rounds, save_fit, shipped_fits
 from fedcast.rounds.fitting import SKEW_FORMS, fit_accuracy, fit_rounds, nmse
 from fedcast.rounds.forms import FORMS, FormName
 from fedcast.rounds.law import Conditions, RoundsLaw, fit_law, local_steps
@@ -32,6 +26,7 @@ __all__ = [
     "fit_differences",
     "fit_law",
     "fit_notes",
+    "fit_of",
     "fit_rounds",
     "load_fit",
     "load_rounds",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -26,6 +26,8 @@ VERSION = 2
 _DIGITS = 8
 # Targets that differ by less are the same.
 _SAME = 1e-9
+# The fit of datasets that have none of their own.
+_USUAL_FIT = "mnist"
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +51,12 @@ class RoundsFit:
     def measure(self) -> MeasureName:
         """Measure of skew that the rounds are a function of."""
         return next((model.measure for model in self.models.values()), "emd")
+
+    def form(self, asked: FormName | Literal["auto"]) -> FormName:
+        """Return the form that is asked for; ``auto``: law if the fit has it, else paper."""
+        if asked != "auto":
+            return asked
+        return "law" if self.laws else "paper"
 
     def model(self, form: FormName, round_scale: float = 1.0) -> RoundsModel:
         """Return the model of a form of skew.
@@ -89,29 +97,42 @@ class RoundsFit:
         return between(self.laws[place - 1], self.laws[place], target_accuracy)
 
 
-def load_rounds(settings: Rounds, learning_rate: float | None = None) -> RoundsModel:
-    """Return the rounds model that a scenario names; form ``law`` needs the learning rate.
+def load_rounds(settings: Rounds, learning_rate: float | None = None, dataset: str = "") -> RoundsModel:
+    """Return the rounds model that a scenario names; form ``law`` needs the learning rate, fit ``auto`` the dataset.
 
     Laws are interpolated between the targets of a fit. For a target outside their range the rounds are those to the
     nearest one; `fit_notes` says so.
 
     Example:
-        >>> load_rounds(Rounds()).name
-        'paper-0.95'
+        >>> load_rounds(Rounds(), learning_rate=0.1, dataset="digits").name
+        'digits'
     """
-    fit = load_fit(settings.fit)
-    if settings.form == "law":
+    fit = fit_of(settings, dataset)
+    form = fit.form(settings.form)
+    if form == "law":
         if learning_rate is None:
             raise FedcastError("rounds.form = law: the rounds depend on the learning rate; give `learning_rate`")
         target = float(np.clip(settings.target_accuracy, fit.targets[0], fit.targets[-1])) if fit.laws else 0.0
         return fit.law(target).model(fit.name, learning_rate, fit.source)
-    model = fit.model(settings.form, settings.round_scale)
+    model = fit.model(form, settings.round_scale)
     if abs(model.target_accuracy - settings.target_accuracy) > _SAME:
         raise OutsideFitError(
-            f"invalid value {settings.target_accuracy} for rounds.target_accuracy: fit {settings.fit!r} is for "
+            f"invalid value {settings.target_accuracy} for rounds.target_accuracy: fit {fit.name!r} is for "
             f"{model.target_accuracy}; choose the fit of your target, or set the target to that of the fit"
         )
     return model
+
+
+def fit_of(settings: Rounds, dataset: str) -> RoundsFit:
+    """Return the fit that a scenario names; ``auto`` is the law of its dataset, or that of MNIST.
+
+    Example:
+        >>> fit_of(Rounds(), "digits").name, fit_of(Rounds(), "cifar10").name
+        ('digits', 'mnist')
+    """
+    if settings.fit != "auto":
+        return load_fit(settings.fit)
+    return load_fit(dataset if dataset in shipped_fits() else _USUAL_FIT)
 
 
 def shipped_fits() -> list[str]:

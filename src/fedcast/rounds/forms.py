@@ -4,10 +4,12 @@ r"""The forms of rounds against skew and local work, with derivatives, for many 
     \text{paper (Eq. 31)}\quad & T(D) = \frac{1}{\beta_1 D^2 + \beta_2 D + \beta_3} \\
     \text{theory (Theorem 2)}\quad & T(D) = \frac{\sigma}{\beta - D^2} \\
     \text{extended}\quad & \ln T(D, h) = b_0 + b_1 D + b_2 h \\
-    \text{law}\quad & \ln T(D, s) = a - \ln(\beta - D^2) + \gamma \ln s + \kappa \ln^2 s + \delta D^2 \ln(s \eta)
+    \text{law}\quad & \ln(T(D, s) - \tfrac12) = a - \ln(\beta - D^2) + \gamma \ln s + \kappa \ln^2 s
+    + \delta D^2 \ln(s \eta)
 
 with D the average skew after sharing, h the shift of the overall label distribution, s the mean number of local steps
 in a round and :math:`\eta` the learning rate, which is fixed here (`fedcast.rounds.law` has the law for all of them).
+The law's own time is continuous and training ends with a whole round: half a round later on average.
 """
 
 from __future__ import annotations
@@ -22,6 +24,9 @@ from numpy.typing import NDArray
 from fedcast.typing import Floats
 
 FormName = Literal["paper", "theory", "extended", "law"]
+
+# Mean time from when the target is met to the end of that round; in the whole rounds of form ``law``.
+ROUND_END = 0.5
 
 
 class Curve(NamedTuple):
@@ -104,7 +109,8 @@ def law_curve(betas: Floats, skew: float, shift: float, steps: float) -> Curve: 
     first, second = 2 * skew * half, 2 * half + (2 * skew / room) ** 2
     by_log_steps = by_steps + 2 * square * log_steps + skew_work * skew**2
     none = np.zeros_like(rounds)
-    return Curve(rounds, first * rounds, (second + first**2) * rounds, none, by_log_steps * rounds / steps)
+    derivatives = (first * rounds, (second + first**2) * rounds, none, by_log_steps * rounds / steps)
+    return Curve(rounds + ROUND_END, *derivatives)
 
 
 def _law_valid(betas: Floats, up_to: float, steps: float) -> NDArray[np.bool_]:

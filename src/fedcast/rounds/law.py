@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedcast.errors import FedcastError, OutsideFitError
 from fedcast.random import generator
 from fedcast.rounds.fitting import TRUSTED_MULTIPLE, nmse
-from fedcast.rounds.model import RoundsModel
+from fedcast.rounds.model import RoundsModel, logistic_mixture_quantile
 from fedcast.typing import Floats
 
 PARAMETERS = ("a", "beta", "steps", "rate", "square", "skew_work")
@@ -34,8 +34,10 @@ _POLE_RANGE, _SCALE_RANGE = (-7.0, 4.0), (np.log(0.01), 0.0)
 # Weak prior, in units of log-likelihood: it decides only between parameters that the runs cannot tell apart.
 _PRIOR = 1e-3
 _LEAST_LIKELY = 1e-12
-# Learning rate and local steps may be outside the range of the runs by this factor.
+# The learning rate may be outside the range of the runs by this factor.
 _NEAR = 1.5
+# No average EMD is larger; that of the runs, with ten classes, is at most 1.8.
+_LARGEST_SKEW = 2.0
 
 
 class Conditions(NamedTuple):
@@ -87,7 +89,7 @@ class RoundsLaw:
         """
         medians = np.stack([log_rounds(theta, at) for theta in self.samples])
         tail = (1 - level) / 2
-        ends = [_mixture_quantile(medians, self.scale, share) for share in (tail, 1 - tail)]
+        ends = [logistic_mixture_quantile(medians, self.scale, share) for share in (tail, 1 - tail)]
         with np.errstate(over="ignore"):
             low, high = (np.ceil(np.exp(end)) for end in ends)
         return low, high
@@ -106,11 +108,12 @@ class RoundsLaw:
             _at_rate(self.theta[None], learning_rate)[0],
             self.target_accuracy,
             self.nmse,
-            skew_range=(0.0, self.skew_range[1]),
+            skew_range=(0.0, _LARGEST_SKEW),
             max_rounds=self.max_rounds,
-            steps_range=(self.steps_range[0] / _NEAR, self.steps_range[1] * _NEAR),
+            steps_range=self.steps_range,
             samples=_at_rate(self.samples, learning_rate),
             source=source,
+            run_scale=self.scale,
         )
 
 
@@ -295,18 +298,3 @@ def log_likelihood(
     by_scale = np.where(met, moved / inside, upper * above)
     outside = np.maximum(expit(-above), _LEAST_LIKELY)
     return np.log(np.where(met, inside, outside)), by_median, by_scale
-
-
-def _mixture_quantile(medians: Floats, scale: float, share: float) -> Floats:
-    """Return the quantile of an equal mixture of logistic distributions with medians float64[S, ...], by bisection."""
-    from scipy.special import expit
-
-    spread = scale * abs(np.log(share / (1 - share)))
-    low, high = medians.min(axis=0) - spread, medians.max(axis=0) + spread
-    for _ in range(60):
-        middle = (low + high) / 2
-        with np.errstate(invalid="ignore"):
-            below = expit((middle - medians) / scale).mean(axis=0) < share
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
-    quantile: Floats = np.where(np.isinf(medians).any(axis=0), np.inf, high)
-    return quantile

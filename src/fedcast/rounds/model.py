@@ -6,7 +6,8 @@ takes its expectation :math:`\mathbb{E}_\beta[T]`.
 
 With a Gaussian :math:`\beta` the denominator reaches 0 with positive density and :math:`\mathbb{E}_\beta[T]` does not
 exist. Draws are therefore truncated: a vector is kept only if T is positive and nondecreasing on
-[0, D before sharing] and at most `RoundsModel.max_rounds` there.
+[0, D before sharing] and at most `RoundsModel.max_rounds` there. Form ``law`` ends earlier, at the largest skew from
+which the target is reached in as many rounds.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
-from fedcast.errors import FedcastError, OutsideFitError
+from fedcast.errors import FedcastError, NotReachableError, OutsideFitError
 from fedcast.random import generator
-from fedcast.rounds.forms import FORMS, Curve, FormName
+from fedcast.rounds.forms import FORMS, ROUND_END, Curve, FormName
 from fedcast.typing import Floats
 
 MeasureName = Literal["emd", "js", "kl"]
@@ -27,6 +28,7 @@ MeasureName = Literal["emd", "js", "kl"]
 _TRIES_PER_DRAW = 50
 # Tolerance of the range: skews are computed in floating point.
 _TOLERANCE = 1e-9
+_BISECTIONS = 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +63,8 @@ class BetaSet:
     """A finite set of parameter vectors that are all valid up to some skew.
 
     Beyond `up_to` every curve continues along its tangent, so that a search that gets there meets neither a pole nor a
-    decrease of T.
+    decrease of T. Outside `steps_range` T continues as a power of the local steps, with the exponent that it has at the
+    end of the range but not outside [-1, 0]: more steps never cost rounds, and save them in proportion at most.
     """
 
     form: FormName  # of the curve
@@ -69,6 +72,7 @@ class BetaSet:
     round_scale: float  # rounds per unit of the curve
     up_to: float  # skew up to which every vector was checked
     rejected: int = 0  # number of vectors that were drawn and rejected
+    steps_range: tuple[float, float] = (0.0, np.inf)  # local steps that the fit covers; used by ``law`` only
 
     @property
     def size(self) -> int:
@@ -82,7 +86,10 @@ class BetaSet:
     def curves(self, skew: float, shift: float = 0.0, steps: float = 1.0) -> Curve:
         """Return T and its derivatives for each vector, in rounds."""
         inside = min(skew, self.up_to)
-        curve = FORMS[self.form].curve(self.betas, inside, shift, steps)
+        covered = min(max(steps, self.steps_range[0]), self.steps_range[1])
+        curve = FORMS[self.form].curve(self.betas, inside, shift, covered)
+        if covered != steps:
+            curve = _at_other_steps(curve, covered, steps)
         beyond = skew - inside
         if beyond > 0:
             curve = curve._replace(rounds=curve.rounds + beyond * curve.slope, curvature=np.zeros_like(curve.rounds))
@@ -100,6 +107,16 @@ class BetaSet:
         return ExpectedRounds(*(float(values.sum()) / self.size for values in means))
 
 
+def _at_other_steps(curve: Curve, covered: float, steps: float) -> Curve:
+    """Return a curve of form ``law`` at other local steps than those it is given for."""
+    exponent = np.clip(curve.steps_slope * covered / (curve.rounds - ROUND_END), -1.0, 0.0)
+    factor = (steps / covered) ** exponent
+    rounds = (curve.rounds - ROUND_END) * factor
+    return Curve(
+        rounds + ROUND_END, curve.slope * factor, curve.curvature * factor, curve.shift_slope, exponent * rounds / steps
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class RoundsModel:
     """A fit of the rounds to a target accuracy."""
@@ -113,8 +130,9 @@ class RoundsModel:
     max_rounds: float  #: largest rounds, in the unit of the curve, that the fit covers; no draw exceeds it
     #: least and largest shift of the overall label distribution; used by ``extended`` only
     shift_range: tuple[float, float] = (0.0, 2.0)
-    #: least and largest mean number of local steps in a round; used by ``law`` only
-    steps_range: tuple[float, float] = (1.0, np.inf)
+    #: least and largest mean number of local steps in a round that the fit covers; used by ``law`` only, which is
+    #: extrapolated beyond
+    steps_range: tuple[float, float] = (0.0, np.inf)
     round_scale: float = 1.0  #: rounds per unit of the curve; 1 for fits in true rounds
     measure: MeasureName = "emd"  #: of the average skew D: ``emd``, ``js`` or ``kl``
     #: float64[S, P], bootstrap fits; empty: draws are `beta` with noise
@@ -123,6 +141,7 @@ class RoundsModel:
     rejected: int = 0  #: number of bootstrap fits that were rejected
     accuracy: AccuracyFit | None = None  #: final accuracy against skew, if it is known
     source: str = ""  #: origin of the runs
+    run_scale: float | None = None  #: scale of the logistic error of ln T of one run; None: not known
 
     def __post_init__(self) -> None:
         known = get_args(MeasureName)
@@ -143,17 +162,51 @@ class RoundsModel:
 
     def curve(self, skew: float, shift: float = 0.0, steps: float = 1.0) -> Curve:
         """Return the best fit and its derivatives, float64[1] each, in rounds; an error outside its range."""
-        self.check(skew, shift, steps)
-        best = FORMS[self.form].curve(self.beta[None, :], skew, shift, steps)
-        return Curve(*(self.round_scale * part for part in best))
+        self.check(skew, shift)
+        return self._set_of(self.beta[None, :], self.skew_range[1]).curves(skew, shift, steps)
 
-    def check(self, skew: float, shift: float = 0.0, steps: float = 1.0) -> None:
-        """Raise an error if the fit does not cover a skew, shift or number of local steps."""
+    def interval(self, skew: float, steps: float, level: float = 0.9) -> tuple[float, float] | None:
+        """Return the prediction interval of the round in which one run meets the target; None: not known.
+
+        It covers the noise of one run and the uncertainty of the parameters, as the bootstrap shows it.
+        """
+        if self.run_scale is None or not len(self.samples):
+            return None
+        covered = min(skew, self.reachable(steps))
+        medians = np.log(self._set_of(self.samples, covered).curves(skew, 0.0, steps).rounds - ROUND_END)
+        ends = (
+            logistic_mixture_quantile(medians, self.run_scale, share) for share in ((1 - level) / 2, (1 + level) / 2)
+        )
+        low, high = (float(np.ceil(np.exp(end))) for end in ends)
+        return low, high
+
+    def reachable(self, steps: float) -> float:
+        """Return the skew up to which form ``law`` reaches the target in `max_rounds`; other forms: the range's end."""
+        low, high = self.skew_range
+        if self.form != "law":
+            return high
+        betas = self.samples if len(self.samples) else self.beta[None, :]
+
+        def reached(skew: float) -> bool:
+            if not (betas[:, 1] > skew**2).all():
+                return False
+            return bool((self._set_of(betas, skew).curves(skew, 0.0, steps).rounds <= self.max_rounds).all())
+
+        if reached(high):
+            return high
+        for _ in range(_BISECTIONS):
+            middle = (low + high) / 2
+            low, high = (middle, high) if reached(middle) else (low, middle)
+        return low
+
+    def _set_of(self, betas: Floats, up_to: float, rejected: int = 0) -> BetaSet:
+        return BetaSet(self.form, betas, self.round_scale, up_to, rejected, self.steps_range)
+
+    def check(self, skew: float, shift: float = 0.0) -> None:
+        """Raise an error if the fit does not cover a skew or shift."""
         asked = {f"average {self.measure.upper()}": (skew, self.skew_range)}
         if self.form == "extended":
             asked["shift of the overall label distribution"] = (shift, self.shift_range)
-        if self.form == "law":
-            asked["mean number of local steps in a round"] = (steps, self.steps_range)
         for what, (value, (low, high)) in asked.items():
             if not low - _TOLERANCE <= value <= high + _TOLERANCE:
                 raise OutsideFitError(
@@ -161,8 +214,14 @@ class RoundsModel:
                     f"choose a fit that covers it, or make one with `fedcast fit-rounds`"
                 )
 
-    def check_target(self, skew: float) -> None:
+    def check_target(self, skew: float, rounds: float = 0.0) -> None:
         """Raise an error if training at this skew is not expected to reach the target accuracy."""
+        if self.form == "law" and rounds > self.max_rounds:
+            raise NotReachableError(
+                f"an accuracy of {self.target_accuracy:g} is not reachable at an average {self.measure.upper()} of "
+                f"{skew:.4g}: fit {self.name!r} predicts more than {self.max_rounds:,.0f} rounds; lower "
+                f"rounds.target_accuracy, or share more"
+            )
         if self.accuracy is None:
             return
         reached = self.accuracy.at(skew)
@@ -190,7 +249,8 @@ class RoundsModel:
             >>> betas.size, betas.rejected
             (200, 4)
         """
-        self.check(up_to, steps=steps)
+        self.check(up_to)
+        up_to = min(up_to, self.reachable(steps))
         draw = generator(seed, f"rounds/{self.name}/{self.form}")
         candidates = self._candidates(count, draw)
         valid = self._valid(candidates, up_to, steps)
@@ -207,7 +267,7 @@ class RoundsModel:
         else:
             last = int(np.flatnonzero(valid)[count - 1])
             kept, rejected = kept[:count], int((~valid[: last + 1]).sum())
-        return BetaSet(self.form, kept, self.round_scale, up_to, rejected)
+        return self._set_of(kept, up_to, rejected)
 
     def _candidates(self, count: int, draw: np.random.Generator) -> Floats:
         if len(self.samples):
@@ -219,8 +279,24 @@ class RoundsModel:
 
     def _valid(self, betas: Floats, up_to: float, steps: float) -> np.ndarray:
         form = FORMS[self.form]
+        covered = min(max(steps, self.steps_range[0]), self.steps_range[1])
         with np.errstate(divide="ignore", over="ignore"):
             # T is nondecreasing on the interval, so it is largest at its end.
-            ends = form.curve(betas, up_to, self.shift_range[0], steps).rounds
-        valid: np.ndarray = form.valid(betas, up_to, steps) & (ends <= self.max_rounds)
+            ends = replace(self._set_of(betas, up_to), round_scale=1.0).curves(up_to, self.shift_range[0], steps).rounds
+        valid: np.ndarray = form.valid(betas, up_to, covered) & (ends <= self.max_rounds)
         return valid
+
+
+def logistic_mixture_quantile(medians: Floats, scale: float, share: float) -> Floats:
+    """Return the quantile of an equal mixture of logistic distributions with medians float64[S, ...], by bisection."""
+    from scipy.special import expit
+
+    spread = scale * abs(np.log(share / (1 - share)))
+    low, high = medians.min(axis=0) - spread, medians.max(axis=0) + spread
+    for _ in range(60):
+        middle = (low + high) / 2
+        with np.errstate(invalid="ignore"):
+            below = expit((middle - medians) / scale).mean(axis=0) < share
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    quantile: Floats = np.where(np.isinf(medians).any(axis=0), np.inf, high)
+    return quantile

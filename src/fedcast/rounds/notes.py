@@ -16,7 +16,7 @@ from fedcast.rounds.domain import (
     dataset_digest,
     task_values,
 )
-from fedcast.rounds.fit_files import RoundsFit, load_fit
+from fedcast.rounds.fit_files import RoundsFit, fit_of
 from fedcast.scenario import Scenario, Training
 
 _SHOWN_DIGITS_OF_DIGEST = 12
@@ -37,7 +37,8 @@ def fit_notes(scenario: Scenario, dataset: Dataset | None = None) -> tuple[str, 
         >>> print(*fit_notes(load_scenario(overrides=[*law, "rounds.target_accuracy=0.96"])))
         rounds.target_accuracy = 0.96: rounds are those to 0.92, the highest target of fit digits
     """
-    fit, settings, notes = load_fit(scenario.rounds.fit), scenario.rounds, []
+    settings, notes = scenario.rounds, []
+    fit = fit_of(settings, scenario.data.dataset)
     target, named = settings.target_accuracy, f"rounds.target_accuracy = {settings.target_accuracy:g}"
     known = fit.domain is not None and DATASET_DIGEST in fit.domain.values and fit.dataset == scenario.data.dataset
     # A transform has changed the samples of the loaded dataset.
@@ -45,7 +46,7 @@ def fit_notes(scenario: Scenario, dataset: Dataset | None = None) -> tuple[str, 
     if differences := fit_differences(fit, scenario, dataset_digest(dataset) if same and dataset is not None else ""):
         hint = "for a fit of your own see `fedcast fit-rounds`"
         notes.append(f"fit {fit.name} was made for another task: {'; '.join(differences)}; {hint}")
-    if settings.form == "law" and fit.laws:
+    if fit.form(settings.form) == "law" and fit.laws:
         if target < fit.targets[0]:
             notes.append(f"{named}: rounds are those to {fit.targets[0]:g}, the lowest target of fit {fit.name}")
         if target > fit.targets[-1]:
@@ -61,6 +62,7 @@ def fit_differences(fit: RoundsFit, scenario: Scenario, digest: str = "") -> tup
     dataset, see `dataset_digest`; empty: its name decides.
 
     Example:
+        >>> from fedcast.rounds import load_fit
         >>> fit_differences(load_fit("paper-0.95"), Scenario())
         ('data.dataset = digits, its runs have mnist',)
     """
@@ -71,7 +73,7 @@ def fit_differences(fit: RoundsFit, scenario: Scenario, digest: str = "") -> tup
     else:
         had = dict(fit.domain.values)
     usual = {f"training.{name}": (getattr(Training(), name),) for name in TRAINING}
-    ranged = (RATE, EPOCHS) if scenario.rounds.form == "law" else ()
+    ranged = (RATE, EPOCHS) if fit.form(scenario.rounds.form) == "law" else ()
     found = []
     changed = [name for name, values in had.items() if isinstance(values[0], dict)]
     for name in dict.fromkeys([*own, *changed]):

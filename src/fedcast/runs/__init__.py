@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         Strategy,
         compare,
         comparison_table,
+        gives_epochs,
         interval,
         paired_test,
         score,
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
         run_scenario,
         store_run,
     )
-    from fedcast.runs.sweeps import combinations, grid, sweep
+    from fedcast.runs.sweeps import combinations, grid, sweep, with_given_epochs
     from fedcast.runs.trackers import log_run, log_runs, log_targets
 
 __all__ = [
@@ -81,6 +82,7 @@ __all__ = [
     "fit_study",
     "gains",
     "gains_table",
+    "gives_epochs",
     "grid",
     "interval",
     "is_done",
@@ -108,6 +110,7 @@ __all__ = [
     "train_scenario",
     "unpack",
     "versions",
+    "with_given_epochs",
 ]
 
 _PACKAGES = ("torch", "numpy", "scipy", "numba", "scikit-learn")

@@ -14,6 +14,7 @@ from fedcast.allocation import METHODS
 from fedcast.clustering import RULES, allocates
 from fedcast.cost import Delay, Metrics
 from fedcast.errors import FedcastError
+from fedcast.formatting import pluralize
 from fedcast.runs.store import StoredRun
 from fedcast.scenario import NOT_DECIDING, flat_values
 from fedcast.sharing import CONTROLS
@@ -21,8 +22,8 @@ from fedcast.sharing import CONTROLS
 LEVEL = 0.95
 # What is averaged over seeds, in the order of the columns of tables.
 MEASURES = (
-    "emd_before", "emd_after", "rounds", "accuracy", "worst_accuracy", "total_s", "sharing_s", "download_s",
-    "compute_s", "upload_s", "energy_j", "sent_bytes", "average_sharing_ratio",
+    "emd_before", "emd_after", "local_epochs", "rounds", "accuracy", "worst_accuracy", "total_s", "sharing_s",
+    "download_s", "compute_s", "upload_s", "energy_j", "sent_bytes", "average_sharing_ratio",
 )  # fmt: skip
 # Of these, what is undefined unless the target was reached.
 TO_TARGET = ("rounds", "total_s")
@@ -40,19 +41,21 @@ class Strategy:
     method: str
     algorithm: str
     sharing: str = "raw"
+    #: where some runs give a number and others leave the choice to their plan; 0: left to the plan, or all are alike
+    local_epochs: int = 0
 
     @property
     def place(self) -> tuple[Any, ...]:
         """Return the sort key: FedAvg first, then other algorithms without sharing, then rules and methods in order."""
         return (
-            self.rule != "none", *_place_in(RULES, self.rule), *_place_in(METHODS, self.method),
+            self.rule != "none", self.local_epochs, *_place_in(RULES, self.rule), *_place_in(METHODS, self.method),
             self.algorithm != "fedavg", self.algorithm, *_place_in(("raw", *CONTROLS.values()), self.sharing),
         )  # fmt: skip
 
     @property
     def is_baseline(self) -> bool:
         """Return whether this is plain FedAvg without sharing."""
-        return self.rule == "none" and self.algorithm == "fedavg"
+        return self.rule == "none" and self.algorithm == "fedavg" and not self.local_epochs
 
     @property
     def control(self) -> str:
@@ -67,6 +70,8 @@ class Strategy:
     @property
     def name(self) -> str:
         """Return the name for tables; it has no method where there is nothing to allocate."""
+        if self.local_epochs:
+            return f"{replace(self, local_epochs=0).name}, {pluralize(self.local_epochs, 'local epoch')}"
         if self.is_baseline:
             return "FedAvg"
         method = self.method if allocates(self.rule) else "jfvo"
@@ -84,6 +89,7 @@ class Score:
     seed: int
     target: float  #: accuracy to be reached
     reached: bool  #: whether it was
+    local_epochs: int  #: of a round
     rounds: int  #: first round that reached the target; all rounds if none did
     accuracy: float  #: after the last round
     worst_accuracy: float  #: the same, mean over the worst tenth of users, each on its own label distribution
@@ -136,23 +142,29 @@ class Row:
     tests: dict[str, PairedTest]  #: of accuracy, rounds and total_s; empty without FedAvg on the same seeds
 
 
-def score(run: StoredRun) -> Score:
-    """Return the result of a run up to its target or its last round."""
+def score(run: StoredRun, *, name_epochs: bool = False) -> Score:
+    """Return the result of a run up to its target or its last round.
+
+    With `name_epochs` local epochs that the run gives as a number are part of its strategy.
+    """
     scenario, facts, history = run.scenario, run.facts, run.history
     rule, target = scenario.clustering.rule, scenario.rounds.target_accuracy
     # Where there is nothing to allocate, all methods are the same one; where nothing is shared, all kinds of sharing.
     method = scenario.allocation.method if allocates(rule) else "jfvo"
     sharing = scenario.sharing.kind if rule != "none" else "raw"
+    given = scenario.training.local_epochs
+    epochs = given if name_epochs and isinstance(given, int) else 0
     met = history.rounds_to(target)
     last = history.records[-1]
     end = history.records[met] if met is not None else last
     # Time as a number of rounds of all users: rounds with fewer users are shorter, and assumed to be split likewise.
     rounds = (end.seconds - facts.sharing_s) / facts.round_s
     return Score(
-        strategy=Strategy(rule, method, scenario.training.algorithm, sharing),
+        strategy=Strategy(rule, method, scenario.training.algorithm, sharing, epochs),
         seed=scenario.seed,
         target=target,
         reached=met is not None,
+        local_epochs=scenario.training.epoch_choices[0] if run.plan is None else run.plan.local_epochs,
         rounds=end.round,
         accuracy=last.accuracy,
         worst_accuracy=last.worst_accuracy,
@@ -185,9 +197,15 @@ def scores_of(runs: Iterable[StoredRun]) -> dict[Strategy, dict[int, Score]]:
     runs = list(runs)
     _check_comparable(runs)
     scores: dict[Strategy, dict[int, Score]] = {}
-    for one in sorted(map(score, runs), key=lambda one: (one.strategy.place, one.seed)):
+    named = gives_epochs(runs)
+    for one in sorted((score(run, name_epochs=named) for run in runs), key=lambda one: (one.strategy.place, one.seed)):
         scores.setdefault(one.strategy, {}).setdefault(one.seed, one)
     return scores
+
+
+def gives_epochs(runs: Iterable[StoredRun]) -> bool:
+    """Return whether some runs give local epochs as a number and others leave the choice to their plan."""
+    return len({isinstance(run.scenario.training.local_epochs, int) for run in runs}) > 1
 
 
 def interval(values: Sequence[float]) -> Interval:
@@ -291,14 +309,17 @@ _MAY_DIFFER = {
 def _check_comparable(runs: Sequence[StoredRun]) -> None:
     """Raise an error that lists the groups of comparable runs, if there are several."""
     groups: dict[str, list[StoredRun]] = {}
+    left_out = {"training.local_epochs"} if gives_epochs(runs) else set()
     for run in runs:
-        groups.setdefault(json.dumps(_settings(run), sort_keys=True), []).append(run)
+        settings = {key: value for key, value in _settings(run).items() if key not in left_out}
+        groups.setdefault(json.dumps(settings, sort_keys=True), []).append(run)
     if not groups:
         raise FedcastError("no runs to compare")
     if len(groups) > 1:
         (one, *_), (other, *_), *_ = groups.values()
         first, settings = _settings(one), _settings(other)
-        key = next(key for key in first | settings if settings.get(key) != first.get(key))
+        differ = [key for key in first | settings if settings.get(key) != first.get(key)]
+        key = next(key for key in differ if key not in left_out)
         raise FedcastError(
             f"{other.folder}: {key} = {settings.get(key)}, but {one.folder} has {first.get(key)}; runs that are "
             "compared may differ only in rule, method, algorithm, kind of sharing and seed. Give the folders of one "

@@ -30,7 +30,7 @@ from fedcast.errors import FedcastError
 from fedcast.io import write_file
 from fedcast.runs.orphans import end_with_parent
 from fedcast.runs.store import load_run, run_folder, run_scenario, save_finished_run
-from fedcast.scenario import Scenario, load_plugins, to_toml
+from fedcast.scenario import BEST_RULE, Scenario, load_plugins, to_toml
 from fedcast.training import Record
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ def _work(position: int, content: str, store: Path, data_dir: Path | None) -> No
     # A worker imports the script that called sweep, but does not run its `if __name__` block.
     rule, method = scenario.clustering.rule, scenario.allocation.method
     for key, name, table in (("clustering.rule", rule, RULES), ("allocation.method", method, METHODS)):
-        if name not in table:
+        if name not in table and name != BEST_RULE:
             raise FedcastError(
                 f"{key}: {name!r} is not known to the worker processes that your script starts; add it to its table at "
                 f"the top level of the script or of a module that it imports, not in main(); or use workers=1"

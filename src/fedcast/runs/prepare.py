@@ -57,7 +57,7 @@ class PreparedRun(Planned):
     @property
     def training(self) -> TrainingSettings:
         """Return the settings of training."""
-        settings = training_settings(self.world.scenario.training)
+        settings = training_settings(self.world.scenario.training, self.plan.local_epochs)
         return replace(settings, aggregation=self.sharing.weights) if settings.aggregation == "shared" else settings
 
     @property

@@ -12,11 +12,11 @@ from fedcast.allocation import find_method
 from fedcast.clustering import allocates, find_rule
 from fedcast.data import make_population
 from fedcast.errors import FedcastError, ScenarioError
-from fedcast.rounds import load_fit
+from fedcast.rounds import fit_of
 from fedcast.runs.executors import SweepProgress, one_thread, run_job, sweep_in_processes, sweep_on_ray
 from fedcast.runs.prepare import check_model_size
 from fedcast.runs.store import check_store, is_done, run_folder
-from fedcast.scenario import Scenario, missing_files, with_overrides
+from fedcast.scenario import BEST_RULE, Scenario, missing_files, with_overrides
 from fedcast.sharing import CONTROLS
 
 _T = TypeVar("_T")
@@ -52,8 +52,29 @@ def grid(
         raise FedcastError(f"controls: a gain is measured from no sharing; add none to the rules {', '.join(rules)}")
     for kind, names in (("clustering", rules), ("allocation", methods), ("algorithm", algorithms)):
         for name in names:
-            registry.find(kind, name)
+            if name != BEST_RULE:
+                registry.find(kind, name)
     return combinations(scenario, rules, methods, algorithms, seeds, controls)
+
+
+def with_given_epochs(scenarios: Sequence[Scenario]) -> list[Scenario]:
+    """Add the smallest number of local epochs to runs without sharing that leave the choice to their plan.
+
+    FedAvg is then compared at its best number of local epochs and as it is mostly used, with one.
+
+    Example:
+        >>> [one.training.local_epochs for one in with_given_epochs(grid(Scenario(), ["none"], seeds=[0]))]
+        [(1, 2, 3, 5, 8), 1]
+    """
+    return [
+        one
+        for scenario in scenarios
+        for one in (
+            (scenario, with_overrides(scenario, {"training.local_epochs": scenario.training.epoch_choices[0]}))
+            if scenario.clustering.rule == "none" and len(scenario.training.epoch_choices) > 1
+            else (scenario,)
+        )
+    ]
 
 
 def combinations(
@@ -130,9 +151,10 @@ def _check_scenarios(scenarios: Sequence[Scenario], data_dir: Path | None, *, da
     Runs of a sweep mostly use the same data, so that only the data of the first are loaded, and only if needed here.
     """
     for scenario in scenarios:
-        find_rule(scenario.clustering.rule)
+        if scenario.clustering.rule != BEST_RULE:
+            find_rule(scenario.clustering.rule)
         find_method(scenario.allocation.method)
-        load_fit(scenario.rounds.fit)
+        fit_of(scenario.rounds, scenario.data.dataset)
         if faults := missing_files(scenario):
             raise ScenarioError("\n".join(faults))
         check_model_size(scenario)

@@ -18,6 +18,7 @@ from fedcast.scenario.scenario_files import (
     with_overrides,
 )
 from fedcast.scenario.sections import (
+    BEST_RULE,
     MODEL_OF_DATASET,
     USUAL_MODEL,
     Allocation,
@@ -36,6 +37,7 @@ from fedcast.scenario.sections import (
 )
 
 __all__ = [
+    "BEST_RULE",
     "MODEL_OF_DATASET",
     "NOT_DECIDING",
     "PRESETS",

@@ -95,6 +95,9 @@ def comment(name: str, field: FieldInfo) -> str:
 
 
 def _kind(annotation: Any) -> str:
+    several = any(get_origin(part) is tuple for part in get_args(annotation))
+    if several and get_origin(annotation) in (Union, types.UnionType):
+        return f"{_kind(_bare(annotation))} or a list of them"
     annotation = _bare(annotation)
     parts = get_args(annotation)
     if get_origin(annotation) is Literal:

@@ -7,7 +7,7 @@ from typing import Any
 
 from fedcast import registry
 from fedcast.scenario.moved import MOVED, Tree
-from fedcast.scenario.sections import ChoiceSection, Scenario
+from fedcast.scenario.sections import BEST_RULE, ChoiceSection, Scenario
 
 # Parameters that change how a run is carried out, not its result.
 NOT_DECIDING = (("training", "checkpoint_every"),)
@@ -21,9 +21,11 @@ def deciding_values(scenario: Scenario) -> Tree:
     content = _without_settings_of_runs(scenario)
     for kind, known in registry.KINDS.items():
         section: ChoiceSection = getattr(scenario, known.section)
+        chosen = getattr(section, known.key)
+        if kind == "clustering" and chosen == BEST_RULE:
+            continue  # The options of every rule may decide which is best.
         for name in section.tables:
             content[known.section].pop(name, None)
-        chosen = getattr(section, known.key)
         # A model of one's own, or the dataset's usual one, has no options; nor has a choice that is not registered.
         options = asdict(section.options(kind)) if chosen in registry.names(kind) else section.tables.get(chosen, {})
         content[known.section][f"{kind} options"] = dict(options)

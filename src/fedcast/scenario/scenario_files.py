@@ -27,7 +27,7 @@ from fedcast.scenario.describe import (
 )
 from fedcast.scenario.moved import Tree, move_all, moved_note, set_twice
 from fedcast.scenario.option_tables import UNSET, Section, table_model
-from fedcast.scenario.sections import ChoiceSection, Scenario
+from fedcast.scenario.sections import BEST_RULE, ChoiceSection, Scenario
 from fedcast.text_files import is_file, read_text
 
 _MOST_BYTES = 2**24
@@ -40,19 +40,26 @@ PRESETS: dict[str, Tree] = {
     "paper": {
         "sidelink": {"model": "los_only", "tx_gain_db": 0.0, "rx_gain_db": 0.0},
         "devices": {"energy_coefficient": 4e-26, "energy_budget_j": 0.005},
+        "clustering": {"rule": "daca"},
+        "rounds": {"form": "paper", "fit": "paper-0.95", "target_accuracy": 0.95},
         "allocation": {"max_sharing_ratio": 1.0},
+        "training": {"local_epochs": 1, "learning_rate": 0.05},
     },
-    # Tasks with a fit of rounds of our own (studies/rounds/first), trained as they were for it.
+    # Tasks with a fit of rounds of our own, at the learning rate that is best for FedAvg (studies/rounds).
     # Digits stand for photographs of 31 kB that take 3 million cycles each, so that all parts of the delay show. A head
     # may share half of what it holds, since 14 samples are little to share from.
     "digits": {
         "data": {"bits_per_sample": 250e3},
         "devices": {"cycles_per_sample": 3e6},
         "allocation": {"max_sharing_ratio": 0.5},
-        "rounds": {"fit": "digits-0.85", "target_accuracy": 0.85},
-        "training": {"model": "small_cnn", "local_epochs": 5, "learning_rate": 0.1, "rounds": 60},
+        "rounds": {"fit": "digits", "target_accuracy": 0.85},
+        "training": {"model": "small_cnn", "learning_rate": 0.4, "rounds": 60},
     },
-    "mnist": {"data": {"dataset": "mnist"}, "rounds": {"fit": "mnist-0.95"}},
+    "mnist": {
+        "data": {"dataset": "mnist"},
+        "rounds": {"fit": "mnist", "target_accuracy": 0.95},
+        "training": {"learning_rate": 0.2},
+    },
 }
 
 
@@ -197,7 +204,8 @@ def _unknown_names(tree: Tree) -> list[Fault]:
             key = registry.KINDS[kind].key
             chosen = section.get(key)
             own_model = kind == "model" and (chosen == "auto" or section.get("model_file") is not None)
-            if isinstance(chosen, str) and chosen not in registry.names(kind) and not own_model:
+            left_to_plan = kind == "clustering" and chosen == BEST_RULE
+            if isinstance(chosen, str) and chosen not in registry.names(kind) and not (own_model or left_to_plan):
                 message = f"invalid value {chosen!r}: {registry.unknown_name(kind, chosen)}"
                 faults.append(Fault(f"{name}.{key}", message))
         faults += [

@@ -20,6 +20,8 @@ from fedcast.scenario.option_tables import Count, NotNegative, Positive, Section
 MODEL_OF_DATASET = {"digits": "small_cnn", "cifar10": "vgg16", "shakespeare": "lstm", "tiny_shakespeare": "lstm"}
 USUAL_MODEL = "cnn"
 
+# What clustering.rule is where a plan chooses the rule.
+BEST_RULE = "best"
 # Alias of the field that holds the option tables of a section.
 TABLES = "option tables"
 
@@ -226,7 +228,7 @@ class ClusteringSettings(ChoiceSection):
 
     section: ClassVar[str] = "clustering"
 
-    rule: str = Field("daca", description="clustering rule")
+    rule: str = Field(BEST_RULE, description="clustering rule; best: a plan tries all and keeps the fastest")
     sharing_ratio: Share = Field(0.1, description="share of a head's samples assumed while clustering")
     weighting: Literal["A", "B", "C"] = Field(
         "B", description="weights of the average EMD after sharing: A as printed, B proper average, C sizes before"
@@ -239,14 +241,19 @@ class ClusteringSettings(ChoiceSection):
 
 
 class Rounds(Section):
-    """Rounds to the target accuracy as a function of skew."""
+    """Rounds to the target accuracy as a function of skew and local work."""
 
-    target_accuracy: Annotated[float, Field(gt=0, lt=1)] = Field(0.95, description="accuracy to be reached")
-    form: Literal["paper", "theory", "extended", "law"] = Field(
-        "paper",
-        description="1/(b1 D^2 + b2 D + b3), 1/(b - D^2), log-linear in D and the shift, or by D and local work",
+    target_accuracy: Annotated[float, Field(gt=0, lt=1)] = Field(0.9, description="accuracy to be reached")
+    form: Literal["auto", "law", "paper", "theory", "extended"] = Field(
+        "auto",
+        description="by D and local work (law), 1/(b1 D^2 + b2 D + b3), 1/(b - D^2), or log-linear in D and the shift; "
+        "auto: law if the fit has it, else paper",
     )
-    fit: str = Field("paper-0.95", description="name of a shipped fit, or the path of one made by `fedcast fit-rounds`")
+    fit: str = Field(
+        "auto",
+        description="name of a shipped fit, or the path of one made by `fedcast fit-rounds`; auto: the dataset's, else "
+        "mnist",
+    )
     round_scale: Positive = Field(100.0, description="rounds per unit of the paper's scaled rounds")
     beta_samples: Annotated[int, Field(ge=1, le=10**5)] = Field(200, description="samples of the fit's uncertainty")
 
@@ -286,9 +293,11 @@ class Training(ChoiceSection):
     bits_per_weight: Count = Field(32, description="bits sent for one weight")
     algorithm: str = Field("fedavg", description="federated learning algorithm")
     rounds: Count = Field(100, description="rounds to train at most")
-    local_epochs: Count = Field(1, description="local epochs E of a round")
+    local_epochs: Count | tuple[Count, ...] = Field(
+        (1, 2, 3, 5, 8), description="local epochs E of a round; a list: a plan chooses one of them"
+    )
     batch_size: Count = Field(10, description="samples of a local step")
-    learning_rate: Positive = Field(0.05, description="local step size")
+    learning_rate: Positive = Field(0.2, description="local step size")
     learning_rate_decay: Annotated[float, Field(gt=0, le=1)] = Field(1.0, description="factor per round")
     momentum: Annotated[float, Field(ge=0, lt=1)] = Field(0.0, description="local momentum")
     weight_decay: NotNegative = Field(0.0, description="local weight decay")
@@ -315,6 +324,20 @@ class Training(ChoiceSection):
         "auto", description="compile the stacked step; auto: where a run is long enough for it to pay"
     )
     checkpoint_every: Count = Field(10, description="rounds between two checkpoints")
+
+    @field_validator("local_epochs", mode="before")
+    @classmethod
+    def _one_or_several(cls, value: Any) -> Any:
+        several = list(value) if isinstance(value, list | tuple) else [value]
+        if not several or any(isinstance(one, bool) or not isinstance(one, int) or one < 1 for one in several):
+            raise ValueError("expected a whole number >= 1, or a list of them such as [1, 2, 3, 5, 8]")
+        chosen = tuple(sorted(set(several)))
+        return chosen if len(chosen) > 1 else chosen[0]
+
+    @property
+    def epoch_choices(self) -> tuple[int, ...]:
+        """Return the numbers of local epochs that a plan chooses from, ascending."""
+        return self.local_epochs if isinstance(self.local_epochs, tuple) else (self.local_epochs,)
 
     @field_validator("model_file")
     @classmethod

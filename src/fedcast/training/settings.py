@@ -97,12 +97,16 @@ def _optimizer(name: str) -> Algorithm | None:
     return None if name == "none" else _named(SERVER_OPTIMIZERS[name])
 
 
-def training_settings(section: Any) -> TrainingSettings:
-    """Return the settings that a scenario's section ``training`` describes; settings are returned as they are."""
+def training_settings(section: Any, local_epochs: int | None = None) -> TrainingSettings:
+    """Return the settings that a scenario's section ``training`` describes; settings are returned as they are.
+
+    `local_epochs` is the number that a plan chose; None: the section's, of several the smallest.
+    """
     if isinstance(section, TrainingSettings):
         return section
     own = {field.name for field in dataclasses.fields(TrainingSettings)} - {"options", "server_options"}
     given: dict[str, Any] = {name: getattr(section, name) for name in own} | {"options": section.options("algorithm")}
+    given["local_epochs"] = section.epoch_choices[0] if local_epochs is None else local_epochs
     if (optimizer := _optimizer(section.server_optimizer)) is not None:
         # One key, server_momentum, sets the momentum and β₁.
         keys = {name: f"server_{name}" for name in registry.option_fields(optimizer.options)}

@@ -14,7 +14,7 @@ from fedcast import registry
 from fedcast.formatting import quantity
 from fedcast.report.content import Content
 from fedcast.report.html import Markup, note, scrolled, section, table, tag
-from fedcast.runs import combinations
+from fedcast.runs import combinations, with_given_epochs
 from fedcast.scenario import Scenario, to_toml, unit_of
 
 _PREFIXED = ("Hz", "W", "J", "m", "bit/s")
@@ -23,7 +23,9 @@ _PLUGINS_NOTE = (
     "A run is the same only if their content is."
 )
 # What runs of a report may differ in; the comparison shows these.
-COMPARED = ("seed", "clustering.rule", "allocation.method", "training.algorithm", "sharing.kind")
+COMPARED = (
+    "seed", "clustering.rule", "allocation.method", "training.algorithm", "sharing.kind", "training.local_epochs",
+)  # fmt: skip
 
 
 def scenario_section(content: Content) -> Markup:
@@ -118,12 +120,12 @@ def commands(content: Content) -> list[str]:
     """Return one command for a whole grid of runs; otherwise one per run, and one for the page."""
     keys = [_key(run.scenario) for run in content.runs]
     values = [list(dict.fromkeys(column)) for column in zip(*keys, strict=True)]
-    _, rules, methods, algorithms, kinds = values
+    _, rules, methods, algorithms, kinds, _ = values
     seeds = range(content.seeds[0], content.seeds[0] + len(content.seeds))
     controls = list(dict.fromkeys(name for row in content.rows if (name := row.strategy.control)))
     # A single kind is that of the scenario, and controls need the rule none.
     controls = controls if len(kinds) > 1 and "none" in rules else []
-    whole = combinations(content.scenario, rules, methods, algorithms, seeds, controls)
+    whole = with_given_epochs(combinations(content.scenario, rules, methods, algorithms, seeds, controls))
     if {_key(scenario) for scenario in whole} == set(keys):
         words = ["fedcast compare scenario.toml", f"--rules {','.join(rules)}", f"--seeds {len(seeds)}"]
         words += [f"--methods {','.join(methods)}"] if len(methods) > 1 else []
@@ -139,4 +141,5 @@ def commands(content: Content) -> list[str]:
 
 
 def _key(scenario: Scenario) -> tuple[str, ...]:
-    return tuple(map(str, attrgetter(*COMPARED)(scenario)))
+    values = attrgetter(*COMPARED)(scenario)
+    return tuple(str(list(value)) if isinstance(value, tuple) else str(value) for value in values)

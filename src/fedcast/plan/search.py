@@ -1,0 +1,351 @@
+"""Search for the rule, the local epochs and the volumes of the fastest plan.
+
+Clustering needs volumes before allocation has chosen them. It starts with `clustering.sharing_ratio`; clustering and
+allocation are then repeated with the volumes found, until the clusters stay the same or `clustering.max_passes` is
+reached, and the best plan is kept. Users that share nothing are offered again before the repetition ends.
+
+Local epochs are chosen jointly: the first clusters of a rule are allocated at the epochs that are best without sharing,
+then at the next larger and smaller ones while that shortens the task; the same again for the clusters that are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedcast.allocation import AllocationProblem, AllocationResult, make_allocation_problem, method_options, solve
+from fedcast.clustering import ROUNDING, Clustering, Problem, allocates, cluster, find_rule, quick_rules
+from fedcast.errors import NotReachableError
+from fedcast.plan.diff import match_users
+from fedcast.plan.sharing_plan import Baseline, LeakagePoint, RuleOutcome, SharingPlan
+from fedcast.plan.world import World, link_rates_bps
+from fedcast.rounds import RoundsFit, RoundsModel, fit_of, load_rounds
+from fedcast.scenario import BEST_RULE
+from fedcast.typing import Floats, Ints
+
+# A search needs few stochastic steps: the final steps on all samples find the same volumes to 0.1 %.
+_QUICK_STEPS = 4
+# Limits on the average sharing ratio in the curve, as shares of the plan's; none and all of it come without a search.
+_CURVE_SHARES = (0.2, 0.4, 0.6, 0.8)
+# Of more users not every rule is planned fully.
+_MANY_USERS = 10_000
+_PLANNED_OF_MANY = 2
+# Local epochs of the best task without sharing, beside those that the scenario allows.
+_USUAL_EPOCHS = (1, 2, 3, 5, 8)
+# Learning rates tried for it in the range of the fit.
+_NUM_RATES = 7
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A rule with its best local epochs, clusters and volumes."""
+
+    rule: str
+    local_epochs: int
+    result: AllocationResult
+    passes: int = 1
+
+
+@dataclass(eq=False)
+class Search:
+    """Candidates for the plan of one world."""
+
+    world: World
+    fit: RoundsFit = field(init=False)
+    rounds: RoundsModel = field(init=False)
+    choices: tuple[int, ...] = field(init=False)  #: local epochs to choose from, ascending
+    notes: list[str] = field(init=False, default_factory=list)
+    _alone: dict[int, AllocationResult | None] = field(init=False, default_factory=dict)
+    _last: tuple[Clustering, AllocationProblem] | None = field(init=False, default=None)
+    _failures: list[NotReachableError] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        scenario = self.world.scenario
+        self.fit = fit_of(scenario.rounds, scenario.data.dataset)
+        self.rounds = load_rounds(scenario.rounds, scenario.training.learning_rate, scenario.data.dataset)
+        self.choices = scenario.training.epoch_choices
+        if self.rounds.form != "law" and len(self.choices) > 1:
+            self.notes.append(
+                f"form {self.rounds.form} of fit {self.rounds.name} does not depend on local epochs: planned with the "
+                f"smallest, {self.choices[0]}"
+            )
+            self.choices = self.choices[:1]
+
+    def best(self, previous: SharingPlan | None) -> tuple[Candidate, tuple[RuleOutcome, ...]]:
+        """Return the fastest candidate of the scenario's rule or, if it is best, of all, and what each rule gives."""
+        rule = self.world.scenario.clustering.rule
+        rules = self._rules() if rule == BEST_RULE else [rule]
+        found = {name: self._of_rule(name, previous) for name in rules}
+        # What the server sends it must first have: a plan shows this, but does not choose it by itself.
+        own = [one for one in found.values() if one and (len(rules) == 1 or one.result.clustering.broadcast is None)]
+        if previous is not None and any(allocates(name) for name in rules):
+            own += filter(None, [self._carried(previous)])
+        if not own:
+            raise self._failures[-1]
+        chosen = min(own, key=_delay_s)
+        if rule == BEST_RULE and not chosen.result.average_sharing_ratio:
+            chosen = replace(chosen, rule="none")
+        refined = replace(chosen, result=self.allocate(chosen.result.clustering, chosen.local_epochs))
+        outcomes = tuple(_outcome(name, found[name]) for name in rules) if len(rules) > 1 else ()
+        return min(chosen, refined, key=_delay_s), outcomes
+
+    def allocate(
+        self, clustering: Clustering, epochs: int, *, max_asr: float | None = None, quick: bool = False
+    ) -> AllocationResult:
+        """Return volumes and frequencies for given clusters; `max_asr` replaces the scenario's limit for the curve."""
+        settings = self.world.scenario.allocation
+        problem = self._allocation_problem(clustering).with_epochs(epochs)
+        if max_asr is not None:
+            problem = problem.with_max_asr(max_asr)
+        return solve(problem, settings, options=method_options(settings, steps=_QUICK_STEPS) if quick else None)
+
+    def _allocation_problem(self, clustering: Clustering) -> AllocationProblem:
+        """Return the allocation problem of some clusters; the last one is kept for other epochs and limits."""
+        if self._last is None or self._last[0] is not clustering:
+            scenario = self.world.scenario
+            problem = make_allocation_problem(
+                clustering,
+                self.world.fleet,
+                self.rounds,
+                scenario.allocation,
+                bits_per_sample=self.world.bits_per_sample,
+                rate_bps=link_rates_bps(self.world, clustering),
+                beta_samples=scenario.rounds.beta_samples,
+                seed=scenario.seed,
+                batch_size=scenario.training.batch_size,
+            )
+            self._last = clustering, problem
+        return self._last[1]
+
+    @cached_property
+    def _nobody_shares(self) -> Clustering:
+        return cluster(_with(self._problem("none"), composition="own"))
+
+    def alone(self, epochs: int) -> AllocationResult | None:
+        """Return the task without sharing; None: the target is not reachable."""
+        if epochs not in self._alone:
+            found = self._at("none", self._nobody_shares, epochs)
+            self._alone[epochs] = None if found is None else found.result
+        return self._alone[epochs]
+
+    def baselines(self) -> tuple[Baseline | None, Baseline | None]:
+        """Return the tasks without sharing as given (of several local epochs the smallest) and at its best.
+
+        The best are the fastest local epochs, of the scenario's and the usual ones, and the fastest learning rate in
+        the range of the fit. None: the target is not reachable.
+        """
+        given_rate = self.world.scenario.training.learning_rate
+        given = self.alone(self.choices[0])
+        as_given = None if given is None else Baseline(self.choices[0], given_rate, given.rounds, given.objective_s)
+        if self.rounds.form != "law":
+            return as_given, as_given
+        law = self.fit.law(self.rounds.target_accuracy)
+        rates = [given_rate, *np.geomspace(*law.rate_range, _NUM_RATES).tolist()]
+        models = {rate: law.model(self.fit.name, rate) for rate in rates}
+        found = [as_given] if as_given is not None else []
+        for epochs in sorted({*self.choices, *_USUAL_EPOCHS}):
+            if (alone := self.alone(epochs)) is None:
+                continue
+            for rate, model in models.items():
+                betas = model.draw(self.world.scenario.rounds.beta_samples, alone.skew, 0, alone.steps)
+                rounds = betas.expected(alone.skew, alone.shift, alone.steps).rounds
+                if rounds <= model.max_rounds:
+                    found.append(Baseline(epochs, rate, rounds, rounds * alone.round_s))
+        return as_given, min(found, key=lambda baseline: baseline.delay_s, default=None)
+
+    def leakage_curve(self, best: Candidate) -> tuple[LeakagePoint, ...]:
+        """Return the least delay under limits on the average sharing ratio, in parts of the plan's, for its clusters.
+
+        It is the envelope over local epochs: at each limit those of the plan, those that are best without sharing, and
+        all between are tried. A larger limit never gives a longer delay, since less may always be shared.
+        """
+        first = self._best_alone()
+        ends = sorted((best.local_epochs, first))
+        limits = [share * best.result.average_sharing_ratio for share in _CURVE_SHARES]
+        between = [
+            self._at(best.rule, best.result.clustering, epochs, limit)
+            for limit in limits
+            if limit
+            for epochs in self.choices
+            if ends[0] <= epochs <= ends[1]
+        ]
+        results = [candidate.result for candidate in between if candidate is not None]
+        return _envelope([*filter(None, [self.alone(first)]), *results, best.result])
+
+    def _best_alone(self) -> int:
+        """Return the local epochs that are best without sharing; where the target is not reachable, the most."""
+        delays = {epochs: result.objective_s for epochs in self.choices if (result := self.alone(epochs)) is not None}
+        return min(delays, key=lambda epochs: delays[epochs]) if delays else self.choices[-1]
+
+    def _rules(self) -> list[str]:
+        """Return the rules to plan: of many users those that are quick and promise most."""
+        settings, users = self.world.scenario.clustering, self.world.population.num_users
+        rules = quick_rules(settings, users)
+        if users <= _MANY_USERS:
+            return rules
+        slow = [name for name in rules if not find_rule(name).scales]
+        promise = {}
+        for name in rules:
+            if name not in slow:
+                found = self._at(name, cluster(self._problem(name)), self._best_alone())
+                promise[name] = np.inf if found is None else _delay_s(found)
+        kept = sorted(promise, key=lambda name: promise[name])[:_PLANNED_OF_MANY]
+        self.notes.append(
+            f"more than {_MANY_USERS:,} users: of {', '.join(promise)} the best two by one pass are planned fully"
+            + (f"; {', '.join(slow)} not tried, name it to plan with it (clustering.rule)" if slow else "")
+        )
+        return list(dict.fromkeys([*kept, "none"]))
+
+    def _problem(self, rule: str) -> Problem:
+        return self.world.problem(self.world.scenario.clustering.model_copy(update={"rule": rule}))
+
+    def _of_rule(self, rule: str, previous: SharingPlan | None) -> Candidate | None:
+        """Return the best candidate of a rule; None: the target is not reachable."""
+        problem = self._problem(rule)
+        if not allocates(rule):
+            clustering = cluster(problem)
+            found = [self._at(rule, clustering, epochs) for epochs in self.choices]
+            return min(filter(None, found), key=_delay_s, default=None)
+        start = _ratios(problem)
+        if previous is not None:
+            former = match_users(previous, self.world.population.num_users, self.world.population.names)
+            start = _carried_ratios(problem, former.head_of, former.shared)
+        return self._best_of_passes(rule, problem, start)
+
+    def _carried(self, previous: SharingPlan) -> Candidate | None:
+        """Return the best candidate with the clusters of the previous plan."""
+        former = match_users(previous, self.world.population.num_users, self.world.population.names)
+        problem = _with(self._problem(previous.rule), composition=previous.composition)
+        clustering = _carried_clustering(problem, former.head_of)
+        return self._climb(previous.rule, clustering, self._best_alone())
+
+    def _best_of_passes(self, rule: str, problem: Problem, ratios: Floats) -> Candidate | None:
+        """Repeat clustering and allocation until no offer gives new clusters; return the best with the passes."""
+        found, seen, offers, epochs = list[Candidate](), set[bytes](), [ratios], self._best_alone()
+        for _ in range(problem.settings.max_passes):
+            if (clustering := _unseen(problem, offers, seen)) is None:
+                break
+            first = len(seen) == 1
+            candidate = self._climb(rule, clustering, epochs) if first else self._at(rule, clustering, epochs)
+            if candidate is None:
+                break
+            found.append(candidate)
+            epochs, offers = candidate.local_epochs, self._solved_ratios(problem, candidate.result)
+        best = min(found, key=_delay_s, default=None)
+        if best is not None and len(seen) > 1:
+            best = self._climb(rule, best.result.clustering, best.local_epochs, best)
+        return best and replace(best, passes=len(seen))
+
+    def _climb(
+        self, rule: str, clustering: Clustering, epochs: int, known: Candidate | None = None
+    ) -> Candidate | None:
+        """Return the best candidate of some clusters, from given local epochs to neighbouring ones while that helps.
+
+        Delay against local epochs has one minimum: rounds fall ever more slowly while the delay of a round rises.
+        """
+        best = known or self._at(rule, clustering, epochs)
+        for step in (1, -1):
+            place = self.choices.index(epochs) + step
+            while 0 <= place < len(self.choices):
+                tried = self._at(rule, clustering, self.choices[place])
+                if best is not None and (tried is None or _delay_s(tried) >= _delay_s(best)):
+                    break
+                best, place = tried, place + step
+        return best
+
+    def _at(self, rule: str, clustering: Clustering, epochs: int, max_asr: float | None = None) -> Candidate | None:
+        """Return the candidate of some clusters at given local epochs; None: the target is not reachable."""
+        try:
+            return Candidate(rule, epochs, self.allocate(clustering, epochs, max_asr=max_asr, quick=True))
+        except NotReachableError as error:
+            self._failures.append(error)
+            return None
+
+    def _solved_ratios(self, problem: Problem, result: AllocationResult) -> list[Floats]:
+        """Return the offers for the next pass: heads at their solved ratios, the others at the heads' mean.
+
+        A head solved to 0 cannot be a head in the next pass, and lowers the mean. That is tried first, since it was
+        mostly a bad head. If it gives nothing new, all users but the heads that share are offered again: at the mean
+        of these heads, then at the ratio that planning started with.
+        """
+        heads = result.clustering.heads
+        solved = result.shared[heads] / problem.skew.sizes[heads]
+        shares = solved > 0
+        offers = [self._offer(_ratios(problem), heads[shares], solved[shares])]
+        if shares.any():
+            offers.insert(0, self._offer(solved[shares].mean(), heads[shares], solved[shares]))
+        if not shares.all():
+            offers.insert(0, self._offer(solved.mean(), heads, solved))
+        return offers
+
+    def _offer(self, others: ArrayLike, heads: Ints, solved: Floats) -> Floats:
+        """Return ratios of all users: some heads as solved, the others as given, as far as they consent."""
+        ratios: Floats = np.minimum(others, self.world.fleet.devices.consent)
+        ratios[heads] = solved
+        return ratios
+
+
+def _outcome(rule: str, candidate: Candidate | None) -> RuleOutcome:
+    if candidate is None:
+        return RuleOutcome(rule)
+    result = candidate.result
+    return RuleOutcome(
+        rule, candidate.local_epochs, result.rounds, result.objective_s, result.clustering.average_sharing_ratio
+    )
+
+
+def _envelope(results: Sequence[AllocationResult]) -> tuple[LeakagePoint, ...]:
+    """Return the points, by ascending average sharing ratio, that no other beats in both delay and sharing."""
+    ascending = sorted(results, key=lambda result: (result.average_sharing_ratio, result.objective_s))
+    points: list[LeakagePoint] = []
+    for result in ascending:
+        if not points or result.objective_s < points[-1].delay_s:
+            points.append(LeakagePoint(result.average_sharing_ratio, result.objective_s))
+    return tuple(points)
+
+
+def _delay_s(candidate: Candidate) -> float:
+    return candidate.result.objective_s
+
+
+def _with(problem: Problem, **settings: str) -> Problem:
+    return replace(problem, settings=problem.settings.model_copy(update=settings))
+
+
+def _unseen(problem: Problem, offers: Sequence[Floats], seen: set[bytes]) -> Clustering | None:
+    """Return clusters of the first offer (ratios of all users) that gives clusters not seen before."""
+    for ratios in offers:
+        volumes = np.floor(ratios * problem.skew.sizes + ROUNDING)
+        clustering = cluster(replace(problem, volumes=volumes))
+        if (key := clustering.head_of.tobytes()) not in seen:
+            seen.add(key)
+            return clustering
+    return None
+
+
+def _ratios(problem: Problem) -> Floats:
+    sizes = problem.skew.sizes
+    ratios: Floats = np.divide(problem.volumes, sizes, out=np.zeros(len(sizes)), where=sizes > 0)
+    return ratios
+
+
+def _carried_ratios(problem: Problem, head_of: Ints, shared: Ints) -> Floats:
+    """Return start ratios: those of the previous plan for its heads, as far as they are allowed."""
+    ratios, sizes = _ratios(problem), problem.skew.sizes
+    heads = np.intersect1d(head_of, np.flatnonzero(sizes > 0))
+    ratios[heads] = np.minimum(shared[heads] / sizes[heads], 1.0)
+    carried: Floats = np.where(problem.volumes > 0, ratios, 0.0)
+    return carried
+
+
+def _carried_clustering(problem: Problem, head_of: Ints) -> Clustering:
+    """Return the previous clusters without users that left and links that no longer exist."""
+    head_of = head_of[: problem.num_users].copy()
+    head_of[head_of >= problem.num_users] = -1
+    able = (head_of >= 0) & (problem.volumes[head_of] > 0)
+    linked = Clustering(problem, np.where(able, head_of, -1), ignores_graph=True).links >= 0
+    return Clustering(problem, np.where(able & linked, head_of, -1))
