@@ -166,9 +166,8 @@ def _print_rules(console: Console, made: SharingPlan) -> None:
             console.print(f"  {one.rule:8}  the target is not reachable")
             continue
         server = "  from the server, not chosen by itself" if one.rule == "central" else ""
-        console.print(
-            f"  {one.rule:8}  {quantity(one.delay_s, 's'):>17}  {one.local_epochs:12}  {one.average_sharing_ratio:21.3f}{server}"
-        )
+        delay = f"{quantity(one.delay_s, 's'):>17}"
+        console.print(f"  {one.rule:8}  {delay}  {one.local_epochs:12}  {one.average_sharing_ratio:21.3f}{server}")
 
 
 def _who_shares(made: SharingPlan) -> str:
@@ -209,14 +208,12 @@ def _without_sharing(made: SharingPlan) -> list[str]:
     if best is None or made.speed_up is None:
         return ["without sharing the target is not reachable"]
     at_best = f"{pluralize(best.local_epochs, 'local epoch')}, learning rate {best.learning_rate:.3g}"
-    lines = [
-        f"without sharing at its best ({at_best}): {quantity(best.delay_s, 's')}, the plan is {_faster(made.speed_up)}"
-    ]
+    best_s = quantity(best.delay_s, "s")
+    lines = [f"without sharing at its best ({at_best}): {best_s}, the plan is {_faster(made.speed_up)}"]
     if given is not None and given != best and made.delay_s is not None:
         at_given = f"{pluralize(given.local_epochs, 'local epoch')}, learning rate {given.learning_rate:.3g}"
-        lines.append(
-            f"without sharing, {at_given}: {quantity(given.delay_s, 's')}, {_faster(given.delay_s / made.delay_s)}"
-        )
+        given_s, ratio = quantity(given.delay_s, "s"), given.delay_s / made.delay_s
+        lines.append(f"without sharing, {at_given}: {given_s}, the plan is {_faster(ratio)}")
     return lines
 
 

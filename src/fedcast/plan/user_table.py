@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,7 +50,8 @@ def plan_table(plan: SharingPlan, world: World | None = None) -> dict[str, Any]:
 def _in_world(plan: SharingPlan, world: World) -> dict[str, Any]:
     clustering = clustering_of(world, plan)
     rates, after = link_rates_bps(world, clustering), clustering.after
-    cost = round_cost(world.fleet.of(plan.trained), after.sizes[plan.trained], plan.frequency_hz[plan.trained])
+    fleet = replace(world.fleet, local_epochs=plan.local_epochs).of(plan.trained)
+    cost = round_cost(fleet, after.sizes[plan.trained], plan.frequency_hz[plan.trained])
     seconds = np.full(plan.num_users, np.nan)
     seconds[plan.trained] = cost.broadcast_s + cost.compute_s + cost.span_s
     return {
