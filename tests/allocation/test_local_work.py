@@ -13,7 +13,6 @@ from fedcast.allocation.average_skew import OwnOffer
 from fedcast.allocation.engine import rounds_and_gradient
 from fedcast.clustering import Clustering
 from fedcast.clustering.sample_problems import table_problem
-from fedcast.errors import OutsideFitError
 from fedcast.plan import make_plan
 from fedcast.rounds import load_fit, local_steps
 from fedcast.scenario import Allocation, load_scenario
@@ -71,9 +70,11 @@ def test_another_number_of_epochs_needs_no_new_problem(regime, epochs):
     assert kept.frequency_hz == pytest.approx(made.frequency_hz, rel=1e-12)
 
 
-def test_epochs_outside_the_fit_are_an_error():
-    with pytest.raises(OutsideFitError, match="mean number of local steps in a round"):
-        problem_of(0).with_epochs(50)
+def test_epochs_outside_the_fit_never_cost_rounds():
+    """Beyond the local steps of the runs rounds follow a power between -1 and 0."""
+    problem = problem_of(0)
+    rounds = [problem.with_epochs(epochs).at(problem.start()).expected(problem.betas).rounds for epochs in (50, 100)]
+    assert (rounds[0] - 0.5) / 2 <= rounds[1] - 0.5 <= rounds[0] - 0.5
 
 
 def test_the_same_users_train_with_any_number_of_epochs():
@@ -143,20 +144,17 @@ def test_a_plan_knows_that_epochs_and_learning_rate_save_rounds():
         given = {"rounds.fit": "digits", "rounds.form": "law", "rounds.target_accuracy": 0.87, **changes}
         return make_plan(load_scenario(base="digits", overrides=given), with_curve=False)
 
-    plan = rounds()
+    plan = rounds(**{"training.local_epochs": 5, "training.learning_rate": 0.1, "clustering.rule": "daca"})
     assert plan.rounds < plan.rounds_without
-    assert rounds(**{"training.local_epochs": 10}).rounds_without < plan.rounds_without
-    assert rounds(**{"training.learning_rate": 0.3}).rounds_without < plan.rounds_without
+    longer = {"training.local_epochs": 10, "training.learning_rate": 0.1, "clustering.rule": "none"}
+    assert rounds(**longer).rounds_without < plan.rounds_without
+    faster = {"training.local_epochs": 5, "training.learning_rate": 0.3, "clustering.rule": "none"}
+    assert rounds(**faster).rounds_without < plan.rounds_without
     assert plan.form == "law"
 
 
 def test_fixed_ratios_are_planned_where_the_law_does_not_reach():
-    overrides = {
-        "rounds.fit": "digits",
-        "rounds.form": "law",
-        "rounds.target_accuracy": 0.99,
-        "allocation.method": "fixed",
-    }
+    overrides = {"training.learning_rate": 9.0, "allocation.method": "fixed", "clustering.rule": "daca"}
     plan = make_plan(load_scenario(base="digits", overrides=overrides), with_curve=False)
     assert plan.rounds is None
-    assert "covers 0.7 to 0.92" in plan.not_predicted
+    assert "training.learning_rate = 9: fit 'digits' covers 0.05 to 0.4" in plan.not_predicted

@@ -433,15 +433,15 @@ def test_a_dropout_file_is_checked(fedcast, tmp_path):
 
 
 def test_a_file_means_the_same_to_every_command(fedcast, tmp_path):
-    """Its preset is the one that it names: digits has a fit for 0.85, default one for 0.95."""
+    """Its preset is the one that it names: the fit of digits, not that of another dataset."""
     path = tmp_path / "s.toml"
     assert fedcast("init", path, "--preset", "digits")[0] == 0
     path.write_text("\n".join(line for line in path.read_text().splitlines() if not line.startswith("fit =")))
     small = ("--set", "data.num_users=12", "--set", "training.rounds=1", "--set", "clustering.rule=none")
     assert fedcast("validate", path, *small)[0] == 0
-    assert "digits-0.85" in fedcast("plan", path, *small)[1]
+    assert "fit digits, form law" in " ".join(fedcast("plan", path, *small)[1].split())
     assert "target 0.85" in fedcast("train", path, *small, "--out", tmp_path)[1]
-    path.write_text("[rounds]\ntarget_accuracy = 0.85\n")
+    path.write_text('[rounds]\nfit = "paper-0.95"\ntarget_accuracy = 0.85\n')
     for words in (["validate", path], ["plan", path], ["train", path, "--out", tmp_path]):
         code, _, err = fedcast(*words, *small[:4])
         assert (code, "fit 'paper-0.95' is for 0.95" in err) == (2, True), words

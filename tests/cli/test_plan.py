@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -46,9 +47,24 @@ def test_what_no_table_says_is_listed_with_the_way_to_say_it(fedcast, tables, tm
 
 
 def test_numbers_of_a_plan_have_heads(fedcast):
-    out = flat(fedcast("plan", "--preset", "digits", "--set", "data.num_users=20")[1])
-    assert "5 heads share 27 of their samples with 10 of 20 users" in out
-    assert "delay against leakage average sharing ratio delay of the task 0.000 113 s" in out
+    out = flat(fedcast("plan", "--preset", "digits", "--set", "data.num_users=40", "--set", "clustering.rule=gain")[1])
+    found = re.search(r"gain: (\d+) heads share (\d+) of .* with (\d+) of 40 users", out)
+    heads, shared, members = map(int, found.groups())
+    assert 0 < heads < members < 40
+    assert shared > 0
+    assert re.search(r"delay against leakage average sharing ratio delay of the task 0\.000 [\d.]+ s", out)
+
+
+def test_a_plan_says_what_it_chose_and_what_it_is_compared_with(fedcast):
+    few = ("--preset", "digits", "--set", "data.num_users=40")
+    out = flat(fedcast("plan", *few)[1])
+    assert re.search(r"; \d local epochs? a round", out)
+    assert re.search(r"rounds expected \(\d+ to \d+ in 90 % of runs\) to 0.85 accuracy", out)
+    assert re.search(r"without sharing at its best \(\d local epochs?, learning rate 0.4\): [\d.]+ s, the plan is", out)
+    assert "without sharing, 1 local epoch, learning rate 0.4" in out
+    assert "rules rule delay of the task local epochs average sharing ratio" in out
+    alike = flat(fedcast("plan", *few, "--set", "data.bits_per_sample=1e9")[1])
+    assert re.search(r"^share nothing, train \d local epochs? a round", alike)
 
 
 def test_rules_for_which_there_are_too_few_users_are_named(fedcast):

@@ -30,7 +30,7 @@ def test_run_compares_and_writes_a_report(fedcast, tmp_path):
     code, out, _ = fedcast("run", *SMALL, "--workers", 1, "--out", tmp_path)
     assert code == 0
     assert [
-        word for word in ("FedAvg", "daca", "blend", "rounds to 85 %", "speed-up over FedAvg") if word not in out
+        word for word in ("FedAvg", "daca", "best", "rounds to 85 %", "speed-up over FedAvg") if word not in out
     ] == []
     page = (tmp_path / "report.html").read_bytes()
     assert page.startswith(b"<!doctype html>")

@@ -44,6 +44,7 @@ def test_rates_of_heads_that_send_at_once_follow_names():
             "data.num_users=60",
             "sidelink.shadowing=drawn",
             "sidelink.interference=concurrent",
+            "clustering.rule=daca",
         ]
     )
     counts = np.tile([9, 1], (60, 1))

@@ -105,7 +105,13 @@ def test_an_unreachable_target_is_said_and_sharing_can_make_it_reachable():
 
 def test_forms_without_local_work_are_planned_with_the_smallest_number_of_epochs():
     plan = make_plan(
-        scenario("clustering.rule=daca", "rounds.fit=paper-0.95", "rounds.target_accuracy=0.95"), with_curve=False
+        scenario(
+            "clustering.rule=daca",
+            "rounds.fit=paper-0.95",
+            "rounds.target_accuracy=0.95",
+            "data.label_skew.single_class_share=0.5",
+        ),
+        with_curve=False,
     )
     assert (plan.form, plan.local_epochs, plan.rounds_interval) == ("paper", 1, None)
     assert plan.best_without == plan.without

@@ -62,7 +62,7 @@ def test_plans_keep_names(folder):
     content = json.loads(plan_to_json(plan))
     wrong_names = (
         (NAMES[1:], "names has 11 entries, head_of has 12"),
-        (["x"] * USERS, "names: 'x' is blank, not printable or the name of two users"),
+        (["x"] * USERS, "names: 'x' is blank or the name of two users"),
         ([" ", *NAMES[1:]], "names: ' ' is blank"),
     )
     for wrong, reason in wrong_names:

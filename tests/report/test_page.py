@@ -167,7 +167,7 @@ def test_time_adds_up_to_the_score(real_runs):
 
 
 def test_the_page_says_which_fit_and_form_the_expected_rounds_come_from(real_page):
-    assert "(fit digits-0.85, form paper)" in real_page.read_text(encoding="utf-8")
+    assert "(fit digits, form law)" in real_page.read_text(encoding="utf-8")
 
 
 def test_leakage_ends_where_the_plan_does(real_runs):
@@ -221,7 +221,7 @@ def test_what_differs_from_the_defaults_is_told():
     scenario = load_scenario(base="digits", overrides=["sidelink.carrier_hz=6e9", "clustering.rule=scc", "seed=4"])
     told = {name: (value, default) for name, value, default, _ in differences(scenario)}
     assert told["sidelink.carrier_hz"] == (f"6{SPACE}GHz", f"28{SPACE}GHz")
-    assert told["training.learning_rate"] == ("0.1", "0.05")
+    assert told["training.learning_rate"] == ("0.4", "0.2")
     assert told["data.bits_per_sample"] == ("250,000", "unset")
     assert "clustering.rule" not in told
     assert "seed" not in told

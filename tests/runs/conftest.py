@@ -5,6 +5,7 @@ from fedcast import load_scenario
 SMALL = [
     "data.num_users=20",
     "allocation.method=fixed",
+    "clustering.rule=daca",
     "training.model=mlp",
     "training.local_epochs=1",
     "training.rounds=4",

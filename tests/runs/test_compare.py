@@ -137,7 +137,7 @@ def test_the_table_has_a_row_per_strategy_and_no_nan():
 
 def test_runs_that_differ_in_anything_else_are_not_compared():
     other = stored("daca", 0, [0.1, 0.6], scenario=with_overrides(BASE, {"training.learning_rate": 0.2}))
-    with pytest.raises(FedcastError, match=r"daca-0: training.learning_rate = 0.2, but none-0 has 0.1"):
+    with pytest.raises(FedcastError, match=r"daca-0: training.learning_rate = 0.2, but none-0 has 0.4"):
         compare([stored("none", 0, [0.1, 0.6]), other])
     with pytest.raises(FedcastError) as error:
         compare([stored("none", 0, [0.1]), other, stored("daca", 1, [0.1])])

@@ -22,7 +22,7 @@ from tests.runs.test_compare import stored
 WHOLE = [
     "data.num_users=8", "data.partition=dirichlet", "data.dirichlet.alpha=0.3", "allocation.method=fixed",
     "training.model=mlp", "training.precision=float64", "training.batch_size=2000", "training.local_epochs=2",
-    "training.rounds=3", "training.learning_rate=0.3", "rounds.form=paper",
+    "training.rounds=3", "training.learning_rate=0.3", "rounds.form=law",
 ]  # fmt: skip
 KINDS = ("work_control", "epochs_control")
 

@@ -12,6 +12,7 @@ import pytest
 from fedcast.errors import MovedKeyWarning
 from fedcast.runs.store import former_name, run_folder, run_key, run_scenario
 from fedcast.scenario import Scenario, load_scenario, with_overrides
+from fedcast_paper.trained import FORMER_DEFAULTS
 
 STORED = sorted((Path(__file__).parents[2] / "results" / "full" / "runs").glob("*.json"))
 # Of the names, in order, that the first 451 runs were stored under.
@@ -21,7 +22,8 @@ FORMER_NAMES = "f430fb790a3e9b5735b214bceb8d9a170cfdcaf023dd0fb682ba03ff16d821b4
 def scenario_of(path: Path) -> Scenario:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MovedKeyWarning)
-        return load_scenario(overrides=json.loads(path.read_text(encoding="utf-8"))["changes"])
+        usual = load_scenario(overrides=FORMER_DEFAULTS)
+        return with_overrides(usual, json.loads(path.read_text(encoding="utf-8"))["changes"])
 
 
 def test_all_stored_runs_are_found_under_their_names_and_had_the_names_of_before():

@@ -231,7 +231,7 @@ def test_a_run_with_a_table_from_the_working_folder_goes_on(small, tmp_path, mon
 def test_a_scenario_changed_under_its_folder_is_refused(small, copied):
     (copied / "done.json").unlink()
     path = copied / "scenario.toml"
-    path.write_text(path.read_text().replace("learning_rate = 0.1 ", "learning_rate = 0.2 "))
+    path.write_text(path.read_text().replace("learning_rate = 0.4 ", "learning_rate = 0.2 "))
     with pytest.raises(FedcastError, match="scenario.toml: was changed after the run started"):
         run_scenario(with_overrides(small, {"clustering.rule": "daca"}), copied.parent)
 

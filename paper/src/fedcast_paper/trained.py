@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedcast.errors import FedcastError
 from fedcast.io import atomic_write
-from fedcast.scenario import Scenario
+from fedcast.scenario import Scenario, load_scenario
 from fedcast.sharing import CONTROLS
 from fedcast_paper.job import Job
 
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 CURVES = ("train_loss", "test_loss", "accuracy", "worst_accuracy", "drift")
 # Curve of runs whose users have noise.
 NOISY = "noisy_accuracy"
+# Defaults of fedcast when the first runs were stored, from which the changes in run files are counted.
+FORMER_DEFAULTS = (
+    "clustering.rule=daca", "rounds.form=paper", "rounds.fit=paper-0.95", "rounds.target_accuracy=0.95",
+    "training.local_epochs=1", "training.learning_rate=0.05",
+)  # fmt: skip
 # Significant digits; test accuracies are exact.
 _DIGITS = 6
 
@@ -143,14 +148,14 @@ def load_trained(path: Path, scenario: Scenario) -> Trained:
 
 
 def changes_from_default(scenario: Scenario) -> dict[str, Any]:
-    """Return the parameters of a scenario that differ from the default, by dotted name.
+    """Return the parameters of a scenario that differ from the default and `FORMER_DEFAULTS`, by dotted name.
 
     Example:
-        >>> from fedcast.scenario import load_scenario
-        >>> changes_from_default(load_scenario(overrides=["seed=3", "data.num_users=20"]))
+        >>> changes_from_default(load_scenario(overrides=[*FORMER_DEFAULTS, "seed=3", "data.num_users=20"]))
         {'seed': 3, 'data.num_users': 20}
     """
-    return dict(_differences(scenario.model_dump(mode="json"), Scenario().model_dump(mode="json")))
+    usual = load_scenario(overrides=FORMER_DEFAULTS)
+    return dict(_differences(scenario.model_dump(mode="json"), usual.model_dump(mode="json")))
 
 
 def _differences(values: Mapping[str, Any], defaults: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:

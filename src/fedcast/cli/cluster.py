@@ -87,12 +87,14 @@ def cluster(
 
 def _names(rules: str | None, explain: str | None, scenario: Scenario) -> list[str]:
     from fedcast.clustering import find_rule, quick_rules
+    from fedcast.scenario import BEST_RULE
 
     if rules is not None:
         names = arguments.words("--rules", rules)
     else:
         names = quick_rules(scenario.clustering, scenario.data.num_users)
-    asked = (explain, scenario.clustering.rule if rules is None else None)
+    own = scenario.clustering.rule
+    asked = (explain, own if rules is None and own != BEST_RULE else None)
     names = list(dict.fromkeys([*names, *filter(None, asked)]))
     for name in names:
         find_rule(name)

@@ -28,18 +28,14 @@ def fit_rounds(
     preset: Preset = None,
     overrides: Overrides = None,
     data_dir: DataDir = None,
-    out: Annotated[Path, typer.Option(help="File to write the fit to; name it as rounds.fit in a scenario.")] = Path(
-        "fit.json"
-    ),
-    runs: Annotated[
-        Path | None, typer.Option(help="File of runs: those in it are not repeated. Unset: OUT with .runs.json.")
-    ] = None,
+    out: Annotated[Path, typer.Option(help="File to write the fit to.")] = Path("fit.json"),
+    runs: Annotated[Path | None, typer.Option(help="File of runs, which are not repeated.")] = None,
     count: Annotated[int, typer.Option(help="Number of runs.")] = 60,
-    targets: Annotated[str, typer.Option(help="Target accuracies, e.g. 0.8,0.85; unset: six around yours.")] = "",
+    targets: Annotated[str, typer.Option(help="Target accuracies; unset: six around yours.")] = "",
     rules: Annotated[str, typer.Option(help="Clustering rules.")] = "none,daca,gain,blend",
     epochs: Annotated[str, typer.Option(help="Numbers of local epochs.")] = "1,2,3,5,8",
     learning_rates: Annotated[str, typer.Option(help="Learning rates; unset: half, once and twice yours.")] = "",
-    workers: Annotated[int, typer.Option(min=1, help="Number of processes.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, metavar="N", help="Number of processes.")] = 1,
 ) -> None:
     """Train runs of your task, and fit the rounds to a target accuracy to skew, local steps and learning rate.
 

@@ -138,7 +138,8 @@ def make_problem(
         >>> make_problem(skew_of([[25, 0], [0, 40]]), no_links, whole=True).volumes.tolist()
         [2.0, 4.0]
     """
-    settings = ClusteringSettings() if settings is None else settings
+    # Without settings there is no plan that could choose the rule.
+    settings = ClusteringSettings(rule="daca") if settings is None else settings
     ratios = np.full(skew.num_users, settings.sharing_ratio)
     if max_ratios is not None:
         limits = np.asarray(max_ratios, dtype=np.float64)

@@ -14,7 +14,7 @@ from fedcast.clustering.clustering_problem import Problem, Rule
 from fedcast.clustering.clustering_result import Clustering, Proof
 from fedcast.data import average_emd, average_js, distribution_shift
 from fedcast.errors import FedcastError
-from fedcast.scenario import ClusteringSettings
+from fedcast.scenario import BEST_RULE, ClusteringSettings
 
 RULES: registry.Values[Rule] = registry.Values("clustering")
 
@@ -28,6 +28,10 @@ def cluster(problem: Problem) -> Clustering:
         [1, -1, 1]
     """
     name = problem.settings.rule
+    if name == BEST_RULE:
+        raise FedcastError(
+            f"clustering.rule = {BEST_RULE}: a plan chooses the rule; name one to cluster without a plan"
+        )
     found = find_rule(name).choose(with_composition(problem), problem.settings.options("clustering"))
     if not isinstance(found, Clustering):
         raise FedcastError(f"clustering rule {name!r} returned {found!r}: expected a Clustering")

@@ -27,7 +27,7 @@ def table_problem(counts: ArrayLike, links: ArrayLike, *, seed: int = 0, **optio
     skew = skew_of(counts)
     first, second = np.asarray(links, dtype=np.int64).reshape(-1, 2).T
     graph = graph_from_edges(first, second, 1e6, 0.75, skew.num_users)
-    return make_problem(skew, graph, ClusteringSettings(**options), seed=seed)
+    return make_problem(skew, graph, ClusteringSettings(**{"rule": "daca", **options}), seed=seed)
 
 
 def path_problem(counts: ArrayLike, **options: Any) -> Problem:
@@ -72,7 +72,7 @@ def disc_problem(
     rates = 1e8 * np.log2(1 + (100 / np.maximum(distances, 1.0)) ** 2)
     graph = graph_from_edges(first, second, rates, closeness, num_users, min_closeness=min_closeness)
     counts = user_counts(num_users, data, seed=seed, samples=samples, classes=classes)
-    return make_problem(skew_of(counts), graph, ClusteringSettings(**options), seed=seed)
+    return make_problem(skew_of(counts), graph, ClusteringSettings(**{"rule": "daca", **options}), seed=seed)
 
 
 def user_counts(num_users: int, data: DataKind, *, seed: int, samples: int = 600, classes: int = 10) -> Floats:

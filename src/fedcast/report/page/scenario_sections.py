@@ -125,8 +125,8 @@ def commands(content: Content) -> list[str]:
     controls = list(dict.fromkeys(name for row in content.rows if (name := row.strategy.control)))
     # A single kind is that of the scenario, and controls need the rule none.
     controls = controls if len(kinds) > 1 and "none" in rules else []
-    whole = with_given_epochs(combinations(content.scenario, rules, methods, algorithms, seeds, controls))
-    if {_key(scenario) for scenario in whole} == set(keys):
+    whole = combinations(content.scenario, rules, methods, algorithms, seeds, controls)
+    if set(keys) in ({_key(scenario) for scenario in made} for made in (whole, with_given_epochs(whole))):
         words = ["fedcast compare scenario.toml", f"--rules {','.join(rules)}", f"--seeds {len(seeds)}"]
         words += [f"--methods {','.join(methods)}"] if len(methods) > 1 else []
         words += [f"--algorithms {','.join(algorithms)}"] if len(algorithms) > 1 else []
