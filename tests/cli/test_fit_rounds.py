@@ -100,7 +100,14 @@ def test_fit_rounds_from_training_to_plan(fedcast, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(rounds_study, "_BOOTSTRAP", 10)
     common = [part for word in SMALL[:3] for part in ("--set", word)]
-    training = ["--set", "training.rounds=10", "--set", "rounds.target_accuracy=0.6"]
+    training = [
+        "--set",
+        "training.rounds=10",
+        "--set",
+        "rounds.target_accuracy=0.6",
+        "--set",
+        "training.local_epochs=5",
+    ]
     study = ["--count", "14", "--epochs", "5", "--targets", "0.5,0.65", "--workers", "2", "--out", "mine.json"]
     code, out, err = fedcast("fit-rounds", "--preset", "digits", *common, *training, *study)
     assert code == 0, err

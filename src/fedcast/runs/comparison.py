@@ -16,7 +16,7 @@ from fedcast.cost import Delay, Metrics
 from fedcast.errors import FedcastError
 from fedcast.formatting import pluralize
 from fedcast.runs.store import StoredRun
-from fedcast.scenario import NOT_DECIDING, flat_values
+from fedcast.scenario import BEST_RULE, NOT_DECIDING, flat_values
 from fedcast.sharing import CONTROLS
 
 LEVEL = 0.95
@@ -76,7 +76,8 @@ class Strategy:
             return "FedAvg"
         method = self.method if allocates(self.rule) else "jfvo"
         sharing = "raw" if self.control else self.sharing
-        parts = ((self.rule, "none"), (method, "jfvo"), (self.algorithm, "fedavg"), (sharing, "raw"))
+        rule = "best plan" if self.rule == BEST_RULE else self.rule
+        parts = ((rule, "none"), (method, "jfvo"), (self.algorithm, "fedavg"), (sharing, "raw"))
         name = " ".join(part for part, usual in parts if part != usual)
         return f"{name}, {self.control} control" if self.control else name
 
