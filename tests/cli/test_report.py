@@ -70,8 +70,8 @@ def test_exported_as_csv_and_png_unless_told(fedcast, store, tmp_path):
             "invalid value 'wide' for width: expected screen, column, page",
         ),
         (
-            ["{store}", "--export", "x", "--format", "xlsx"],
-            "invalid value 'xlsx' for --format: expected csv, parquet, png",
+            ["{store}", "--export", "x", "--format", "odt"],
+            "invalid value 'odt' for --format: expected csv, parquet, xlsx, png",
         ),
         ([], "Missing argument"),
     ],

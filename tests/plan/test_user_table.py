@@ -14,7 +14,8 @@ from fedcast.plan import plan_table
 @pytest.fixture(scope="module")
 def planned():
     changes = {"data.num_users": 30, "allocation.method": "fixed", "devices.energy_budget_j": 0.02}
-    world = make_world(load_scenario(base="digits", overrides=changes | {"allocation.infeasible_users": "exclude"}))
+    changes |= {"allocation.infeasible_users": "exclude", "clustering.rule": "daca"}
+    world = make_world(load_scenario(base="digits", overrides=changes))
     return make_plan(world.scenario, world=world, with_curve=False), world
 
 

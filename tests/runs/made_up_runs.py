@@ -7,7 +7,15 @@ import numpy as np
 from fedcast.runs import RoundsRun
 from fedcast.scenario import load_scenario
 
-SMALL = ["data.num_users=12", "training.model=mlp", "training.device=cpu", "training.rounds=4", "seed=5"]
+SMALL = [
+    "data.num_users=12",
+    "training.model=mlp",
+    "training.device=cpu",
+    "training.rounds=4",
+    "seed=5",
+    "training.local_epochs=5",
+    "training.learning_rate=0.1",
+]
 
 
 def small(*changes):

@@ -164,7 +164,8 @@ def test_scripts_that_processes_cannot_import_are_told_so(small, tmp_path, text,
     ended = subprocess.run(
         [sys.executable, script, scenario_file, tmp_path / "store"], capture_output=True, text=True, check=False
     )
-    assert message in ended.stderr.splitlines()[-1]
+    # The tracker of shared memory may warn after the last line of the traceback.
+    assert any(message in line for line in ended.stderr.splitlines()[-4:])
 
 
 def rounds_kept(store):

@@ -157,7 +157,8 @@ def allocate(
         >>> from fedcast.scenario import Rounds, Scenario
         >>> clustering = cluster(path_problem([[90, 10], [50, 50], [10, 90]], rule="gain"))
         >>> layout = layout_from_positions([[600.0, 600.0]] * 3, Scenario().geometry)
-        >>> result = allocate(clustering, fleet_of(Scenario(), layout), load_rounds(Rounds()), bits_per_sample=256)
+        >>> rounds = load_rounds(Rounds(fit="paper-0.95", target_accuracy=0.95))
+        >>> result = allocate(clustering, fleet_of(Scenario(), layout), rounds, bits_per_sample=256)
         >>> result.shared.tolist(), round(result.skew, 3)
         ([0, 20, 0], 0.471)
     """

@@ -75,8 +75,8 @@ def diff_plans(old: SharingPlan, new: SharingPlan) -> PlanDiff:
 
     Example:
         >>> from fedcast.plan import make_plan
-        >>> from fedcast.scenario import Scenario
-        >>> plan = make_plan(Scenario(), with_curve=False)
+        >>> from fedcast.scenario import load_scenario
+        >>> plan = make_plan(load_scenario(overrides=["clustering.rule=gain"]), with_curve=False)
         >>> diff_plans(plan, plan).lines()[0]
         'nothing changed for any user'
     """

@@ -52,9 +52,10 @@ def make_plan(
         with_curve: also find the delay against leakage.
 
     Example:
-        >>> plan = make_plan(Scenario(), with_curve=False)
-        >>> plan.num_users, bool(plan.delay.total_s < plan.delay_without_s)
-        (100, True)
+        >>> from fedcast.scenario import load_scenario
+        >>> plan = make_plan(load_scenario(overrides=["clustering.rule=gain"]), with_curve=False)
+        >>> plan.num_users, plan.local_epochs, bool(plan.delay.total_s < plan.best_without.delay_s)
+        (100, 8, True)
     """
     world = make_world(scenario, data_dir) if world is None else check_world(world, scenario)
     return plan_world(world, previous=previous, with_curve=with_curve).plan

@@ -25,8 +25,8 @@ def plan_table(plan: SharingPlan, world: World | None = None) -> dict[str, Any]:
 
     Example:
         >>> from fedcast.plan import make_plan, make_world
-        >>> from fedcast.scenario import Scenario
-        >>> world = make_world(Scenario())
+        >>> from fedcast.scenario import load_scenario
+        >>> world = make_world(load_scenario(overrides=["clustering.rule=gain"]))
         >>> table = plan_table(make_plan(world.scenario, world=world, with_curve=False), world)
         >>> list(table)[:4], list(table)[-4:]
         (['user', 'role', 'head', 'shared_samples'], ['emd_before', 'emd_after', 'rate_bps', 'round_s'])

@@ -136,7 +136,7 @@ def train_scenario(
 
     Example:
         >>> from fedcast import load_scenario
-        >>> run = train_scenario(load_scenario(base="digits", overrides=["training.rounds=1"]))
+        >>> run = train_scenario(load_scenario(base="digits", overrides=["training.rounds=1", "clustering.rule=gain"]))
         >>> len(run.history), len(run.ledger) > 0
         (2, True)
     """
