@@ -1,4 +1,4 @@
-"""Where a fit holds: its domain in its file, what differs from it, and targets beyond its runs."""
+"""Domains of fits: the domain in its file, what differs from it, and targets beyond its runs."""
 
 import json
 import os

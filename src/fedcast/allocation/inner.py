@@ -48,7 +48,7 @@ _TOWARDS_MIDDLE = 0.2
 
 @dataclass
 class LastMinimum:
-    """Where the last minimiser was found, a guess for the next one; written by `minimise_surrogate`."""
+    """Place of the last minimiser, a guess for the next one; written by `minimise_surrogate`."""
 
     round_s: float | None = None  # delay of a round
     price: float | None = None  # of leakage

@@ -22,7 +22,7 @@ _MOST_OWNERS = 1_000_000
 
 
 class SampleSpec(NamedTuple):
-    """What a model is built for."""
+    """Shape of the samples and number of classes that a model is built for."""
 
     shape: tuple[int, ...]  #: of one sample: (channels, height, width), (features,) or, for text, (characters,)
     num_classes: int

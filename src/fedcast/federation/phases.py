@@ -48,7 +48,7 @@ _LOOK_EVERY_S, _LOOK_FOR_S = 10.0, 1.0
 
 
 class Transport(Protocol):
-    """How the server reaches devices."""
+    """Transport between the server and the devices."""
 
     def names(self) -> list[str]:
         """Return the devices that are there, in a fixed order."""
@@ -75,7 +75,7 @@ class Timeouts:
 
 @dataclass
 class RunState:
-    """What the server knows, written after every phase; devices are in the order of the plan's users."""
+    """State of the server, written after every phase; devices are in the order of the plan's users."""
 
     run: str
     scenario: dict[str, Any]

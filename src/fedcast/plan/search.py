@@ -138,7 +138,8 @@ class Search:
         The best are the fastest local epochs, of the scenario's and the usual ones, and the fastest learning rate in
         the range of the fit. None: the target is not reachable.
         """
-        given_rate = self.world.scenario.training.learning_rate
+        scenario = self.world.scenario
+        given_rate = scenario.training.learning_rate
         given = self.alone(self.choices[0])
         as_given = None if given is None else Baseline(self.choices[0], given_rate, given.rounds, given.objective_s)
         if self.rounds.form != "law":
@@ -151,7 +152,7 @@ class Search:
             if (alone := self.alone(epochs)) is None:
                 continue
             for rate, model in models.items():
-                betas = model.draw(self.world.scenario.rounds.beta_samples, alone.skew, 0, alone.steps)
+                betas = model.draw(scenario.rounds.beta_samples, alone.skew, scenario.seed, alone.steps)
                 rounds = betas.expected(alone.skew, alone.shift, alone.steps).rounds
                 if rounds <= model.max_rounds:
                     found.append(Baseline(epochs, rate, rounds, rounds * alone.round_s))

@@ -23,7 +23,7 @@ DATASET_DIGEST, MODEL_DIGEST = "SHA-256 of the dataset", "SHA-256 of training.mo
 
 @dataclass(frozen=True)
 class FitDomain:
-    """Where a fit holds: its runs had these values.
+    """Domain of a fit: its runs had these values.
 
     Parameters of training that are left out had their defaults.
     """

@@ -84,7 +84,7 @@ class LocalTraining:
 
 @dataclass(frozen=True, eq=False)
 class RemoteUsers:
-    """What the server knows of its users: sizes after and before sharing, and label distributions [K, Y] before it."""
+    """Users as the server knows them: sizes after and before sharing, and label distributions [K, Y] before it."""
 
     sizes: Ints
     own_sizes: Ints

@@ -101,7 +101,7 @@ def fit_forms(runs: list[Run], target: float, name: str, dataset: str) -> Rounds
 
 
 def domain_of(runs: list[Run], dataset: str) -> FitDomain:
-    """Where the fit holds."""
+    """Return the domain of the fit."""
     model, epochs, rate = TRAINING[dataset]
     values = {
         "data.dataset": dataset, "data.num_users": 100, "training.model": model, "training.batch_size": 10,

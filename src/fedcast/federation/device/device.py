@@ -71,12 +71,12 @@ class Device:
 
     @property
     def trust(self) -> Trust:
-        """Whom the owner trusts now."""
+        """Return the peers that the owner trusts, read anew from the trust file."""
         return load_trust(self.folder / TRUST_FILE)
 
     @property
     def consent(self) -> Consent:
-        """What the owner agrees to now."""
+        """Return the owner's consent, read anew from the consent file."""
         return load_consent(self.folder / CONSENT_FILE)
 
     # --- what the server asks for

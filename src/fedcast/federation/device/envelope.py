@@ -46,7 +46,7 @@ class RejectedError(FedcastError):
 
 @dataclass(frozen=True)
 class Contents:
-    """What a header says; all of it is signed by the head."""
+    """Content of a header; all of it is signed by the head."""
 
     run: str  #: id of the run
     head: str  #: name of the sender
@@ -71,7 +71,7 @@ class Contents:
 
     @property
     def associated(self) -> bytes:
-        """What every chunk is bound to besides its number."""
+        """Return the data that authenticates every chunk besides its number."""
         return _canonical([self.run, self.head_keys.fingerprint, self.sequence])
 
     def to_bytes(self) -> bytes:

@@ -44,7 +44,7 @@ _TRIES = 3
 
 @dataclass
 class Delivery:
-    """What became of an envelope: members that have it, why others rejected it, and who did not answer."""
+    """Outcome of sending an envelope: members that have it, why others rejected it, and who did not answer."""
 
     delivered: list[str] = field(default_factory=list)
     rejected: dict[str, str] = field(default_factory=dict)

@@ -18,7 +18,7 @@ from fedcast.federation.device.samples import OwnSamples, training_dataset
 
 
 class LocalTask:
-    """What a device trains in all rounds of a run: its samples, and the model and settings that the server names."""
+    """Training task of a device in a run: its samples, and the model and settings that the server names."""
 
     def __init__(self, task: object, own: OwnSamples, received: Sequence[Path], min_batch_size: int) -> None:
         from fedcast.training import LocalTraining, build_model, check_model, settings_from_dict

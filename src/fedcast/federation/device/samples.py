@@ -29,7 +29,7 @@ _COPIED_AT_ONCE = 4096
 
 @dataclass(frozen=True)
 class SampleFormat:
-    """What a sample of a federation looks like; devices exchange samples of the same format only."""
+    """Format of the samples of a federation; devices exchange samples of the same format only."""
 
     shape: tuple[int, ...]  #: of one input
     dtype: str  #: as NumPy writes it, with its byte order

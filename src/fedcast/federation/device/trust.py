@@ -34,7 +34,7 @@ class Peer(_Table):
 
 
 class Consent(_Table):
-    """What the owner of a device agrees to, whatever a server asks for."""
+    """Limits that the owner of a device agrees to, whatever a server asks for."""
 
     kinds: tuple[str, ...] = Field((), description="kinds of sharing that may send data of this device")
     max_ratio: float = Field(0.0, ge=0, le=1, description="share of its samples that others may receive, in all runs")

@@ -1,4 +1,4 @@
-"""What runs on the server in a FLARE job: the phases of a run, over devices that FLARE reaches."""
+"""FLARE controller, which runs on the server: the phases of a run, over devices that FLARE reaches."""
 
 from __future__ import annotations
 

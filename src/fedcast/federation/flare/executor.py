@@ -1,4 +1,4 @@
-"""What runs on a device in a FLARE job: it hands messages to the device core and back."""
+"""FLARE executor, which runs on a device: it hands messages to the device core and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a device accepts from a FLARE server: exactly the job of fedcast, and only the commands that it needs.
+"""Limits of what a device accepts from a FLARE server: exactly the job of fedcast, and only the commands that it needs.
 
 FLARE by itself lets whoever runs the server do more than a device of fedcast should. A client of FLARE 2.9 checks the
 right to run ``cat`` and the like only if the request says that it should, deletes the folder of any job id that is

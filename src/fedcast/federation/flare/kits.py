@@ -55,7 +55,7 @@ max_ratio = 0.0         # share of its samples that others may ever receive
 
 @dataclass(frozen=True)
 class Project:
-    """Where a project is, and who takes part."""
+    """Address and participants of a project."""
 
     folder: Path
     devices: tuple[str, ...]
