@@ -207,6 +207,7 @@ def _unknown_names(tree: Tree) -> list[Fault]:
             left_to_plan = kind == "clustering" and chosen == BEST_RULE
             if isinstance(chosen, str) and chosen not in registry.names(kind) and not (own_model or left_to_plan):
                 message = f"invalid value {chosen!r}: {registry.unknown_name(kind, chosen)}"
+                message += f"; {BEST_RULE} lets a plan choose" if kind == "clustering" else ""
                 faults.append(Fault(f"{name}.{key}", message))
         faults += [
             Fault(f"{name}.{key}", unknown_key([name, key]))
