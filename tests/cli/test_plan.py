@@ -15,6 +15,7 @@ import pytest
 
 COUNTS = "user,cat,dog,fox\n0,40,40,40\n1,90,0,0\n2,0,80,0\n3,0,0,70\n4,30,30,0\n5,0,60,0\n"
 LINKS = "user_a,user_b,rate_bps,closeness\n0,1,5e6,0.9\n0,2,4e6,0.8\n0,3,2e6,0.7\n4,5,6e6,0.9\n"
+RULE = ("--set", "clustering.rule=daca", "--set", "training.local_epochs=1")
 PROGRAM = [sys.executable, "-c", "from fedcast.cli import main; main()"]
 
 
@@ -31,19 +32,28 @@ def flat(text):
 
 
 def test_what_no_table_says_is_listed_with_the_way_to_say_it(fedcast, tables, tmp_path):
-    out = flat(fedcast("plan", *tables)[1])
+    out = flat(fedcast("plan", *tables, *RULE, "--json", "p.json")[1])
     assert "6 users, 480 samples, 3 classes: cat, dog, fox" in out
     for assumed in (
-        "positions of users and base stations, drawn with seed 0 (--positions, or rates or SNR of upload and download",
-        "the same device for all: 1.2 GHz and 0.05 J per round (--devices)",
-        "a model of 21,840 weights, cnn (training.model_weights)",
-        "6,272 bits per shared sample (data.bits_per_sample)",
+        "Positions of users and base stations are drawn with seed 0 (--positions, or rates or SNR of upload and",
+        "Rates of upload and download follow from the distance to the base station by path loss macro",
+        "All devices have a highest frequency of 1.20 GHz, 250,000 cycles per sample, a transmit power of 10 mW, 50 mJ",
+        "All users consent to share any of their samples (consent in --devices).",
+        "A model of 21,840 weights, cnn, is sent (training.model_weights).",
+        "A shared sample has 6,272 bits, as an MNIST image (data.bits_per_sample).",
+        "Rounds follow fit mnist, form law, made on 353 runs of mnist, studies/rounds: 100 users, model cnn, batch",
+        "Fit mnist was made for another task: data.dataset = synthetic, its runs have mnist",
     ):
         assert assumed in out
-    assert "links and closeness, drawn" not in out
-    without = flat(fedcast("plan", *tables[:2])[1])
-    assert "links and closeness, drawn with seed 0 (--links)" in without
-    assert "(--positions, or rate_bps in --links and rates or SNR of upload and download in --devices)" in without
+    assert "Links have" not in out
+    listed = json.loads((tmp_path / "p.json").read_text())["assumptions"]
+    assert flat(" ".join(listed)) in out
+    assert len(listed) == 8
+    for words in (["network"], ["cluster", "--no-exact", "--rules", "daca"]):
+        without = flat(fedcast(*words, *tables[:2])[1])
+        assert "rates by distance and radio model four_state, and closeness drawn with seed 0, generator" in without
+        assert "(--positions, or rate_bps in --links and rates or SNR of upload and download in --devices)" in without
+        assert "Rounds follow" not in without
 
 
 def test_numbers_of_a_plan_have_heads(fedcast):
@@ -75,15 +85,23 @@ def test_rules_for_which_there_are_too_few_users_are_named(fedcast):
     assert "is left out" not in flat(fedcast(*words, "--rules", "daca")[1])
 
 
-def test_nothing_is_assumed_where_all_is_said(fedcast, tables, tmp_path):
-    rows = "".join(f"{user},1e6,1e6,9\n" for user in range(6))
-    (tmp_path / "devices.csv").write_text("user,up_rate_bps,down_rate_bps,battery_j\n" + rows)
-    said = ["--set", "training.model_weights=1000", "--set", "data.bits_per_sample=800"]
+def test_only_the_rounds_are_assumed_where_all_else_is_said(fedcast, tables, tmp_path):
+    columns = "max_frequency_hz,cycles_per_sample,power_w,energy_budget_j,consent,up_rate_bps,down_rate_bps"
+    rows = "".join(f"{user},1e9,1e5,0.1,1,1,1e6,1e6,9\n" for user in range(6))
+    (tmp_path / "devices.csv").write_text(f"user,{columns},battery_j\n{rows}")
+    said = [*RULE, "--set", "training.model_weights=1000", "--set", "data.bits_per_sample=800", "--json", "p.json"]
     code, out, err = fedcast("plan", *tables, "--devices", "devices.csv", *said)
     assert (code, err) == (0, "")
-    assert "assumed" not in out
-    assert "devices: up_rate_bps, down_rate_bps; unknown and ignored: battery_j" in flat(out)
-    assert "assumed" not in fedcast("plan", "--set", "data.num_users=20")[1], "data and places are the scenario's own"
+    listed = json.loads((tmp_path / "p.json").read_text())["assumptions"]
+    assert [line.split(",")[0] for line in listed] == ["Rounds follow fit mnist", listed[1].split(",")[0]]
+    assert listed[1].startswith("Fit mnist was made for another task")
+    assert f"devices: {columns.replace(',', ', ')}; unknown and ignored: battery_j" in flat(out)
+
+
+def test_of_devices_partly_given_the_rest_is_assumed(fedcast, tables, tmp_path):
+    (tmp_path / "devices.csv").write_text("user,power_w\n" + "".join(f"{user},0.2\n" for user in range(6)))
+    out = flat(fedcast("network", *tables, "--devices", "devices.csv", "--set", "devices.energy_budget_j=3")[1])
+    assert "All devices have a highest frequency of 1.20 GHz, 250,000 cycles per sample (--devices)." in out
 
 
 def test_the_table_says_what_the_plan_says(fedcast, tables, tmp_path):

@@ -21,7 +21,7 @@ from fedcast.cli.arguments import (
     ScenarioFile,
 )  # fmt: skip
 from fedcast.cli.output import check_file, plain_table, screen, write_text
-from fedcast.cli.remarks import print_doubts
+from fedcast.cli.remarks import print_assumptions, print_doubts
 from fedcast.formatting import pluralize, user_label
 
 if TYPE_CHECKING:
@@ -80,6 +80,7 @@ def cluster(
         console.print(line, style="dim")
     if explain is not None:
         _print_explanation(console, shown, world.population.names)
+    print_assumptions(console, world.assumptions)
     if picture is not None:
         figure = cluster_figure(cluster_map(world.layout, shown), f"Clusters of rule {shown.rule}")
         console.print(f"\ndrew {save_figure(figure, picture, width)}")

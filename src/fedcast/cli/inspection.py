@@ -20,7 +20,7 @@ from fedcast.cli.arguments import (
     ScenarioFile,
 )  # fmt: skip
 from fedcast.cli.output import plain_table, screen
-from fedcast.cli.remarks import print_doubts
+from fedcast.cli.remarks import print_assumptions, print_doubts
 from fedcast.formatting import pluralize, quantity
 
 if TYPE_CHECKING:
@@ -116,6 +116,7 @@ def network(
     console.print(_round(world, report))
     for line in _infeasible(report):
         console.print(line)
+    print_assumptions(console, world.assumptions)
     if picture is not None:
         figure = network_figure(network_map(world.layout, world.graph))
         console.print(f"\ndrew {save_figure(figure, picture, width)}")

@@ -52,7 +52,7 @@ def plan(
     bom: Annotated[bool, typer.Option("--bom", help="Start a .csv with a byte-order mark, for Excel.")] = False,
 ) -> None:
     """Plan who shares how much with whom and how fast devices compute, and print what it costs."""
-    from fedcast.cli.remarks import print_assumptions, print_doubts, print_size_note
+    from fedcast.cli.remarks import print_assumptions, print_doubts, print_size_note, print_tables
     from fedcast.io import save_table
     from fedcast.plan import diff_plans, load_plan, make_plan, make_world, plan_table, plan_to_json
     from fedcast.scenario import named_files
@@ -72,8 +72,7 @@ def plan(
     before = load_plan(previous) if previous is not None else None
     world = make_world(scenario, data_dir, population)
     print_doubts(world)
-    if population is None:
-        print_size_note(world)
+    print_size_note(world)
     made = make_plan(scenario, world=world, previous=before)
     # Files first: printing fails if the output is a pipe that was closed.
     if json is not None:
@@ -83,7 +82,8 @@ def plan(
     console = screen(json)
     _print_plan(console, made, world)
     if population is not None:
-        print_assumptions(console, world)
+        print_tables(console, world)
+    print_assumptions(console, made.assumptions)
     if before is not None:
         console.print("\nwhat changed", style="bold")
         for line in diff_plans(before, made).lines():
@@ -114,8 +114,6 @@ def _print_plan(console: Console, made: SharingPlan, world: World) -> None:
     """Print what is shared, what it costs, the largest clusters, and the delay against leakage."""
     import numpy as np
 
-    from fedcast.rounds import fit_notes
-
     heads = made.heads
     sizes = np.bincount(made.head_of[made.head_of >= 0], minlength=made.num_users)
     console.print(_headline(made), style="bold")
@@ -123,7 +121,6 @@ def _print_plan(console: Console, made: SharingPlan, world: World) -> None:
         f"average EMD {made.emd_before:.4f} → {made.emd_after:.4f}, JS {made.js_before:.4f} → {made.js_after:.4f}, "
         f"shift of the label distribution {made.shift:.4f}",
         *_prediction(made),
-        *fit_notes(made.scenario, world.population.dataset),
         f"energy {quantity(float(made.energy_j.sum()), 'J')} per round, {quantity(made.sharing_j, 'J')} for sharing; "
         f"{quantity(made.round_bytes, 'B')} per round, {quantity(made.sharing_bytes, 'B')} for sharing",
         *_left_out(made, world, sizes > 0),

@@ -1,7 +1,8 @@
-"""Remarks on tables that you give: what is assumed, and which values seem to be in another unit."""
+"""Remarks on a world: what its tables contain, what is assumed, and which values seem to be in another unit."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import typer
@@ -18,8 +19,8 @@ _LISTED = 10
 _DOUBTFUL = {"max_frequency_hz": (1e6, "Hz"), "up_rate_bps": (1e3, "bit/s"), "down_rate_bps": (1e3, "bit/s")}
 
 
-def print_assumptions(console: Console, world: World) -> None:
-    """Print what the tables contain about users, classes and devices, and what is assumed."""
+def print_tables(console: Console, world: World) -> None:
+    """Print what the tables contain about users, classes and devices."""
     from fedcast.cost import device_columns
 
     population, devices_file = world.population, world.scenario.devices.devices_file
@@ -32,46 +33,16 @@ def print_assumptions(console: Console, world: World) -> None:
         found = device_columns(devices_file)
         ignored = f"; unknown and ignored: {', '.join(found.ignored)}" if found.ignored else ""
         console.print(f"  devices: {', '.join(found.read) or 'no known column'}{ignored}")
-    if lines := _assumptions(world):
-        console.print("assumed, since no table or parameter gives it", style="bold")
-        for line in lines:
-            console.print(f"  {line}")
 
 
-def _assumptions(world: World) -> list[str]:
-    """Return what a plan from tables assumes, each with the option or parameter that sets it."""
-    from fedcast.cost import model_size
-    from fedcast.scenario import model_name
+def print_assumptions(console: Console, assumptions: Sequence[str]) -> None:
+    """Print what is assumed, of a world or a plan, each with what would give it."""
+    from rich.padding import Padding
 
-    scenario, own = world.scenario, world.scenario.devices
-    drawn = f"drawn with seed {scenario.seed}"
-    instead = [] if scenario.geometry.positions_file is not None else _instead_of_positions(world)
-    device = f"{own.max_frequency_hz / 1e9:.3g} GHz and {own.energy_budget_j:.3g} J per round"
-    size = model_size(scenario)
-    assumed = scenario.training.model_weights is None and size.counted is None
-    bits = f"{world.bits_per_sample:,.0f} bits per shared sample"
-    rows = (
-        (instead, f"positions of users and base stations, {drawn}", f"--positions, or {' and '.join(instead)}"),
-        (scenario.trust.links_file is None, f"links and closeness, {drawn}", "--links"),
-        (own.devices_file is None, f"the same device for all: {device}", "--devices"),
-        (assumed, f"a model of {size.weights:,} weights, {model_name(scenario)}", "training.model_weights"),
-        (scenario.data.bits_per_sample is None, bits, "data.bits_per_sample"),
-    )
-    return [f"{what} ({way})" for assumed, what, way in rows if assumed]
-
-
-def _instead_of_positions(world: World) -> list[str]:
-    """Return columns that would replace the rates, between users and to base stations, that depend on positions."""
-    from fedcast.network import has_rates
-
-    links, devices = world.scenario.trust.links_file, world.fleet.devices
-    instead = [] if links is not None and has_rates(links) else ["rate_bps in --links"]
-    up = (devices.up_rate_bps, devices.up_snr_db)
-    down = (devices.down_rate_bps, devices.down_snr_db)
-    measured = all(any(column is not None for column in way) for way in (up, down))
-    if not measured and world.scenario.cellular.snr_db is None:
-        instead.append("rates or SNR of upload and download in --devices")
-    return instead
+    if assumptions:
+        console.print("\nassumed (in brackets: what would give it)", style="bold")
+    for line in assumptions:
+        console.print(Padding(line, (0, 0, 0, 2)))
 
 
 def print_doubts(world: World) -> None:
@@ -81,12 +52,13 @@ def print_doubts(world: World) -> None:
 
 
 def print_size_note(world: World) -> None:
-    """Print a note if the size of the model was assumed, or differs from `training.model_weights`."""
+    """Print a note if the size of the model differs from `training.model_weights`."""
     from fedcast.cost import model_size
 
     dataset = world.population.dataset
-    if note := model_size(world.scenario, dataset.spec if dataset else None).note:
-        typer.echo(f"fedcast: {note}", err=True)
+    size = model_size(world.scenario, dataset.spec if dataset else None)
+    if size.counted is not None and size.note:
+        typer.echo(f"fedcast: {size.note}", err=True)
 
 
 def _slow_devices(world: World) -> list[str]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from fedcast.cost.fleet import (
     DeviceTable,
     Fleet,
+    device_assumptions,
     device_columns,
     device_table,
     fleet_of,
@@ -37,7 +38,7 @@ from fedcast.cost.task import (
     task_cost,
     task_s,
 )
-from fedcast.cost.weights import ModelSize, model_size
+from fedcast.cost.weights import ModelSize, model_assumptions, model_size
 
 __all__ = [
     "Delay",
@@ -53,12 +54,14 @@ __all__ = [
     "broadcast_cost",
     "compute_energy_j",
     "compute_s",
+    "device_assumptions",
     "device_columns",
     "device_table",
     "fastest_compute_s",
     "feasibility",
     "fleet_of",
     "metrics_of",
+    "model_assumptions",
     "model_bits",
     "model_size",
     "round_cost",

@@ -14,6 +14,7 @@ from fedcast.cost.uplink import initial_upload_s
 from fedcast.cost.weights import model_size
 from fedcast.data import SampleSpec
 from fedcast.errors import DataError, ScenarioError
+from fedcast.formatting import quantity
 from fedcast.io import Column, column_names, read_user_table
 from fedcast.network import CellularLinks, Layout, cellular_links
 from fedcast.scenario import Cellular, Devices, Scenario
@@ -52,6 +53,12 @@ class DeviceTable:
     down_snr_db: Floats | None = None  #: the same of the download
     names: Names | None = None  #: names of the users, str[K], where a table gives them
 
+    @property
+    def has_links(self) -> bool:
+        """Return whether rates or SNR of both upload and download are given."""
+        up, down = (self.up_rate_bps, self.up_snr_db), (self.down_rate_bps, self.down_snr_db)
+        return all(any(column is not None for column in way) for way in (up, down))
+
     def of(self, users: ArrayLike) -> DeviceTable:
         """Return the devices of some users, by their ids or a mask."""
         chosen = np.asarray(users)
@@ -81,6 +88,32 @@ def device_table(num_users: int, devices: Devices, names: Names | None = None) -
         given.setdefault(name, np.full(num_users, getattr(devices, name)))
     given.setdefault("consent", np.ones(num_users))
     return DeviceTable(**{name: values for name, values in given.items() if name != "user"}, names=names)
+
+
+def device_assumptions(devices: Devices) -> tuple[str, ...]:
+    """Return what is assumed of devices since neither a column of their table nor a parameter gives it.
+
+    Example:
+        >>> print(device_assumptions(Devices(power_w=0.2, max_frequency_hz=1e9))[0])
+        All devices have 250,000 cycles per sample, 50 mJ per round (--devices).
+    """
+    columns = device_columns(devices.devices_file).read if devices.devices_file is not None else ()
+    usual = Devices()
+    words = (
+        f"a highest frequency of {quantity(devices.max_frequency_hz, 'Hz')}",
+        f"{devices.cycles_per_sample:,.0f} cycles per sample",
+        f"a transmit power of {quantity(devices.power_w, 'W')}",
+        f"{quantity(devices.energy_budget_j, 'J')} per round",
+    )
+    same = [
+        text
+        for name, text in zip(_OF_SCENARIO, words, strict=True)
+        if name not in columns and getattr(devices, name) == getattr(usual, name)
+    ]
+    found = [f"All devices have {', '.join(same)} (--devices)."] if same else []
+    if "consent" not in columns:
+        found.append("All users consent to share any of their samples (consent in --devices).")
+    return tuple(found)
 
 
 class ColumnsFound(NamedTuple):

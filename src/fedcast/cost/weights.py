@@ -52,6 +52,14 @@ def model_size(scenario: Scenario, samples: SampleSpec | None = None) -> ModelSi
     return ModelSize(declared, None, f"{note}; set training.model_weights")
 
 
+def model_assumptions(scenario: Scenario, samples: SampleSpec | None = None) -> tuple[str, ...]:
+    """Return what is assumed of the size of the model, if it is neither given nor counted; arguments as above."""
+    size = model_size(scenario, samples)
+    if scenario.training.model_weights is not None or size.counted is not None or size.weights is None:
+        return ()
+    return (f"A model of {size.weights:,} weights, {model_name(scenario)}, is sent (training.model_weights).",)
+
+
 def _count(scenario: Scenario, name: str, samples: SampleSpec) -> tuple[int | None, str]:
     """Return the number of weights, or why the model cannot be counted."""
     file = scenario.training.model_file

@@ -25,6 +25,7 @@ from fedcast.data.population import (
     divide,
     make_population,
     populate,
+    population_assumptions,
     population_from,
     read_counts,
 )
@@ -75,6 +76,7 @@ __all__ = [
     "make_population",
     "mix_distributions",
     "populate",
+    "population_assumptions",
     "population_from",
     "presence",
     "read_counts",

@@ -93,6 +93,21 @@ def counts_file(data: Data) -> str | None:
     return file
 
 
+def population_assumptions(data: Data, seed: int) -> tuple[str, ...]:
+    """Return what is assumed of who holds which samples, if no table of label counts gives it.
+
+    Example:
+        >>> from fedcast.scenario import Data
+        >>> population_assumptions(Data(), seed=0)
+        ('The samples of digits are divided among 100 users by partition label_skew with seed 0 (--counts).',)
+    """
+    if counts_file(data) is not None:
+        return ()
+    users = f"{data.num_users:,} users" if data.num_users > 1 else "1 user"
+    divided = f"divided among {users} by partition {data.partition} with seed {seed}"
+    return (f"The samples of {data.dataset} are {divided} (--counts).",)
+
+
 def populate(dataset: Dataset, data: Data, seed: int = 0) -> Population:
     """Divide a loaded dataset among the users by `data.partition`."""
     return divide(dataset, find_partition(data.partition), data.num_users, data.options("partition"), seed)

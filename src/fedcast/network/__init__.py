@@ -9,6 +9,7 @@ are in m, rates in bit/s, and a distance is the distance on the ground unless it
 
 from __future__ import annotations
 
+from fedcast.network.assumptions import network_assumptions
 from fedcast.network.build import build_graph
 from fedcast.network.cellular import CellularLinks, cellular_links, expected_s_per_bit
 from fedcast.network.fading import mean_inverse_efficiency
@@ -34,6 +35,7 @@ __all__ = [
     "has_rates",
     "layout_from_positions",
     "mean_inverse_efficiency",
+    "network_assumptions",
     "pair_rate_bps",
     "place_users",
     "rate_bps",

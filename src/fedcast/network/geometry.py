@@ -31,6 +31,8 @@ class Layout:
     base_stations_m: Floats  #: float64[C, 2], of the base stations; each serves at least one user
     cell_of: Ints  #: int64[K], the base station of each user
     names: Names | None = None  #: str[K], names of the users, if they have names
+    drawn: bool = False  #: whether the positions of users are drawn, not given: maps of them show no real places
+    stations_given: bool = False  #: whether the positions of base stations are given, not assumed
 
     @property
     def num_users(self) -> int:
@@ -73,7 +75,7 @@ def place_users(num_users: int, geometry: Geometry, seed: int, names: Names | No
     from_centre = radius * np.sqrt(user_uniform(seed, "place radius", users))
     angle = 2 * np.pi * user_uniform(seed, "place angle", users)
     positions = np.column_stack([from_centre * np.cos(angle), from_centre * np.sin(angle)])
-    return replace(_place_base_stations(positions, np.zeros(2), radius, geometry), names=names)
+    return replace(_place_base_stations(positions, np.zeros(2), radius, geometry), names=names, drawn=True)
 
 
 def user_hash_keys(num_users: int, names: Names | None) -> U64:

@@ -15,7 +15,7 @@ from fedcast.errors import FedcastError, OutsideFitError
 from fedcast.plan.search import Search
 from fedcast.plan.sharing_plan import Baseline, SharingPlan
 from fedcast.plan.world import World, check_world, make_world, sharing_cost_of
-from fedcast.rounds import RoundsModel, fit_of
+from fedcast.rounds import RoundsModel, fit_of, rounds_assumptions
 from fedcast.scenario import BEST_RULE, Scenario
 
 
@@ -182,5 +182,6 @@ def _planned(world: World, clustering: Clustering, cost: TaskCost, trained: NDAr
         form=fit.form(scenario.rounds.form),
         measure=fit.measure,
         names=world.population.names,
+        assumptions=(*world.assumptions, *rounds_assumptions(scenario, world.population.dataset)),
     )
     return Planned(world, clustering, cost, plan)

@@ -87,6 +87,7 @@ class SharingPlan(Metrics):
     leakage: tuple[LeakagePoint, ...] = ()
     rules: tuple[RuleOutcome, ...] = ()
     notes: tuple[str, ...] = ()
+    assumptions: tuple[str, ...] = ()
     passes: int = 1
     fit: str
     form: FormName
@@ -237,6 +238,7 @@ class PlanDocument(_Part):
     leakage: list[_LeakagePoint]
     rules: list[_RuleOutcome] = Field([], description="the best plan of each rule, where the plan chose one")
     notes: list[str] = Field([], description="remarks on how the plan was made")
+    assumptions: list[str] = Field([], description="what neither a table nor a parameter gives, and what would give it")
     passes: int = Field(ge=1)
     fit: str = Field(description="name of the fit of rounds against skew")
     form: FormName | None = Field(None, description="shape of that fit; null in older plans: the scenario's")
@@ -266,7 +268,8 @@ _YOUNGER = ("sharing_s", *_PHASES, "round_j")
 _OLDER = ("rounds_without", "delay_without_s")
 _PARTS = {"without": Baseline, "best_without": Baseline}
 _LISTS: dict[str, type[Any]] = {"leakage": LeakagePoint, "rules": RuleOutcome}
-_OTHERS = (*_ARRAYS, *_YOUNGER, *_OLDER, *_PARTS, *_LISTS, "version", "scenario", "names", "delay", "notes")
+_TEXTS = ("notes", "assumptions")
+_OTHERS = (*_ARRAYS, *_YOUNGER, *_OLDER, *_PARTS, *_LISTS, "version", "scenario", "names", "delay", *_TEXTS)
 _SCALARS = tuple(name for name in PlanDocument.model_fields if name not in _OTHERS)
 
 
@@ -281,7 +284,7 @@ def plan_to_json(plan: SharingPlan) -> str:
         "delay": plan.delay and vars(plan.delay),
         **{name: (part := getattr(plan, name)) and vars(part) for name in _PARTS},
         **{name: [vars(entry) for entry in getattr(plan, name)] for name in _LISTS},
-        "notes": list(plan.notes),
+        **{name: list(getattr(plan, name)) for name in _TEXTS},
     }
     return json.dumps(content, allow_nan=False) + "\n"
 
@@ -306,6 +309,7 @@ def plan_from_json(text: str, where: str = "plan") -> SharingPlan:
         scenario=document.scenario,
         **values,
         notes=tuple(document.notes),
+        assumptions=tuple(document.assumptions),
         names=None if document.names is None else np.array(document.names, dtype=np.str_),
         **{name: getattr(document, name) for name in _SCALARS} | _of_older_plans(document),
         **_costs(document, where),

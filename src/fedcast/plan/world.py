@@ -8,11 +8,35 @@ from pathlib import Path
 import numpy as np
 
 from fedcast.clustering import Clustering, Problem, make_problem
-from fedcast.cost import Fleet, SharingCost, broadcast_cost, fleet_of, sharing_cost
-from fedcast.data import Population, Skew, counts_file, describe, make_population, skew_of
+from fedcast.cost import (
+    Fleet,
+    SharingCost,
+    broadcast_cost,
+    device_assumptions,
+    fleet_of,
+    model_assumptions,
+    sharing_cost,
+)
+from fedcast.data import (
+    Population,
+    Skew,
+    counts_file,
+    describe,
+    make_population,
+    population_assumptions,
+    skew_of,
+)
 from fedcast.errors import FedcastError
 from fedcast.formatting import user_label
-from fedcast.network import Graph, Layout, build_graph, concurrent_rate_bps, has_rates, place_users
+from fedcast.network import (
+    Graph,
+    Layout,
+    build_graph,
+    concurrent_rate_bps,
+    has_rates,
+    network_assumptions,
+    place_users,
+)
 from fedcast.scenario import ClusteringSettings, Scenario, with_overrides
 from fedcast.typing import Floats
 
@@ -30,6 +54,8 @@ class World:
     graph: Graph  #: who may share with whom
     fleet: Fleet
     bits_per_sample: float  #: of shared samples
+    #: sentences, each on something that neither a table nor a parameter gives, with what would give it in brackets
+    assumptions: tuple[str, ...] = ()
 
     def problem(self, settings: ClusteringSettings | None = None) -> Problem:
         """Return the clustering problem, in whole samples; no user shares more than it consents to."""
@@ -56,7 +82,7 @@ def make_world(scenario: Scenario, data_dir: str | Path | None = None, populatio
         >>> world.graph.num_users, world.bits_per_sample
         (100, 256.0)
     """
-    data = scenario.data
+    data, drawn = scenario.data, () if population is not None else population_assumptions(scenario.data, scenario.seed)
     if population is None:
         population = make_population(data, scenario.seed, data_dir)
     elif population.num_users != data.num_users:
@@ -67,15 +93,25 @@ def make_world(scenario: Scenario, data_dir: str | Path | None = None, populatio
     if counts_file(data) is not None:
         scenario = with_overrides(scenario, {"data.num_users": population.num_users})
     layout = place_users(population.num_users, scenario.geometry, scenario.seed, population.names)
+    samples = population.dataset.spec if population.dataset else None
     own_bits = population.dataset.bits_per_sample if population.dataset else _SYNTHETIC_BITS_PER_SAMPLE
+    bits_per_sample, fleet = data.bits_per_sample or float(own_bits), fleet_of(scenario, layout, samples)
+    size = f"A shared sample has {bits_per_sample:,.0f} bits, as an MNIST image (data.bits_per_sample)."
     return World(
         scenario,
         population,
         skew_of(describe(population, data, scenario.seed)),
         layout,
         network_of(scenario, layout),
-        fleet_of(scenario, layout, population.dataset.spec if population.dataset else None),
-        data.bits_per_sample or float(own_bits),
+        fleet,
+        bits_per_sample,
+        (
+            *drawn,
+            *network_assumptions(scenario, layout, measured=fleet.devices.has_links),
+            *device_assumptions(scenario.devices),
+            *model_assumptions(scenario, samples),
+            *([size] if population.dataset is None and data.bits_per_sample is None else []),
+        ),
     )
 
 

@@ -6,7 +6,7 @@ from fedcast.rounds.fitting import SKEW_FORMS, fit_accuracy, fit_rounds, nmse
 from fedcast.rounds.forms import FORMS, FormName
 from fedcast.rounds.law import Conditions, RoundsLaw, fit_law, local_steps
 from fedcast.rounds.model import AccuracyFit, BetaSet, ExpectedRounds, MeasureName, RoundsModel
-from fedcast.rounds.notes import fit_differences, fit_notes
+from fedcast.rounds.notes import fit_differences, fit_notes, rounds_assumptions
 
 __all__ = [
     "FORMS",
@@ -32,6 +32,7 @@ __all__ = [
     "load_rounds",
     "local_steps",
     "nmse",
+    "rounds_assumptions",
     "save_fit",
     "shipped_fits",
     "task_values",

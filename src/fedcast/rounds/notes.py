@@ -54,6 +54,35 @@ def fit_notes(scenario: Scenario, dataset: Dataset | None = None) -> tuple[str, 
     return tuple(notes)
 
 
+def rounds_assumptions(scenario: Scenario, dataset: Dataset | None = None) -> tuple[str, ...]:
+    """Return that rounds are predicted by a fit and what it was made on, then the notes of `fit_notes`.
+
+    Example:
+        >>> print(rounds_assumptions(Scenario())[0])
+        Rounds follow fit digits, form law, made on 340 runs of digits, studies/rounds: 100 users, model small_cnn,
+        batch size 10, learning rates 0.05 to 0.4, local epochs 1 to 10 (rounds.fit, or `fedcast fit-rounds` for your own).
+    """
+    fit = fit_of(scenario.rounds, scenario.data.dataset)
+    form = fit.form(scenario.rounds.form)
+    source = (fit.models[form].source if form in fit.models else fit.source) or f"runs of {fit.dataset}"
+    had = {} if fit.domain is None else fit.domain.values
+    known = [
+        f"{word} {_listed(had[name], ranged=True)}{after}"
+        for name, word, after in (
+            (USERS, "", " users"),
+            ("training.model", "model", ""),
+            ("training.batch_size", "batch size", ""),
+            (RATE, "learning rates" if len(had.get(RATE, ())) > 1 else "learning rate", ""),
+            (EPOCHS, "local epochs", ""),
+        )
+        if name in had
+    ]
+    made = f"{source}{': ' if known else ''}{', '.join(known).strip()}"
+    hint = "(rounds.fit, or `fedcast fit-rounds` for your own)"
+    notes = (f"{note[0].upper()}{note[1:]}." for note in fit_notes(scenario, dataset))
+    return (f"Rounds follow fit {fit.name}, form {form}, made on {made} {hint}.", *notes)
+
+
 def fit_differences(fit: RoundsFit, scenario: Scenario, digest: str = "") -> tuple[str, ...]:
     """Return how the task of a scenario differs from the runs of a fit: dataset, model, learning rate, batch and more.
 
