@@ -60,7 +60,8 @@ def rounds_assumptions(scenario: Scenario, dataset: Dataset | None = None) -> tu
     Example:
         >>> print(rounds_assumptions(Scenario())[0])
         Rounds follow fit digits, form law, made on 340 runs of digits, studies/rounds: 100 users, model small_cnn,
-        batch size 10, learning rates 0.05 to 0.4, local epochs 1 to 10 (rounds.fit, or `fedcast fit-rounds` for your own).
+        batch size 10, learning rates 0.05 to 0.4, local epochs 1 to 10 (rounds.fit, or `fedcast fit-rounds`
+        for your own).
     """
     fit = fit_of(scenario.rounds, scenario.data.dataset)
     form = fit.form(scenario.rounds.form)
