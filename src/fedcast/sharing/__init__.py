@@ -1,6 +1,18 @@
 """Sharing: turn a clustering with its volumes into extra training data and a privacy ledger."""
 
 from fedcast.sharing.ledger import SERVER, Ledger, Shared, Sharing, find_sharing
+from fedcast.sharing.noise import SIGMA_STEPS, Noise, happens_exp, secure_noise, seeded_noise
+from fedcast.sharing.privacy import (
+    DEFAULT_DELTA,
+    Release,
+    check_budget,
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_mu,
+    pure_mu,
+    total_epsilon,
+    total_mu,
+)
 from fedcast.sharing.raw import draw_samples, share_samples, whole_water_fill
 
 # Kinds of sharing that send nothing, with which a comparison shows what part of a gain is more work.
@@ -8,12 +20,26 @@ CONTROLS = {"work": "work_control", "epochs": "epochs_control"}
 
 __all__ = [
     "CONTROLS",
+    "DEFAULT_DELTA",
     "SERVER",
+    "SIGMA_STEPS",
     "Ledger",
+    "Noise",
+    "Release",
     "Shared",
     "Sharing",
+    "check_budget",
     "draw_samples",
     "find_sharing",
+    "gaussian_delta",
+    "gaussian_epsilon",
+    "gaussian_mu",
+    "happens_exp",
+    "pure_mu",
+    "secure_noise",
+    "seeded_noise",
     "share_samples",
+    "total_epsilon",
+    "total_mu",
     "whole_water_fill",
 ]

@@ -29,7 +29,7 @@ from fedcast.federation.device.noise import private_counts
 from fedcast.federation.device.samples import OwnSamples
 from fedcast.federation.device.trust import CONSENT_FILE, TRUST_FILE, Consent, Trust, load_consent, load_trust
 from fedcast.random import generator
-from fedcast.sharing import draw_samples
+from fedcast.sharing import Release, draw_samples
 from fedcast.typing import Ints
 
 KEYS_FILE, LEDGER_FILE, DATA_FOLDER = "keys.pem", "ledger.sqlite", "data"
@@ -100,7 +100,7 @@ class Device:
         consent, trust = self.consent, self.trust
         offered = _offered(request.get("peers", {}))
         accepted = [name for name, keys in offered.items() if name != self.name and trust.accepts(name, keys)]
-        spent, budget = self.ledger.epsilon_spent(), consent.epsilon_budget
+        spent, budget = self.ledger.epsilon_spent(consent.delta), consent.epsilon_budget
         return {
             "name": self.name,
             "version": __version__,
@@ -199,8 +199,12 @@ class Device:
             return counts
         # Other data are another question.
         what = f"class counts {hashlib.sha256(np.ascontiguousarray(self.own.labels).data).hexdigest()[:16]}"
-        noisy = private_counts(counts, consent.counts_epsilon).tolist()
-        return np.array(self.ledger.spend(what, consent.counts_epsilon, consent.epsilon_budget, noisy), dtype=np.int64)
+        noisy, release = (
+            private_counts(counts, consent.counts_epsilon).tolist(),
+            Release(what, epsilon=consent.counts_epsilon),
+        )
+        answer = self.ledger.spend(release, consent.epsilon_budget, consent.delta, noisy)
+        return np.array(answer, dtype=np.int64)
 
     def _probe(self, name: str, send: Send) -> float | None:
         """Return the rate of the path to a device, bit/s, the best of a few short messages; None: no answer."""

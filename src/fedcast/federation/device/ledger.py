@@ -18,6 +18,7 @@ from typing import Any
 
 from fedcast.errors import FedcastError
 from fedcast.federation.device.envelope import Contents, Envelope, RejectedError
+from fedcast.sharing import DEFAULT_DELTA, Release, check_budget, total_epsilon
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS sent (sequence INTEGER PRIMARY KEY AUTOINCREMENT, at REAL, run TEXT UNIQUE, kind TEXT,
@@ -27,7 +28,7 @@ CREATE TABLE IF NOT EXISTS delivered (envelope TEXT, member TEXT, at REAL, recei
     PRIMARY KEY (envelope, member));
 CREATE TABLE IF NOT EXISTS received (envelope TEXT PRIMARY KEY, at REAL, run TEXT, head TEXT, fingerprint TEXT,
     sequence INTEGER, kind TEXT, count INTEGER, UNIQUE (fingerprint, sequence));
-CREATE TABLE IF NOT EXISTS spent (what TEXT PRIMARY KEY, at REAL, epsilon REAL, answer TEXT);
+CREATE TABLE IF NOT EXISTS spent (what TEXT PRIMARY KEY, at REAL, epsilon REAL, answer TEXT, mu REAL DEFAULT 0);
 CREATE TABLE IF NOT EXISTS events (at REAL, event TEXT, peer TEXT, detail TEXT);
 """
 
@@ -53,6 +54,8 @@ class DeviceLedger:
             # Handlers of messages run in threads of their own; the lock orders them.
             self._base = sqlite3.connect(self.path, check_same_thread=False, isolation_level=None)
             self._base.executescript(f"PRAGMA synchronous = FULL; BEGIN; {_TABLES} COMMIT;")
+            if "mu" not in [row[1] for row in self._base.execute("PRAGMA table_info(spent)")]:  # an older ledger
+                self._base.execute("ALTER TABLE spent ADD COLUMN mu REAL DEFAULT 0")
         except sqlite3.DatabaseError as error:
             raise FedcastError(f"{path}: not a readable ledger: {error}") from None
 
@@ -148,26 +151,31 @@ class DeviceLedger:
 
     # --- privacy budget, and events
 
-    def spend(self, what: str, epsilon: float, budget: float | None, answer: Any) -> Any:
+    def spend(self, release: Release, budget: float | None, delta: float, answer: Any) -> Any:
         """Record an answer with differential privacy and return it; the same question gets the answer it got before.
 
         Answering anew would let a server average the noise away. Beyond the budget it is an error.
         """
         with self._transaction() as base:
-            if rows := base.execute("SELECT answer FROM spent WHERE what = ?", (what,)).fetchall():
+            if rows := base.execute("SELECT answer FROM spent WHERE what = ?", (release.what,)).fetchall():
                 return json.loads(rows[0][0])
-            ((before,),) = base.execute("SELECT COALESCE(SUM(epsilon), 0) FROM spent").fetchall()
-            if budget is not None and before + epsilon > budget * (1 + 1e-12):
-                raise RejectedError(
-                    f"the privacy budget is spent: ε = {before:g} of {budget:g}, asked {epsilon:g} more"
-                )
-            base.execute("INSERT INTO spent VALUES (?, ?, ?, ?)", (what, time.time(), epsilon, json.dumps(answer)))
+            try:
+                check_budget(self.releases(), release, budget, delta)
+            except FedcastError as error:
+                raise RejectedError(str(error)) from None
+            row = (release.what, time.time(), release.epsilon, json.dumps(answer), release.mu)
+            base.execute("INSERT INTO spent (what, at, epsilon, answer, mu) VALUES (?, ?, ?, ?, ?)", row)
             return answer
 
-    def epsilon_spent(self) -> float:
-        """Return the sum of all ε."""
-        ((spent,),) = self._rows("SELECT COALESCE(SUM(epsilon), 0) FROM spent")
-        return float(spent)
+    def releases(self) -> list[Release]:
+        """Return everything with differential privacy that this device ever released."""
+        return [
+            Release(str(what), mu, epsilon) for what, mu, epsilon in self._rows("SELECT what, mu, epsilon FROM spent")
+        ]
+
+    def epsilon_spent(self, delta: float = DEFAULT_DELTA) -> float:
+        """Return ε of all releases together at this δ."""
+        return total_epsilon(self.releases(), delta)
 
     def log(self, event: str, peer: str = "", detail: str = "") -> None:
         """Record an event, such as a rejected message."""
@@ -181,7 +189,8 @@ class DeviceLedger:
             "SELECT delivered.at, 'sent', member, count || ' samples, run ' || run FROM delivered JOIN sent "
             "USING (envelope) UNION ALL "
             "SELECT at, 'received', head, count || ' samples, run ' || run FROM received UNION ALL "
-            "SELECT at, 'answered', '', what || ' with epsilon ' || epsilon FROM spent UNION ALL "
+            "SELECT at, 'answered', '', what || ' with epsilon ' || epsilon FROM spent WHERE mu = 0 UNION ALL "
+            "SELECT at, 'released', '', what || ' with mu ' || mu FROM spent WHERE mu > 0 UNION ALL "
             "SELECT at, event, peer, detail FROM events ORDER BY 1"
         )
         return [Entry(*row) for row in rows]

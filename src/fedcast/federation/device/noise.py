@@ -12,6 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from fedcast.sharing import happens_exp
 from fedcast.typing import Ints
 
 # Replacing one sample changes two counts by one each.
@@ -45,17 +46,9 @@ def private_counts(counts: Ints, epsilon: float) -> Ints:
 def _geometric(rate: Fraction) -> int:
     """Draw k ≥ 0 with probability proportional to exp(−rate · k)."""
     steps = rate.denominator
-    while not _happens_exp(Fraction(remainder := secrets.randbelow(steps), steps)):
+    while not happens_exp(Fraction(remainder := secrets.randbelow(steps), steps)):
         pass
     whole = 0
-    while _happens_exp(Fraction(1)):
+    while happens_exp(Fraction(1)):
         whole += 1
     return (whole * steps + remainder) // rate.numerator
-
-
-def _happens_exp(x: Fraction) -> bool:
-    """Return true with probability exp(−x), 0 ≤ x ≤ 1."""
-    k = 1
-    while secrets.randbelow(x.denominator * k) < x.numerator:
-        k += 1
-    return k % 2 == 1

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from fedcast.errors import FedcastError
 from fedcast.federation.device.keys import PublicKeys
+from fedcast.sharing import DEFAULT_DELTA
 
 TRUST_FILE, CONSENT_FILE = "trust.toml", "consent.toml"
 
@@ -42,7 +43,10 @@ class Consent(_Table):
     counts_epsilon: float | None = Field(
         None, gt=0, description="class counts are sent with noise, ε-differentially private; unset: exact"
     )
-    epsilon_budget: float | None = Field(None, gt=0, description="sum of all ε that may be spent; unset: no limit")
+    epsilon_budget: float | None = Field(
+        None, gt=0, description="ε of everything that it ever releases together; unset: no limit"
+    )
+    delta: float = Field(DEFAULT_DELTA, gt=0, lt=1, description="δ that belongs to the budget")
     min_batch_size: int = Field(1, ge=1, description="a run with smaller batches does not train here")
 
 
