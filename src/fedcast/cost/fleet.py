@@ -94,8 +94,8 @@ def device_assumptions(devices: Devices) -> tuple[str, ...]:
     """Return what is assumed of devices since neither a column of their table nor a parameter gives it.
 
     Example:
-        >>> print(device_assumptions(Devices(power_w=0.2, max_frequency_hz=1e9))[0])
-        All devices have 250,000 cycles per sample, 50 mJ per round (--devices).
+        >>> device_assumptions(Devices(power_w=0.2, max_frequency_hz=1e9, energy_budget_j=1.0))[0]
+        'All devices have 250,000 cycles per sample (--devices).'
     """
     columns = device_columns(devices.devices_file).read if devices.devices_file is not None else ()
     usual = Devices()
