@@ -9,9 +9,6 @@ import json
 from importlib.metadata import version
 from pathlib import Path
 
-from dp_accounting.pld import common
-from dp_accounting.pld import privacy_loss_distribution as pld
-
 DELTA = 1e-5
 # μ of Gaussian releases, and ε of releases with δ = 0.
 CASES = [
@@ -23,6 +20,9 @@ CASES = [
 
 def epsilon_of(mus: list[float], pure: list[float]) -> float:
     """Return ε of the composition from privacy loss distributions, rounded up by their grid."""
+    from dp_accounting.pld import common
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
     losses = [pld.from_gaussian_mechanism(1 / mu, value_discretization_interval=1e-4) for mu in mus]
     losses += [
         pld.from_privacy_parameters(common.DifferentialPrivacyParameters(epsilon, 0.0), 1e-4) for epsilon in pure
