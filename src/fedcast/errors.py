@@ -32,3 +32,12 @@ class OutsideFitError(FedcastError):
 
 class NotReachableError(OutsideFitError):
     """A target accuracy that training is not expected to reach."""
+
+
+class SweepError(FedcastError):
+    """Some runs of a sweep failed; the message has one line for each. The other runs are finished."""
+
+    def __init__(self, message: str, failed: Any = ()) -> None:
+        super().__init__(message)
+        #: the runs that failed, each a `fedcast.runs.FailedRun`
+        self.failed = failed

@@ -2,13 +2,20 @@
 
 import csv
 import os
+import re
 import shutil
 import subprocess
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from fedcast import load_scenario
 from fedcast.cli.app import app
+from fedcast.errors import FedcastError
+from fedcast.runs import prepare_run, run_folder, store_run
+from fedcast.training import History, Record
 
 SMALL = [
     "--set", "data.num_users=20", "--set", "training.model=mlp", "--set", "training.local_epochs=1",
@@ -74,6 +81,55 @@ def test_compare_with_controls_says_where_the_gain_comes_from(fedcast, tmp_path)
         end = sum(float(row[part]) for part in ("without_sharing", "work", "skew"))
         assert end == pytest.approx(float(row["with_sharing"]))
     assert "Where the gain comes from" in (tmp_path / "report.html").read_text()
+
+
+def test_ten_of_200_runs_fail(fedcast, tmp_path, monkeypatch):
+    """Runs are made up, so that there can be many; what fails is an error of the run itself."""
+    target = ("--set", "rounds.target_accuracy=0.15", "--set", "data.num_users=4")
+    made = prepare_run(load_scenario(base="digits", overrides=[word for word in (*SMALL, *target) if word != "--set"]))
+
+    def run_scenario(scenario, store, **_):
+        if scenario.seed % 20 == 7:
+            raise FedcastError(f"4 users cannot take part within their energy budget under {scenario.clustering.rule}")
+        record = Record(0, None, 2.3, 0.1, 0.1, 0.1, None, 4, 0.0, 0.0, 0.0)
+        last = replace(record, round=1, accuracy=0.5 + scenario.seed / 100, seconds=made.clock.round_s)
+        prepared = replace(made, world=replace(made.world, scenario=scenario))
+        return store_run(run_folder(store, scenario), prepared, History([record, last]), {})
+
+    monkeypatch.setattr("fedcast.runs.executors.run_scenario", run_scenario)
+    options = ("--rules", "none,scc,cec,daca,gain", "--seeds", 40, "--workers", 1, "--out", tmp_path)
+    start = time.process_time()
+    code, out, err = fedcast("compare", *SMALL, *target, *options)
+    assert time.process_time() - start < 60
+    assert code == 3
+    assert err.splitlines()[-1] == f"fedcast: 10 of 200 runs failed; the reasons are in {tmp_path / 'runs.csv'}"
+    assert "failed: daca fixed, seed 27: 4 users cannot take part within their energy budget under daca" in err
+    assert re.search(r"failed seeds +2 +2 +2 +2", out)
+    with (tmp_path / "runs.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    assert [row["status"] for row in rows].count("finished") == 190
+    assert all((row["accuracy"] == "") == (row["status"] == "failed") for row in rows)
+    reasons = [row["reason"] for row in rows if row["status"] == "failed"]
+    assert len(reasons) == 10
+    assert reasons[0].endswith("budget under none")
+    with (tmp_path / "comparison.csv").open() as stream:
+        assert {(row["seeds"], row["failed"]) for row in csv.DictReader(stream)} == {("38", "2")}
+    page = (tmp_path / "report.html").read_text()
+    assert "10 of 200 runs failed" in page
+    assert "<td>7, 27</td>" in page
+    assert len(page) < 3_000_000
+    # Later, from the folders alone.
+    code, _, _ = fedcast("report", tmp_path, "--out", tmp_path / "again.html")
+    assert (code, (tmp_path / "again.html").read_text()) == (0, page)
+
+
+def test_a_comparison_in_which_every_run_fails(fedcast, tmp_path):
+    hungry = ("--set", "devices.energy_budget_j=1e-9", "--rules", "none,daca", "--seeds", 1, "--workers", 1)
+    code, _, err = fedcast("compare", *SMALL, *hungry, "--out", tmp_path)
+    assert code == 2
+    assert "fedcast: all runs failed:" in err.splitlines()
+    assert "cannot upload within their budget" in err
+    assert not (tmp_path / "report.html").exists()
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from fedcast import with_overrides
-from fedcast.errors import FedcastError
+from fedcast.errors import FedcastError, SweepError
 from fedcast.runs import executors
-from fedcast.runs.store import is_done, load_run, run_folder
+from fedcast.runs.store import is_done, load_failures, load_run, load_runs, run_folder
 from fedcast.runs.sweeps import grid, sweep
 
 
@@ -70,12 +70,45 @@ def test_processes_give_the_bytes_of_one_process(scenarios, calm, tmp_path):
     assert not told
 
 
-def test_a_failing_run_is_named_and_the_others_are_kept(small, scenarios, tmp_path):
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_failing_run_is_named_and_the_others_go_on(small, scenarios, calm, tmp_path, workers):
     bad = with_overrides(small, {"training.learning_rate": 1e15})
-    with pytest.raises(FedcastError, match=f"{run_folder(tmp_path, bad).name}: training diverged in round"):
-        sweep([scenarios[0], bad], tmp_path, workers=2)
-    assert is_done(run_folder(tmp_path, scenarios[0]))
-    assert not is_done(run_folder(tmp_path, bad))
+    with pytest.raises(SweepError, match=f"^{run_folder(tmp_path, bad).name}: training diverged in round") as error:
+        sweep([bad, *scenarios], tmp_path, workers=workers)
+    assert [(one.scenario, one.folder) for one in error.value.failed] == [(bad, run_folder(tmp_path, bad))]
+    assert histories(run_folder(tmp_path, scenario) for scenario in scenarios) == calm
+    (stored,) = load_failures(tmp_path)
+    assert stored.scenario == bad
+    assert stored.reason.startswith("training diverged in round")
+    # A pattern of folders names the failed one too; alone it is no run.
+    assert len(load_runs(sorted(tmp_path.iterdir()))) == 4
+    with pytest.raises(FedcastError, match="no finished run in this folder"):
+        load_runs(stored.folder)
+
+
+def test_whoever_asks_gets_each_failure_instead_of_an_error(small, scenarios, tmp_path):
+    bad, told = with_overrides(small, {"training.learning_rate": 1e15}), []
+    folders = sweep([scenarios[0], bad, scenarios[1]], tmp_path, on_failure=told.append)
+    assert folders == [run_folder(tmp_path, scenario) for scenario in scenarios[:2]]
+    assert [one.scenario for one in told] == [bad]
+    # It is tried again, and no longer failed once it is done.
+    (run_folder(tmp_path, bad) / "failed.json").rename(tmp_path / "failed.json")
+    (tmp_path / "failed.json").rename(folders[0] / "failed.json")
+    assert load_failures(tmp_path) == []
+
+
+def test_what_is_no_fault_of_a_run_ends_the_sweep(scenarios, tmp_path, monkeypatch):
+    """A full disk, or a bug: other runs would meet it too."""
+    done = []
+
+    def full(scenario, *_, **__):
+        done.append(scenario)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("fedcast.runs.executors.run_scenario", full)
+    with pytest.raises(OSError, match="No space left on device"):
+        sweep(scenarios, tmp_path)
+    assert len(done) == 1
 
 
 @pytest.mark.parametrize(

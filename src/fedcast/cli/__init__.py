@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-# Exit codes.
-USER_ERROR, BUG, INTERRUPTED = 2, 1, 130
+# Exit codes; SOME_FAILED: some runs of a comparison have no result.
+USER_ERROR, BUG, INTERRUPTED, SOME_FAILED = 2, 1, 130, 3
 
 
 def main() -> None:

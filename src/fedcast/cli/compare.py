@@ -10,24 +10,27 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fedcast.cli import SOME_FAILED
 from fedcast.cli.arguments import DataDir, Overrides, Preset, ScenarioFile, read_scenario, words
 from fedcast.cli.output import plain_table, progress_bars, screen
 from fedcast.errors import FedcastError
-from fedcast.formatting import difference, mean_and_interval
+from fedcast.formatting import difference, mean_and_interval, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import TaskID
 
-    from fedcast.runs import Gain, Interval, Row
+    from fedcast.runs import FailedRun, Gain, Interval, Row
     from fedcast.scenario import Scenario
 
-Seeds = Annotated[int, typer.Option(min=1, help="Number of seeds, starting with the scenario's.")]
-Workers = Annotated[int | None, typer.Option(min=1, help="Number of runs at the same time. Default: one per core.")]
+Seeds = Annotated[int, typer.Option(min=1, metavar="N", help="Number of seeds, starting with the scenario's.")]
+Workers = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="Number of runs at the same time. Default: one per core.")
+]
 Out = Annotated[Path, typer.Option(help="Folder for runs, table and report.")]
 Log = Annotated[
     list[str] | None,
-    typer.Option(metavar="TRACKER[=PLACE]", help="Also log to tensorboard or mlflow. Repeatable."),
+    typer.Option(metavar="TRACKER", help="Also log to tensorboard or mlflow, e.g. mlflow=URL. Repeatable."),
 ]
 
 _COLUMNS = 4  # strategies per printed table
@@ -81,7 +84,10 @@ def compare(
     out: Out = Path("out/compare"),
     log: Log = None,
 ) -> None:
-    """Compare rules × methods × algorithms over seeds, with 95 % confidence intervals and paired tests."""
+    """Compare rules × methods × algorithms over seeds, with 95 % confidence intervals and paired tests.
+
+    If some runs fail, the others go on, and the exit code is 3.
+    """
     from fedcast.io import save_table
     from fedcast.report import write_report
     from fedcast.runs import (
@@ -93,6 +99,7 @@ def compare(
         load_run,
         log_runs,
         log_targets,
+        runs_table,
         sweep,
         with_given_epochs,
     )
@@ -111,21 +118,36 @@ def compare(
     )
     scenarios = with_given_epochs(scenarios)
     store, trackers, processes = out / "runs", log_targets(log or [], out), workers or os.cpu_count() or 1
-    with _progress(scenarios, store) as show:
-        folders = sweep(scenarios, store, data_dir=data_dir, workers=processes, ray_address=ray, progress=show)
+    failed: list[FailedRun] = []
+    with _progress(scenarios, store) as (show, show_failure):
+
+        def fail(one: FailedRun) -> None:
+            failed.append(one)
+            show_failure(one)
+
+        folders = sweep(
+            scenarios, store, data_dir=data_dir, workers=processes, ray_address=ray, progress=show, on_failure=fail
+        )
+    if not folders:
+        raise FedcastError("all runs failed:\n" + "\n".join(dict.fromkeys(one.reason for one in failed)))
     runs = [load_run(folder) for folder in folders]
-    console, rows, parts = screen(), compare(runs), gains(runs)
+    console, rows, parts = screen(), compare(runs, failed), gains(runs)
     # Files first: printing fails if the output is a pipe that was closed.
     for kind, place in trackers:
         log_runs(runs, kind, place)
     save_table(comparison_table(rows), out / "comparison.csv")
+    save_table(runs_table(runs, failed), out / "runs.csv")
     if parts:
         save_table(gains_table(parts), out / "gains.csv")
-    page = write_report(runs, out / "report.html")
+    page = write_report(runs, out / "report.html", failed)
     _print_comparison(console, rows, scenario.rounds.target_accuracy)
     if controls:
         _print_gains(console, parts, scenario.rounds.target_accuracy)
     console.print(f"report: {page}", soft_wrap=True)
+    if failed:
+        said = f"{len(failed)} of {len(scenarios)} runs failed; the reasons are in {out / 'runs.csv'}"
+        typer.echo(f"fedcast: {said}", err=True)
+        raise typer.Exit(SOME_FAILED)
 
 
 def report(
@@ -145,7 +167,7 @@ def report(
 ) -> None:
     """Write finished runs as one HTML page that works offline, and as tables and figures if asked."""
     from fedcast.report import DEFAULT_FORMATS, check_export, check_report_path, export_report, write_report
-    from fedcast.runs import load_runs
+    from fedcast.runs import load_failures, load_runs
 
     check_report_path(out)
     for option, given in (("--format", formats), ("--width", width != "screen")):
@@ -153,19 +175,21 @@ def report(
             raise FedcastError(f"{option}: applies to exports only; add --export FOLDER")
     if export is not None:
         check_export(export, formats or DEFAULT_FORMATS, width)
-    found = load_runs(runs)
-    typer.echo(f"wrote {write_report(found, out)}")
+    found, failed = load_runs(runs), load_failures(runs)
+    typer.echo(f"wrote {write_report(found, out, failed)}")
     if export is not None:
-        files = export_report(found, export, formats or DEFAULT_FORMATS, width)
+        files = export_report(found, export, formats or DEFAULT_FORMATS, width, failed)
         typer.echo(f"wrote {len(files)} files to {export}")
 
 
 @contextmanager
-def _progress(scenarios: Sequence[Scenario], store: Path) -> Iterator[Callable[[int, int, float], None]]:
-    """Show a progress bar for each run, and yield the function that updates them from position, round and accuracy."""
+def _progress(
+    scenarios: Sequence[Scenario], store: Path
+) -> Iterator[tuple[Callable[[int, int, float], None], Callable[[FailedRun], None]]]:
+    """Show a progress bar for each run, and yield functions that update them: after a round, and after a failure."""
     from rich.console import Console
 
-    from fedcast.runs import is_done, run_folder
+    from fedcast.runs import is_done, run_folder, strategy_of
 
     console, done = Console(stderr=True), sum(is_done(run_folder(store, scenario)) for scenario in scenarios)
     if done:
@@ -186,7 +210,16 @@ def _progress(scenarios: Sequence[Scenario], store: Path) -> Iterator[Callable[[
                 bars.remove_task(tasks[position])
                 bars.advance(overall)
 
-        yield show
+        def show_failure(one: FailedRun) -> None:
+            position = next(place for place, scenario in enumerate(scenarios) if scenario is one.scenario)
+            if position in tasks:
+                bars.remove_task(tasks.pop(position))
+            bars.advance(overall)
+            reason = printable(one.reason.splitlines()[0])
+            name = f"{strategy_of(one.scenario).name}, seed {one.scenario.seed}"
+            console.print(f"failed: {name}: {reason}", soft_wrap=True, markup=False, highlight=False)
+
+        yield show, show_failure
 
 
 def _print_comparison(console: Console, rows: Sequence[Row], target: float) -> None:
@@ -244,6 +277,8 @@ def _lines(rows: Sequence[Row], target: float) -> list[tuple[str, list[str]]]:
             lines.append((f"p-value of {title}, paired", [_p_value(row, name) for row in rows]))
     if any(len(row.seeds) > 1 for row in rows):
         lines.insert(0, ("seeds that reached the target", [f"{row.reached} of {len(row.seeds)}" for row in rows]))
+    if any(row.failed for row in rows):
+        lines.insert(1, ("failed seeds", [str(row.failed) for row in rows]))
     return lines
 
 

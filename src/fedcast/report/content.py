@@ -15,7 +15,19 @@ from fedcast.report.drawing import Dots, Figure, Line
 from fedcast.report.figures.maps import ClusterMap, map_of_users
 from fedcast.report.figures.training import PARTS, curves_figure, leakage_curve, learning_curve
 from fedcast.report.figures.users import MAX_COLUMNS, ClassChange, UserValues, class_change, sorted_users
-from fedcast.runs import Gain, Row, Score, StoredRun, Strategy, compare, gains, gives_epochs, score
+from fedcast.runs import (
+    FailedRun,
+    Gain,
+    Row,
+    Score,
+    StoredRun,
+    Strategy,
+    compare,
+    gains,
+    gives_epochs,
+    score,
+    strategy_of,
+)
 from fedcast.scenario import Scenario
 from fedcast.typing import Floats
 
@@ -35,6 +47,7 @@ class Content:
     runs: Sequence[StoredRun]  #: by strategy, then by seed; each once
     rows: Sequence[Row]  #: one per strategy, FedAvg first
     scores: Mapping[StoredRun, Score]
+    failed: Sequence[FailedRun] = ()  #: runs without a result
 
     @property
     def scenario(self) -> Scenario:
@@ -88,6 +101,15 @@ class Content:
         return max(self.rows, key=lambda row: row.measures["accuracy"].mean)
 
     @property
+    def failures(self) -> list[tuple[str, list[int], str]]:
+        """Strategy, seeds and reason of the runs that failed, in the order of strategies."""
+        named, groups = gives_epochs([*self.runs, *self.failed]), dict[tuple[Strategy, str], list[int]]()
+        for one in self.failed:
+            groups.setdefault((strategy_of(one.scenario, name_epochs=named), one.reason), []).append(one.scenario.seed)
+        ordered = sorted(groups, key=lambda key: (key[0].place, key[1]))
+        return [(strategy.name, sorted(groups[strategy, reason]), reason) for strategy, reason in ordered]
+
+    @property
     def inside(self) -> list[StoredRun]:
         """Runs shown in detail: every strategy's first seed, then further seeds, as far as there is room."""
         turns = zip_longest(*(self.runs_of(row) for row in self.rows))
@@ -103,14 +125,15 @@ class Content:
         return f"{self.scores[run].strategy.name}, seed {run.scenario.seed}"
 
 
-def gather(runs: Sequence[StoredRun]) -> Content:
+def gather(runs: Sequence[StoredRun], failed: Sequence[FailedRun] = ()) -> Content:
     """Order and compare runs; one that is given twice counts once."""
-    rows = compare(runs)
-    scores = {run: score(run, name_epochs=gives_epochs(runs)) for run in runs}
+    failed = list({one.folder: one for one in failed}.values())
+    rows, named = compare(runs, failed), gives_epochs([*runs, *failed])
+    scores = {run: score(run, name_epochs=named) for run in runs}
     places = {row.strategy: place for place, row in enumerate(rows)}
     # Of equal ones the first is kept: later entries of a dictionary replace earlier ones.
     found = {(places[scores[run].strategy], run.scenario.seed): run for run in reversed(runs)}
-    return Content([found[key] for key in sorted(found)], rows, scores)
+    return Content([found[key] for key in sorted(found)], rows, scores, failed)
 
 
 def learning_figure(content: Content, measure: str, axis: str) -> Figure:

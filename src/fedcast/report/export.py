@@ -18,7 +18,7 @@ from fedcast.report.figures.users import class_change_figure, emd_figure, energy
 from fedcast.report.layout import check_width
 from fedcast.report.page import page
 from fedcast.report.save import FIGURE_FORMATS, save_figure
-from fedcast.runs import StoredRun, comparison_table, gains_table
+from fedcast.runs import FailedRun, StoredRun, comparison_table, gains_table, runs_table
 
 TABLE_FORMATS = ("csv", "parquet", "xlsx")
 DEFAULT_FORMATS = ("csv", "png")
@@ -26,17 +26,18 @@ _LEDGER = [Column(name, "int", minimum=least) for name, least in (("sample", 0),
 _Columns = dict[str, list[Any]]
 
 
-def write_report(runs: Sequence[StoredRun], path: str | Path) -> Path:
+def write_report(runs: Sequence[StoredRun], path: str | Path, failed: Sequence[FailedRun] = ()) -> Path:
     """Write finished runs as one self-contained HTML file; the same runs give the same bytes.
 
     Args:
         runs: which may differ only in rule, allocation method, algorithm, kind of sharing and seed; see
             `fedcast.load_runs`.
         path: of an .html file.
+        failed: runs of the same comparison that failed, which it lists; see `fedcast.runs.load_failures`.
     """
     path = Path(path)
     check_report_path(path)
-    return write_file(path, page(gather(runs)))
+    return write_file(path, page(gather(runs, failed)))
 
 
 def check_report_path(path: Path) -> None:
@@ -47,7 +48,11 @@ def check_report_path(path: Path) -> None:
 
 
 def export_report(
-    runs: Sequence[StoredRun], folder: str | Path, formats: Sequence[str] = DEFAULT_FORMATS, width: str = "screen"
+    runs: Sequence[StoredRun],
+    folder: str | Path,
+    formats: Sequence[str] = DEFAULT_FORMATS,
+    width: str = "screen",
+    failed: Sequence[FailedRun] = (),
 ) -> list[Path]:
     """Write every table and every figure of a report; return the files.
 
@@ -56,13 +61,14 @@ def export_report(
         folder: of the files; it is made if missing.
         formats: ``csv``, ``parquet`` and ``xlsx`` for tables, ``png``, ``svg`` and ``pdf`` for figures.
         width: of figures, see `fedcast.report.save_figure`.
+        failed: see `fedcast.write_report`.
 
     Tables hold all runs, with strategy, seed and folder of the run in front. Figures of single runs are those that the
     page shows.
     """
     folder = Path(folder)
     check_export(folder, formats, width)
-    content = gather(runs)
+    content = gather(runs, failed)
     tables, figures = ([name for name in kinds if name in formats] for kinds in (TABLE_FORMATS, FIGURE_FORMATS))
     # All are computed before the first is written: a damaged run leaves no incomplete export.
     computed = _tables(content) if tables else {}
@@ -103,12 +109,13 @@ def _figures(content: Content) -> Iterator[tuple[str, Figure]]:
 
 
 def _tables(content: Content) -> dict[str, _Columns]:
-    """Return tables: one row per strategy, gain, round, user, head, sample received, or point of delay and leakage."""
+    """Return tables of strategies, runs, gains, rounds, users, heads, samples received, and delay against leakage."""
     parts = [_tables_of(content, run) for run in content.runs]
     names, seconds = contents.time_split(content)
     split = {f"{part}_s": seconds[:, place].tolist() for place, part in enumerate(PARTS)}
     return {
         "comparison": comparison_table(content.rows),
+        "runs": runs_table(content.runs, content.failed),
         **({"gains": gains_table(content.gains)} if content.gains else {}),
         **{
             name: {column: list(chain.from_iterable(part[name][column] for part in parts)) for column in columns}

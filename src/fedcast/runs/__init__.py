@@ -6,6 +6,7 @@ Most names are imported when first used, since they need PyTorch.
 from __future__ import annotations
 
 import platform
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
         gives_epochs,
         interval,
         paired_test,
+        runs_table,
         score,
+        strategy_of,
     )
     from fedcast.runs.facts import Facts, facts_of, tables_of
     from fedcast.runs.gain_parts import Gain, gains, gains_table
@@ -44,8 +47,10 @@ if TYPE_CHECKING:
         study_task,
     )
     from fedcast.runs.store import (
+        FailedRun,
         StoredRun,
         is_done,
+        load_failures,
         load_run,
         load_runs,
         reset_run,
@@ -58,6 +63,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Facts",
+    "FailedRun",
     "Gain",
     "Interval",
     "PairedTest",
@@ -87,6 +93,7 @@ __all__ = [
     "interval",
     "is_done",
     "ladder_of",
+    "load_failures",
     "load_run",
     "load_runs",
     "log_run",
@@ -100,9 +107,11 @@ __all__ = [
     "run_folder",
     "run_scenario",
     "run_study",
+    "runs_table",
     "save_runs",
     "score",
     "store_run",
+    "strategy_of",
     "study_task",
     "sweep",
     "tables_of",
@@ -125,9 +134,12 @@ def versions(*more: str) -> dict[str, str]:
         (['python', 'fedcast'], 'absent')
     """
     found = {"python": platform.python_version(), "fedcast": __version__}
-    for package in (*_PACKAGES, *more):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = "absent"
-    return found
+    return found | {package: _version_of(package) for package in (*_PACKAGES, *more)}
+
+
+@cache
+def _version_of(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "absent"

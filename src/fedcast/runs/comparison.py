@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,8 +17,8 @@ from fedcast.clustering import RULES, allocates
 from fedcast.cost import Delay, Metrics
 from fedcast.errors import FedcastError
 from fedcast.formatting import pluralize
-from fedcast.runs.store import StoredRun
-from fedcast.scenario import BEST_RULE, NOT_DECIDING, flat_values
+from fedcast.runs.store import FailedRun, StoredRun
+from fedcast.scenario import BEST_RULE, NOT_DECIDING, Scenario, flat_values
 from fedcast.sharing import CONTROLS
 
 LEVEL = 0.95
@@ -141,6 +143,7 @@ class Row:
     measures: dict[str, Interval]  #: by name, see `MEASURES`
     speed_up: Interval | None  #: FedAvg's time to the target over its own, geometric mean; None without such seeds
     tests: dict[str, PairedTest]  #: of accuracy, rounds and total_s; empty without FedAvg on the same seeds
+    failed: int = 0  #: how many more seeds failed; nothing else here counts them
 
 
 def score(run: StoredRun, *, name_epochs: bool = False) -> Score:
@@ -149,19 +152,14 @@ def score(run: StoredRun, *, name_epochs: bool = False) -> Score:
     With `name_epochs` local epochs that the run gives as a number are part of its strategy.
     """
     scenario, facts, history = run.scenario, run.facts, run.history
-    rule, target = scenario.clustering.rule, scenario.rounds.target_accuracy
-    # Where there is nothing to allocate, all methods are the same one; where nothing is shared, all kinds of sharing.
-    method = scenario.allocation.method if allocates(rule) else "jfvo"
-    sharing = scenario.sharing.kind if rule != "none" else "raw"
-    given = scenario.training.local_epochs
-    epochs = given if name_epochs and isinstance(given, int) else 0
+    target = scenario.rounds.target_accuracy
     met = history.rounds_to(target)
     last = history.records[-1]
     end = history.records[met] if met is not None else last
     # Time as a number of rounds of all users: rounds with fewer users are shorter, and assumed to be split likewise.
     rounds = (end.seconds - facts.sharing_s) / facts.round_s
     return Score(
-        strategy=Strategy(rule, method, scenario.training.algorithm, sharing, epochs),
+        strategy=strategy_of(scenario, name_epochs=name_epochs),
         seed=scenario.seed,
         target=target,
         reached=met is not None,
@@ -177,34 +175,49 @@ def score(run: StoredRun, *, name_epochs: bool = False) -> Score:
     )
 
 
+def strategy_of(scenario: Scenario, *, name_epochs: bool = False) -> Strategy:
+    """Return the strategy of a scenario; see `score`."""
+    rule, given = scenario.clustering.rule, scenario.training.local_epochs
+    # Where there is nothing to allocate, all methods are the same one; where nothing is shared, all kinds of sharing.
+    method = scenario.allocation.method if allocates(rule) else "jfvo"
+    sharing = scenario.sharing.kind if rule != "none" else "raw"
+    epochs = given if name_epochs and isinstance(given, int) else 0
+    return Strategy(rule, method, scenario.training.algorithm, sharing, epochs)
+
+
 def _place_in(table: Iterable[str], name: str) -> tuple[int, str]:
     """Return the place of a name in a table; unknown names come last, by name."""
     names = list(table)
     return names.index(name) if name in names else len(names), name
 
 
-def compare(runs: Iterable[StoredRun]) -> list[Row]:
+def compare(runs: Iterable[StoredRun], failed: Iterable[FailedRun] = ()) -> list[Row]:
     """Return one row per strategy, FedAvg first; the order does not depend on that of the runs.
 
-    Runs may differ only in strategy and seed; any other difference is an error.
+    Runs may differ only in strategy and seed; any other difference is an error. Runs that `failed` are counted; a
+    strategy of which all runs failed has no row.
     """
-    scores = scores_of(runs)
+    runs, failed = list(runs), list(failed)
+    named = gives_epochs([*runs, *failed])
+    scores = scores_of(runs, name_epochs=named)
+    failures = Counter(strategy_of(one.scenario, name_epochs=named) for one in failed)
     baseline = next((by_seed for strategy, by_seed in scores.items() if strategy.is_baseline), {})
-    return [_row(strategy, by_seed, baseline) for strategy, by_seed in scores.items()]
+    rows = [_row(strategy, by_seed, baseline) for strategy, by_seed in scores.items()]
+    return [replace(row, failed=failures[row.strategy]) for row in rows]
 
 
-def scores_of(runs: Iterable[StoredRun]) -> dict[Strategy, dict[int, Score]]:
+def scores_of(runs: Iterable[StoredRun], *, name_epochs: bool = False) -> dict[Strategy, dict[int, Score]]:
     """Return scores by strategy, FedAvg first, and by seed, ascending; raise an error if runs are not comparable."""
     runs = list(runs)
     _check_comparable(runs)
     scores: dict[Strategy, dict[int, Score]] = {}
-    named = gives_epochs(runs)
+    named = name_epochs or gives_epochs(runs)
     for one in sorted((score(run, name_epochs=named) for run in runs), key=lambda one: (one.strategy.place, one.seed)):
         scores.setdefault(one.strategy, {}).setdefault(one.seed, one)
     return scores
 
 
-def gives_epochs(runs: Iterable[StoredRun]) -> bool:
+def gives_epochs(runs: Iterable[StoredRun | FailedRun]) -> bool:
     """Return whether some runs give local epochs as a number and others leave the choice to their plan."""
     return len({isinstance(run.scenario.training.local_epochs, int) for run in runs}) > 1
 
@@ -260,6 +273,7 @@ def comparison_table(rows: Sequence[Row]) -> dict[str, list[Any]]:
         **{item.name: [getattr(row.strategy, item.name) for row in rows] for item in fields(Strategy)},
         "seeds": [len(row.seeds) for row in rows],
         "reached": [row.reached for row in rows],
+        "failed": [row.failed for row in rows],
     }
     for name in MEASURES:
         known = [row.measures[name] if name not in TO_TARGET or row.reached == len(row.seeds) else None for row in rows]
@@ -269,6 +283,34 @@ def comparison_table(rows: Sequence[Row]) -> dict[str, list[Any]]:
     for name in ("accuracy", *TO_TARGET):
         table[f"{name}_p_value"] = [row.tests[name].p_value if name in row.tests else None for row in rows]
     return table
+
+
+def runs_table(runs: Iterable[StoredRun], failed: Iterable[FailedRun] = ()) -> dict[str, list[Any]]:
+    """Return one row per run, by strategy and seed: its result, or the reason why it failed.
+
+    Rounds and time to the target are None where it was not reached.
+    """
+    runs, failed = list(runs), list(failed)
+    named = gives_epochs([*runs, *failed])
+    scores: dict[Path, Score] = {run.folder: score(run, name_epochs=named) for run in runs}
+    reasons = {one.folder: one.reason for one in failed}
+    scenarios = {run.folder: run.scenario for run in runs} | {one.folder: one.scenario for one in failed}
+    strategies = {folder: strategy_of(one, name_epochs=named) for folder, one in scenarios.items()}
+    folders = sorted(scenarios, key=lambda folder: (strategies[folder].place, scenarios[folder].seed))
+
+    def measured(name: str) -> list[float | None]:
+        found = [scores.get(folder) for folder in folders]
+        return [None if one is None or (name in TO_TARGET and not one.reached) else one.measure(name) for one in found]
+
+    return {
+        "strategy": [strategies[folder].name for folder in folders],
+        "seed": [scenarios[folder].seed for folder in folders],
+        "status": ["failed" if folder in reasons else "finished" for folder in folders],
+        "reason": [reasons.get(folder) for folder in folders],
+        "reached": [None if folder in reasons else scores[folder].reached for folder in folders],
+        **{name: measured(name) for name in MEASURES},
+        "run": [folder.name for folder in folders],
+    }
 
 
 def _row(strategy: Strategy, own: dict[int, Score], baseline: dict[int, Score]) -> Row:

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 Job = tuple[int, Scenario]
 # Called with the position of a run, its round and its accuracy.
 SweepProgress = Callable[[int, int, float], None]
+# Called with a run that failed, and why.
+JobFailed = Callable[[Job, FedcastError], None]
 _Handle = TypeVar("_Handle")
 _Item = TypeVar("_Item")
 
@@ -53,16 +55,13 @@ _CONNECT_TIMEOUT_S = 5.0
 def run_job(
     job: Job, store: Path, data_dir: Path | None, progress: SweepProgress, should_stop: Callable[[], bool] | None = None
 ) -> Path | None:
-    """Call `run_scenario`; errors start with the name of the run's folder."""
+    """Call `run_scenario`, and `progress` with the position of the run."""
     position, scenario = job
 
     def report(record: Record) -> None:
         progress(position, record.round, record.accuracy)
 
-    try:
-        return run_scenario(scenario, store, data_dir=data_dir, progress=report, should_stop=should_stop)
-    except FedcastError as error:
-        raise FedcastError(f"{run_folder(store, scenario).name}: {error}") from None
+    return run_scenario(scenario, store, data_dir=data_dir, progress=report, should_stop=should_stop)
 
 
 def _do_all(
@@ -71,30 +70,52 @@ def _do_all(
     submit: Callable[[_Item], _Handle],
     wait_for_some: Callable[[Collection[_Handle]], Collection[_Handle]],
     collect: Callable[[_Handle, _Item], None],
+    failed: Callable[[_Item, FedcastError], None] | None = None,
 ) -> None:
-    """Start as many runs as there are slots, and another when one ends; after a failure, start no more and raise it."""
+    """Start as many runs as there are slots, and another when one ends.
+
+    After an error that is not one of the run itself, or any if there is no `failed`, start no more and raise it.
+    """
     waiting, failure = iter(todo), None
     running = {submit(job): job for job in itertools.islice(waiting, slots)}
     while running:
         finished = wait_for_some(running)
         for handle in finished:
+            item = running.pop(handle)
             try:
-                collect(handle, running.pop(handle))
+                collect(handle, item)
             except Exception as error:
-                failure = failure or error
+                if failed is not None and isinstance(error, FedcastError):
+                    failed(item, error)
+                else:
+                    failure = failure or error
         if failure is None:
             running |= {submit(job): job for job in itertools.islice(waiting, len(finished))}
     if failure is not None:
         raise failure
 
 
-def sweep_in_processes(
-    todo: Sequence[Job], store: Path, data_dir: Path | None, workers: int, progress: SweepProgress
+def sweep_here(
+    todo: Sequence[Job], store: Path, data_dir: Path | None, progress: SweepProgress, failed: JobFailed
 ) -> None:
-    """Do all runs on a pool of worker processes; after a failure, start no more."""
-    do_in_processes(
-        todo, workers, _work, lambda job: (job[0], job[1].model_dump_json(), store, data_dir), progress=progress
-    )
+    """Do all runs in this process, one after another."""
+    with one_thread():
+        for job in todo:
+            try:
+                run_job(job, store, data_dir, progress)
+            except FedcastError as error:
+                failed(job, error)
+
+
+def sweep_in_processes(
+    todo: Sequence[Job], store: Path, data_dir: Path | None, workers: int, progress: SweepProgress, failed: JobFailed
+) -> None:
+    """Do all runs on a pool of worker processes."""
+
+    def arguments(job: Job) -> tuple[Any, ...]:
+        return job[0], job[1].model_dump_json(), store, data_dir
+
+    do_in_processes(todo, workers, _work, arguments, progress=progress, failed=failed)
 
 
 def do_in_processes(
@@ -104,8 +125,9 @@ def do_in_processes(
     arguments: Callable[[_Item], tuple[Any, ...]],
     collect: Callable[[Any, _Item], None] | None = None,
     progress: SweepProgress = lambda *_: None,
+    failed: Callable[[_Item, FedcastError], None] | None = None,
 ) -> None:
-    """Call a function for every item on a pool of worker processes; after a failure, start no more.
+    """Call a function for every item on a pool of worker processes.
 
     Args:
         todo: the items.
@@ -114,6 +136,8 @@ def do_in_processes(
         arguments: of the function for an item.
         collect: called here with the result and the item, when an item is done.
         progress: called with what `work` sends.
+        failed: called with an item whose work ends with a `FedcastError`; without it, and after any other error, no
+            more are started, and the error is raised.
     """
     # Workers are forked from a server process that imports PyTorch once, for all sweeps of this process.
     context = get_context("forkserver" if sys.platform == "linux" else "spawn")
@@ -132,6 +156,7 @@ def do_in_processes(
                     lambda item: pool.submit(work, *arguments(item)),
                     lambda running: wait(running, return_when=FIRST_COMPLETED).done,
                     lambda future, item: future.result() if collect is None else collect(future.result(), item),
+                    failed,
                 )
             except KeyboardInterrupt:
                 stop.set()  # runs in progress end with a checkpoint after their round
@@ -235,9 +260,9 @@ def _forwarding(reader: Connection, progress: SweepProgress) -> Iterator[None]:
 
 
 def sweep_on_ray(
-    todo: Sequence[Job], store: Path, address: str, data_dir: Path | None, progress: SweepProgress
+    todo: Sequence[Job], store: Path, address: str, data_dir: Path | None, progress: SweepProgress, failed: JobFailed
 ) -> None:
-    """Do all runs on the cluster and store each when it ends; after a failure, start no more."""
+    """Do all runs on the cluster and store each when it ends."""
     ray = _connect(address)
     remote = ray.remote(num_cpus=1, max_retries=_RETRIES)(_run_on_worker)
 
@@ -250,8 +275,7 @@ def sweep_on_ray(
             raise _original_error(error) from None
         if name != folder.name:
             raise FedcastError(
-                f"{folder.name}: the worker returned {name}; a file that the scenario names, or the version of "
-                f"fedcast, differs there"
+                f"the worker returned {name}; a file that the scenario names, or the version of fedcast, differs there"
             )
         last = load_run(save_finished_run(folder, files)).history.records[-1]
         progress(position, last.round, last.accuracy)
@@ -263,6 +287,7 @@ def sweep_on_ray(
             lambda job: remote.remote(*_sent(job[1]), data_dir),
             lambda running: ray.wait(list(running), num_returns=1)[0],
             save,
+            failed,
         )
     finally:
         ray.shutdown()

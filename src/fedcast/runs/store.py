@@ -2,7 +2,8 @@
 
 A store is a folder of run folders. A run folder holds scenario.toml, versions.json, plan.json, facts.json, tables.json
 (users, heads, classes), options.json (of plug-ins, if it has any), ledger.csv, history.json and .csv, checkpoint.pt and
-log.txt. done.json is written last, with digests of the other files, and marks the run as finished.
+log.txt. done.json is written last, with digests of the other files, and marks the run as finished; failed.json says why
+a run of a sweep has failed.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ RUN_FORMAT = 1
 KEY_FORMAT = 2
 # Files without a digest in done.json, since they may change after the run has finished.
 _FILES_WITHOUT_DIGEST = ("checkpoint.pt", "log.txt", "done.json")
+_FAILED = "failed.json"
 _FILES_ALWAYS = {"scenario.toml", "versions.json", "facts.json", "tables.json", "history.json"}
 _KEY_LENGTH = 12
 _MEASURED = "measured.json"
@@ -89,6 +91,15 @@ class StoredRun:
         path = self.folder / _MEASURED
         measured: dict[str, float] = _read_json(path) if path.exists() else {}
         return measured
+
+
+@dataclass(frozen=True, eq=False)
+class FailedRun:
+    """A run that failed: its plan was infeasible, its training diverged, or a file that it needs is invalid."""
+
+    folder: Path
+    scenario: Scenario  #: all parameters
+    reason: str  #: message of the error
 
 
 def run_key(scenario: Scenario) -> str:
@@ -242,10 +253,11 @@ def load_run(folder: str | Path) -> StoredRun:
 
 def load_runs(paths: str | Path | Sequence[str | Path]) -> list[StoredRun]:
     """Read run folders, and all finished runs of stores; takes one path or several."""
-    runs = []
-    for path in map(Path, [paths] if isinstance(paths, str | Path) else paths):
+    runs, given = [], [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
+    for path in given:
         if (path / "scenario.toml").exists():
-            runs.append(load_run(path))
+            # A pattern such as runs/* also names runs that failed.
+            runs += [load_run(path)] if is_done(path) or len(given) == 1 or not (path / _FAILED).exists() else []
             continue
         store = path / "runs" if (path / "runs").is_dir() else path
         inside = [folder for folder in sorted(store.glob("*/")) if is_done(folder)]
@@ -254,7 +266,32 @@ def load_runs(paths: str | Path | Sequence[str | Path]) -> list[StoredRun]:
                 f"{path}: no finished run in this folder; create some with `fedcast run` or `fedcast compare`"
             )
         runs += [load_run(folder) for folder in inside]
+    if not runs and given:
+        raise FedcastError(f"{given[0]}: no finished run; all {len(given)} runs failed")
     return runs
+
+
+def store_failure(folder: Path, scenario: Scenario, reason: str) -> FailedRun:
+    """Write why a run of a sweep failed, for reports; it is tried again when it is asked for again."""
+    with locked(folder):
+        if not (folder / "scenario.toml").exists():  # it failed before it had a folder here, or on another machine
+            write_file(folder / "scenario.toml", to_toml(scenario))
+        _write_json(folder / _FAILED, {"reason": reason})
+    return FailedRun(folder, scenario, reason)
+
+
+def load_failures(paths: str | Path | Sequence[str | Path]) -> list[FailedRun]:
+    """Read which runs of stores failed, and why; takes the paths that `load_runs` takes."""
+    found = []
+    for path in map(Path, [paths] if isinstance(paths, str | Path) else paths):
+        store = path / "runs" if (path / "runs").is_dir() else path
+        for folder in [store, *sorted(store.glob("*/"))]:
+            if (folder / _FAILED).is_file() and not is_done(folder):
+                content = _read_json(folder / _FAILED)
+                reason = content.get("reason") if isinstance(content, dict) else None
+                scenario = read_stored_scenario(folder / "scenario.toml")
+                found.append(FailedRun(folder, scenario, reason if isinstance(reason, str) else "unknown"))
+    return found
 
 
 @contextmanager
@@ -295,6 +332,7 @@ def _prepare(folder: Path, scenario: Scenario, data_dir: Path | None) -> Prepare
             )
     else:
         write_file(path, to_toml(scenario))
+    (folder / _FAILED).unlink(missing_ok=True)
     _write_json(folder / "versions.json", versions())
     _log(folder, f"started by process {os.getpid()}, threads: {torch.get_num_threads()}")
     prepared = prepare_run(scenario, data_dir=data_dir)

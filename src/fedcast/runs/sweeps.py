@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -11,11 +11,11 @@ from fedcast import registry
 from fedcast.allocation import find_method
 from fedcast.clustering import allocates, find_rule
 from fedcast.data import make_population
-from fedcast.errors import FedcastError, ScenarioError
+from fedcast.errors import FedcastError, ScenarioError, SweepError
 from fedcast.rounds import fit_of
-from fedcast.runs.executors import SweepProgress, one_thread, run_job, sweep_in_processes, sweep_on_ray
+from fedcast.runs.executors import Job, SweepProgress, sweep_here, sweep_in_processes, sweep_on_ray
 from fedcast.runs.prepare import check_model_size
-from fedcast.runs.store import check_store, is_done, run_folder
+from fedcast.runs.store import FailedRun, check_store, is_done, run_folder, store_failure
 from fedcast.scenario import BEST_RULE, Scenario, missing_files, with_overrides
 from fedcast.sharing import CONTROLS
 
@@ -113,11 +113,13 @@ def sweep(
     workers: int = 1,
     ray_address: str | None = None,
     progress: SweepProgress | None = None,
+    on_failure: Callable[[FailedRun], None] | None = None,
 ) -> list[Path]:
-    """Run all scenarios that have no finished run yet, and return all run folders, in order.
+    """Run all scenarios that have no finished run yet, and return the folders of finished runs, in order.
 
-    Every run computes on one thread, so that its results do not depend on how many run at the same time. If a run
-    fails, the runs in progress are finished and kept, no other is started, and its error is raised.
+    Every run computes on one thread, so that its results do not depend on how many run at the same time. A run that
+    fails, for example because its plan is infeasible or its training diverges, does not end the others. When they are
+    done, a `SweepError` lists all that failed, unless `on_failure` takes them.
 
     Args:
         scenarios: of the runs.
@@ -126,23 +128,32 @@ def sweep(
         workers: number of processes; 1: all runs in this process.
         ray_address: address of a Ray cluster to use instead; ``auto``: the one that this machine belongs to.
         progress: called with position, round and accuracy after every round of every run; with Ray, after every run.
+        on_failure: called with each run that fails; None: an error is raised at the end.
     """
     store, scenarios = Path(store), _as_list("scenarios", scenarios, "[scenario]")
     if workers < 1:
         raise FedcastError(f"invalid value {workers} for workers: expected 1 or more")
     check_store(store)
-    todo = [(position, one) for position, one in enumerate(scenarios) if not is_done(run_folder(store, one))]
+    folders = [run_folder(store, scenario) for scenario in scenarios]
+    todo = [(position, one) for position, one in enumerate(scenarios) if not is_done(folders[position])]
     _check_scenarios([scenario for _, scenario in todo], data_dir, data_here=ray_address is None)
-    report = progress or (lambda *_: None)
+    report, failed = progress or (lambda *_: None), list[FailedRun]()
+
+    def fail(job: Job, error: FedcastError) -> None:
+        position, scenario = job
+        failed.append(store_failure(folders[position], scenario, str(error)))
+        if on_failure is not None:
+            on_failure(failed[-1])
+
     if ray_address is not None:
-        sweep_on_ray(todo, store, ray_address, data_dir, report)
+        sweep_on_ray(todo, store, ray_address, data_dir, report, fail)
     elif workers == 1 or len(todo) <= 1:
-        with one_thread():
-            for job in todo:
-                run_job(job, store, data_dir, report)
+        sweep_here(todo, store, data_dir, report, fail)
     else:
-        sweep_in_processes(todo, store, data_dir, min(workers, len(todo)), report)
-    return [run_folder(store, scenario) for scenario in scenarios]
+        sweep_in_processes(todo, store, data_dir, min(workers, len(todo)), report, fail)
+    if failed and on_failure is None:
+        raise SweepError("\n".join(f"{one.folder.name}: {one.reason}" for one in failed), failed)
+    return [folder for folder in folders if is_done(folder)]
 
 
 def _check_scenarios(scenarios: Sequence[Scenario], data_dir: Path | None, *, data_here: bool) -> None:

@@ -23,13 +23,14 @@ _DIGITS = 5
 
 def headline_section(content: Content) -> Markup:
     """Return the top of the page."""
-    scenario, seeds = content.scenario, content.seeds
+    scenario, seeds, runs = content.scenario, content.seeds, len(content.runs) + len(content.failed)
     above = (
         scenario.data.dataset,
         pluralize(scenario.data.num_users, "user"),
         pluralize(len(content.rows), "strategy", "strategies"),
         f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds",
         f"target accuracy {percent(content.target)}",
+        *([f"{len(content.failed)} of {pluralize(runs, 'run')} failed"] if content.failed else []),
     )
     return tag(
         "header",
@@ -141,7 +142,15 @@ def comparison_section(content: Content) -> Markup:
     if len(content.seeds) == 1:
         del notes[1]
     box = scrolled(_table(content), "Comparison of strategies")
-    return section("comparison", "Comparison", box, note(" ".join(notes)), *_gains(content))
+    return section("comparison", "Comparison", box, note(" ".join(notes)), *_failures(content), *_gains(content))
+
+
+def _failures(content: Content) -> Iterator[Markup]:
+    """Yield the table of runs that failed, if there are any."""
+    if content.failed:
+        title, below = "Runs that failed", "They are part of no other number on this page."
+        rows = [(name, ", ".join(map(str, seeds)), reason) for name, seeds, reason in content.failures]
+        yield figure(title, scrolled(table(("strategy", "seeds", "reason"), rows, "words"), title), below=below)
 
 
 _GAIN_MEASURES = {"rounds": ("rounds", ""), "total_s": ("time", "s"), "accuracy": ("final accuracy", "%")}
@@ -179,7 +188,8 @@ def _table(content: Content) -> Markup:
         swatch = tag("span", class_=f"swatch {series_class(content.series[row.strategy])}")
         names.append(tag("th", swatch, row.strategy.name, scope="row"))
         one = "yes" if row.reached else "no"
-        reached.append(tag("td", f"{row.reached} of {len(row.seeds)}" if len(content.seeds) > 1 else one))
+        failed = _small(f"{row.failed} failed" if row.failed else None)
+        reached.append(tag("td", f"{row.reached} of {len(row.seeds)}" if len(content.seeds) > 1 else one, *failed))
         gain = None if row is content.baseline else row.speed_up
         half = None if gain is None or gain.half_width is None else f"±{SPACE}{number(gain.half_width, 2)}"
         speed_ups.append(tag("td", "–" if gain is None else f"{number(gain.mean, 2)}{SPACE}×", *_small(half)))

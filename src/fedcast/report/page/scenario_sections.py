@@ -118,10 +118,10 @@ def reproduce_section(content: Content) -> Markup:
 
 def commands(content: Content) -> list[str]:
     """Return one command for a whole grid of runs; otherwise one per run, and one for the page."""
-    keys = [_key(run.scenario) for run in content.runs]
+    keys = [*(_key(run.scenario) for run in content.runs), *(_key(one.scenario) for one in content.failed)]
     values = [list(dict.fromkeys(column)) for column in zip(*keys, strict=True)]
-    _, rules, methods, algorithms, kinds, _ = values
-    seeds = range(content.seeds[0], content.seeds[0] + len(content.seeds))
+    given, rules, methods, algorithms, kinds, _ = values
+    seeds = range(min(map(int, given)), min(map(int, given)) + len(given))
     controls = list(dict.fromkeys(name for row in content.rows if (name := row.strategy.control)))
     # A single kind is that of the scenario, and controls need the rule none.
     controls = controls if len(kinds) > 1 and "none" in rules else []
