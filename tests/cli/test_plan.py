@@ -56,6 +56,17 @@ def test_what_no_table_says_is_listed_with_the_way_to_say_it(fedcast, tables, tm
         assert "Rounds follow" not in without
 
 
+def test_a_plan_is_drawn_with_names(fedcast, tables, tmp_path):
+    quick = ("--set", "clustering.rule=gain", "--set", "training.local_epochs=1")
+    code, out, _ = fedcast("plan", *tables, *quick, "--picture", "map.svg", "--width", "page")
+    assert (code, flat(out).endswith("wrote map.svg")) == (0, True)
+    text = (tmp_path / "map.svg").read_text(encoding="utf-8")
+    assert "a schematic layout, in which distances mean nothing" in text
+    assert "1 link refused" not in text
+    assert fedcast("plan", *tables, "--picture", "map.gif")[2].startswith("fedcast: map.gif: unknown kind of picture")
+    assert fedcast("plan", "diff", "a.json", "b.json", "--picture", "map.svg")[0] == 2
+
+
 def test_numbers_of_a_plan_have_heads(fedcast):
     out = flat(fedcast("plan", "--preset", "digits", "--set", "data.num_users=40", "--set", "clustering.rule=gain")[1])
     found = re.search(r"gain: (\d+) heads share (\d+) of .* with (\d+) of 40 users", out)

@@ -82,7 +82,8 @@ def cluster(
         _print_explanation(console, shown, world.population.names)
     print_assumptions(console, world.assumptions)
     if picture is not None:
-        figure = cluster_figure(cluster_map(world.layout, shown), f"Clusters of rule {shown.rule}")
+        places = cluster_map(world.layout, shown, schematic=not world.places_known)
+        figure = cluster_figure(places, f"Clusters of rule {shown.rule}")
         console.print(f"\ndrew {save_figure(figure, picture, width)}")
 
 

@@ -118,7 +118,7 @@ def network(
         console.print(line)
     print_assumptions(console, world.assumptions)
     if picture is not None:
-        figure = network_figure(network_map(world.layout, world.graph))
+        figure = network_figure(network_map(world.layout, world.graph, schematic=not world.places_known))
         console.print(f"\ndrew {save_figure(figure, picture, width)}")
 
 

@@ -14,6 +14,7 @@ from fedcast.cli.arguments import (
     DeviceFile,
     Links,
     Overrides,
+    PictureWidth,
     Positions,
     Preset,
     read_with_counts,
@@ -49,18 +50,21 @@ def plan(
     previous: Annotated[Path | None, typer.Option(help="Start from this plan, and print what changed.")] = None,
     json: Json = None,
     table: Annotated[Path | None, typer.Option(help="Write one row per user: .csv, .parquet or .xlsx.")] = None,
+    picture: Annotated[Path | None, typer.Option(help="Draw the map of the plan: .png, .svg or .pdf.")] = None,
+    width: PictureWidth = "screen",
     bom: Annotated[bool, typer.Option("--bom", help="Start a .csv with a byte-order mark, for Excel.")] = False,
 ) -> None:
     """Plan who shares how much with whom and how fast devices compute, and print what it costs."""
     from fedcast.cli.remarks import print_assumptions, print_doubts, print_size_note, print_tables
     from fedcast.io import save_table
-    from fedcast.plan import diff_plans, load_plan, make_plan, make_world, plan_table, plan_to_json
+    from fedcast.plan import clustering_of, diff_plans, load_plan, make_plan, make_world, plan_table, plan_to_json
+    from fedcast.report import check_figure_path, plan_figure, save_figure
     from fedcast.scenario import named_files
 
     words = words or []
     tables = table_files(links, positions, devices)
     if words[:1] == ["diff"]:
-        _compare(words[1:], json, [counts, previous, table, *tables.values()])
+        _compare(words[1:], json, [counts, previous, table, picture, *tables.values()])
         return
     if len(words) > 1:
         raise typer.BadParameter(f"{' '.join(words)}: expected one scenario file, or diff A.json B.json")
@@ -69,6 +73,8 @@ def plan(
     inputs = [file, counts, *named_files(scenario)]
     check_file("--json", json, inputs)
     check_file("--table", table, inputs, table=True)
+    if picture is not None:
+        check_figure_path(picture, width)
     before = load_plan(previous) if previous is not None else None
     world = make_world(scenario, data_dir, population)
     print_doubts(world)
@@ -79,6 +85,8 @@ def plan(
         write_text(json, plan_to_json(made))
     if table is not None:
         save_table(plan_table(made, world), table, bom=bom)
+    if picture is not None:
+        save_figure(plan_figure(world, clustering_of(world, made)), picture, width)
     console = screen(json)
     _print_plan(console, made, world)
     if population is not None:
@@ -88,7 +96,7 @@ def plan(
         console.print("\nwhat changed", style="bold")
         for line in diff_plans(before, made).lines():
             console.print(f"  {line}")
-    if written := [str(path) for path in (json, table) if path is not None and str(path) != "-"]:
+    if written := [str(path) for path in (json, table, picture) if path is not None and str(path) != "-"]:
         console.print(f"\nwrote {' and '.join(written)}", soft_wrap=True)
 
 

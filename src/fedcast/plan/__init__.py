@@ -3,6 +3,7 @@
 from fedcast.plan.control import control_of
 from fedcast.plan.diff import PlanDiff, diff_plans
 from fedcast.plan.make import Planned, clustering_of, make_plan, plan_world
+from fedcast.plan.refused import RefusedLinks, refused_links
 from fedcast.plan.sharing_plan import (
     Baseline,
     LeakagePoint,
@@ -22,6 +23,7 @@ __all__ = [
     "LeakagePoint",
     "PlanDiff",
     "Planned",
+    "RefusedLinks",
     "RuleOutcome",
     "SharingPlan",
     "World",
@@ -40,6 +42,7 @@ __all__ = [
     "plan_to_json",
     "plan_to_pandas",
     "plan_world",
+    "refused_links",
     "save_plan",
     "sharing_cost_of",
 ]

@@ -57,6 +57,16 @@ class World:
     #: sentences, each on something that neither a table nor a parameter gives, with what would give it in brackets
     assumptions: tuple[str, ...] = ()
 
+    @property
+    def places_known(self) -> bool:
+        """Return whether places of users mean something: a table gives them, or the whole network is simulated.
+
+        With tables of counts or links but none of positions, places are drawn only to compute missing rates.
+        """
+        scenario = self.scenario
+        given = scenario.geometry.positions_file is not None
+        return given or (scenario.trust.links_file is None and counts_file(scenario.data) is None)
+
     def problem(self, settings: ClusteringSettings | None = None) -> Problem:
         """Return the clustering problem, in whole samples; no user shares more than it consents to."""
         scenario = self.scenario

@@ -10,8 +10,29 @@ from typing import TYPE_CHECKING
 
 from fedcast._lazy import lazy_names
 from fedcast.report.colours import GRID, INK, MUTED, PAPER, Colour, Dash
-from fedcast.report.drawing import Axis, Bars, Dots, Figure, HoverColumns, Key, Level, Line, Mark, Panel, Segments, Text
-from fedcast.report.figures.maps import cluster_figure, cluster_map, network_figure, network_map
+from fedcast.report.drawing import (
+    Axis,
+    Bars,
+    Dots,
+    Figure,
+    HoverColumns,
+    Key,
+    Level,
+    Line,
+    Mark,
+    Names,
+    Panel,
+    Segments,
+    Text,
+)
+from fedcast.report.figures.maps import (
+    cluster_figure,
+    cluster_map,
+    crowd_figure,
+    network_figure,
+    network_map,
+    plan_figure,
+)
 from fedcast.report.figures.users import ClassDots, class_dots, class_dots_figure
 from fedcast.report.save import check_figure_path, save_figure
 
@@ -37,6 +58,7 @@ __all__ = [
     "Level",
     "Line",
     "Mark",
+    "Names",
     "Panel",
     "Segments",
     "Text",
@@ -47,9 +69,11 @@ __all__ = [
     "class_dots_figure",
     "cluster_figure",
     "cluster_map",
+    "crowd_figure",
     "export_report",
     "network_figure",
     "network_map",
+    "plan_figure",
     "save_figure",
     "write_report",
 ]

@@ -23,7 +23,7 @@ from typing import Literal
 
 from numpy.typing import ArrayLike
 
-from fedcast.report.colours import MUTED, Colour, Dash
+from fedcast.report.colours import INK, MUTED, Colour, Dash
 from fedcast.report.scales import ScaleKind
 
 Colours = Colour | Sequence[Colour]
@@ -96,8 +96,12 @@ class Segments:
     colour: Colours = MUTED
     width: float = 1.0  #: in points
     opacity: float = 1.0
+    dash: Dash = "solid"
+    label: str = ""  #: see `Line`, as `series`
+    series: int | None = None
     css: str = ""  #: CSS class of their group on the page
-    data: Mapping[str, Sequence[object]] = field(default_factory=dict)  #: see `Dots`
+    tips: Sequence[str] = ()  #: see `Dots`, as `data`
+    data: Mapping[str, Sequence[object]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -127,6 +131,18 @@ class Text:
     colour: Colour | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class Names:
+    """N names beside points, the most important first; one that would cover another name or a point is left out."""
+
+    x: ArrayLike
+    y: ArrayLike
+    texts: Sequence[str]
+    radius: ArrayLike = 3.0  #: of the points, in points, one for all or N of them
+    colour: Colours = INK
+    lines: ArrayLike = ()  #: float[L, 2, 2], pieces that names lie on only where there is no other room
+
+
 @dataclass(frozen=True)
 class HoverColumns:
     """Invisible columns of width 1 from x = 0 on, over the whole height; the page shows a text for each."""
@@ -134,7 +150,7 @@ class HoverColumns:
     tips: Sequence[str]
 
 
-Mark = Line | Dots | Bars | Segments | Level | Text | HoverColumns
+Mark = Line | Dots | Bars | Segments | Level | Text | Names | HoverColumns
 
 
 @dataclass(frozen=True)
@@ -160,7 +176,7 @@ class Key:
     """One entry of a legend, and the mark whose look it explains."""
 
     label: str
-    mark: Line | Dots | Bars
+    mark: Line | Dots | Bars | Segments
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import numpy as np
 from fedcast.errors import FedcastError
 from fedcast.formatting import number, percent, quantity
 from fedcast.report.colours import GRID, INK, MUTED, Colour
-from fedcast.report.drawing import Axis, Bars, Dots, Figure, Key, Line, Mark, Panel, Role
+from fedcast.report.drawing import Axis, Bars, Dots, Figure, Key, Line, Mark, Panel, Role, Segments
 from fedcast.report.scales import Scale, ends_around, log_ticks, nice_step, ticks
 from fedcast.report.shapes import LINE_DOT, Items, Shapes, Style, Words, dot_shapes, draw_mark, extent_of, line_shapes
 
@@ -276,7 +276,7 @@ def _rules(places: Sequence[Sequence[float]], css: str, colour: Colour, opacity:
 
 def _keys(marks: Sequence[Mark]) -> list[Key]:
     """Return one entry for each label, in the order of the marks."""
-    labelled = [mark for mark in marks if isinstance(mark, Line | Dots | Bars) and mark.label]
+    labelled = [mark for mark in marks if isinstance(mark, Line | Dots | Bars | Segments) and mark.label]
     first = {mark.label: mark for mark in reversed(labelled)}
     return [Key(label, first[label]) for label in dict.fromkeys(mark.label for mark in labelled)]
 
@@ -297,12 +297,14 @@ def _legend(keys: Sequence[Key], left: float, wide: float, top: float, style: St
     return items, y + line / 2 - top
 
 
-def _sample(mark: Line | Dots | Bars, x: float, y: float, wide: float, style: Style) -> Items:
+def _sample(mark: Line | Dots | Bars | Segments, x: float, y: float, wide: float, style: Style) -> Items:
     middle = x + wide / 2
     colour = mark.colour if isinstance(mark.colour, int | str) else mark.colour[0] if len(mark.colour) else MUTED
     if isinstance(mark, Bars):
         side = 0.9 * style.text["label"]
         return [Shapes("rect", [(middle - side / 2, y - side / 2, side, side)], fill=colour)]
+    if isinstance(mark, Segments):
+        mark = Line([], [], colour, dash=mark.dash, width=max(mark.width, 1.0), opacity=mark.opacity)
     if isinstance(mark, Line):
         line = line_shapes(mark, [np.array([(x, y), (x + wide, y)])], style)
         if mark.shape is None:

@@ -11,12 +11,29 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedcast.report.colours import INK, MUTED, Colour, Dash, dash_of
-from fedcast.report.drawing import Anchor, Bars, Colours, Dots, HoverColumns, Level, Line, Mark, Role, Segments, Text
+from fedcast.report.drawing import (
+    Anchor,
+    Bars,
+    Colours,
+    Dots,
+    HoverColumns,
+    Level,
+    Line,
+    Mark,
+    Names,
+    Role,
+    Segments,
+    Text,
+)
+from fedcast.report.name_places import place_names
 from fedcast.report.scales import Scale
 from fedcast.typing import Floats
 
+_OF_SEGMENTS = ("opacity", "dash", "series", "css", "tips", "data")
 # Radius of the dots on a line in points.
 LINE_DOT = 2.4
+# Names of points: between a point and its name in points, and the longest name in letters.
+_NAME_GAP, _LONGEST_NAME = 2.0, 24
 _NARROW, _WIDE = frozenset("iljtfI.,:;|!'()[] "), frozenset("mwMW%@…→")
 
 
@@ -103,14 +120,21 @@ def draw_mark(mark: Mark, x: Scale, y: Scale, style: Style) -> Items:
         case Segments():
             x1, y1, x2, y2 = _floats(mark.ends).reshape(-1, 4).T
             places = np.stack([x(x1), y(y1), x(x2), y(y2)], axis=1).tolist()
-            look: dict[str, Any] = {"stroke_width": mark.width * style.marks, "opacity": mark.opacity}
-            return [Shapes("line", places, stroke=mark.colour, css=mark.css, data=mark.data, **look)]
+            look: dict[str, Any] = {
+                "stroke_width": mark.width * style.marks,
+                "opacity": mark.opacity,
+                "dash": mark.dash,
+            }
+            look |= {"series": mark.series, "css": mark.css, "tips": mark.tips, "data": mark.data}
+            return [Shapes("line", places, stroke=mark.colour, **look)]
         case Level():
             return _draw_level(mark, x, y, style)
         case Text():
             at, base = float(x(mark.x)) + mark.dx * style.marks, float(y(mark.y)) + mark.dy * style.marks
             look = {"anchor": mark.anchor, "rotate": mark.rotate}
             return [style.words(at, base, mark.text, mark.role, mark.colour, **look)]
+        case Names():
+            return _draw_names(mark, x, y, style)
         case HoverColumns():
             edges = x(np.arange(len(mark.tips) + 1)).tolist()
             top, tall = min(y.start, y.end), abs(y.end - y.start)
@@ -122,6 +146,8 @@ def extent_of(mark: Mark, which: Literal["x", "y"]) -> Floats:
     """Return values of an axis that a mark reaches."""
     found: list[Any] = []
     match mark:
+        case Names():
+            found = [getattr(mark, which)]
         case Line() | Dots():
             found = [mark.x] if which == "x" else [edge for edge in (mark.y, mark.low, mark.high) if edge is not None]
         case Bars() if mark.horizontal == (which == "x"):
@@ -255,6 +281,32 @@ def _draw_level(level: Level, x: Scale, y: Scale, style: Style) -> Items:
         words = style.words(end, at - 4, level.label, "label", anchor=anchor)
     line = Shapes("line", [place], stroke=level.colour, stroke_width=style.marks, dash=level.dash, css="target")
     return [line, words] if level.label else [line]
+
+
+def _draw_names(names: Names, x: Scale, y: Scale, style: Style) -> Items:
+    points = np.stack([x(names.x), y(names.y)], axis=1)
+    tall = style.room * style.text["label"]
+    texts = [text if len(text) <= _LONGEST_NAME else text[: _LONGEST_NAME - 1] + "…" for text in names.texts]
+    sizes = np.array([(style.text_width(text, "label"), tall) for text in texts]).reshape(-1, 2)
+    radii = np.broadcast_to(_floats(names.radius) * style.marks + _NAME_GAP, len(texts))
+    pieces = _floats(names.lines).reshape(-1, 4)
+    lines = np.stack([x(pieces[:, 0]), y(pieces[:, 1]), x(pieces[:, 2]), y(pieces[:, 3])], axis=1)
+    frame = min(x.start, x.end), min(y.start, y.end), max(x.start, x.end), max(y.start, y.end)
+    colours = [names.colour] * len(texts) if isinstance(names.colour, int | str) else names.colour
+    boxes = place_names(points, radii, sizes, frame, lines)
+    items: Items = []
+    for text, colour, (at, level), radius, (left, top, wide, _) in zip(
+        texts, colours, points, radii, boxes, strict=True
+    ):
+        if not np.isfinite(left):
+            continue
+        # A text may be narrower than estimated: one on the left of its point ends there.
+        place, anchor = (left, "start") if left >= at else (left + wide, "end") if left + wide <= at else (at, "middle")
+        near = np.clip(at, left, left + wide), np.clip(level, top, top + tall)
+        if np.hypot(near[0] - at, near[1] - level) > radius + _NAME_GAP:
+            items.append(Shapes("line", [(at, level, *near)], stroke=MUTED, stroke_width=0.6 * style.marks))
+        items.append(style.words(float(place), float(top + 0.82 * tall), text, "label", colour, anchor=anchor))
+    return items
 
 
 def _floats(values: ArrayLike) -> Floats:
