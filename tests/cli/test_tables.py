@@ -9,6 +9,7 @@ TABLES = {
     "counts.csv": COUNTS,
     "links.csv": "user_a,user_b,rate_bps,closeness\nlobby,gate,1e6,0.9\ngate,roof,2e6,0.8\n",
     "positions.csv": "user,x_m,y_m\nlobby,1,2\ngate,30,4\nroof,5,60\n",
+    "base-stations.csv": "x_m,y_m,operator\n0,0,gate\n4000,0,gate\n",
     "devices.csv": "user,max_frequency_hz\nlobby,1e9\ngate,2e9\nroof,1e9\n",
 }
 SCENARIO = """
@@ -16,6 +17,7 @@ data.dataset = "synthetic"
 data.synthetic.counts_file = "counts.csv"
 trust.links_file = "links.csv"
 geometry.positions_file = "positions.csv"
+geometry.base_stations_file = "base-stations.csv"
 devices.devices_file = "devices.csv"
 """
 OPTIONS = [word for name in TABLES for word in (f"--{name.removesuffix('.csv')}", name)]
@@ -41,7 +43,7 @@ def test_options_and_scenario_give_the_same(fedcast, folder, command):
 @pytest.mark.parametrize("table", TABLES)
 def test_a_fault_in_any_table_is_found(fedcast, folder, table):
     assert fedcast("validate", "s.toml")[:2] == (0, "s.toml: ok\n")
-    (folder / table).write_text(TABLES[table].replace("gate", "gat"))
+    (folder / table).write_text(TABLES[table].replace("gate", "gat").replace("x_m,y_m,operator", "gat,y_m,operator"))
     code, _, err = fedcast("validate", "s.toml")
     assert code == 2
     assert "gat" in err
@@ -52,6 +54,17 @@ def test_a_fault_in_any_table_is_found(fedcast, folder, table):
 def test_the_table_gives_the_number_of_users(folder):
     world = make_world(load_scenario("s.toml"))
     assert (world.scenario.data.num_users, world.population.names.tolist()) == (3, ["lobby", "gate", "roof"])
+
+
+def test_base_stations_are_assumed_only_where_no_table_gives_them(fedcast, folder):
+    tables = [word for name in ("counts", "positions") for word in (f"--{name}", f"{name}.csv")]
+    out = " ".join(fedcast("network", *tables)[1].split())
+    assert "One base station is placed in the middle of the users (--base-stations)." in out
+    given = " ".join(fedcast("network", *tables, "--base-stations", "base-stations.csv")[1].split())
+    assert "3 users, 1 base station" in given
+    assert "--base-stations" not in given
+    code, _, err = fedcast("network", "--counts", "counts.csv", "--base-stations", "base-stations.csv")
+    assert (code, "for geometry.base_stations_file: positions of users are not given" in err) == (2, True)
 
 
 def test_a_byte_order_mark_for_excel(fedcast, folder):

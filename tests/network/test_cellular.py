@@ -97,7 +97,7 @@ def test_further_is_never_faster(model, law, distance, step):
 
 
 def test_measured_rates_replace_the_model():
-    layout = layout_from_positions([[0.0, 0.0], [900.0, 0.0]], GROUND)
+    layout = layout_from_positions([[0.0, 0.0], [900.0, 0.0]], GROUND, [[0.0, 0.0]])
     measured = cl.cellular_links(
         layout, 0.01, Cellular(), GROUND, up_rate_bps=np.array([1e6, 2e6]), down_rate_bps=np.array([1e7, 4e7])
     )

@@ -73,15 +73,46 @@ def test_no_point_of_the_area_is_further_than_a_cell_radius(extent_m, seed):
     assert layout_from_positions(positions, Geometry()).cell_distance_m().max() <= 1000 * (1 + 1e-12)
 
 
+def write(path, columns, rows):
+    path.write_text("\n".join([columns, *(",".join(repr(value) for value in row) for row in rows)]))
+    return str(path)
+
+
 def test_positions_written_and_read_back_give_the_same_layout(tmp_path):
     for count in (60, 900):
         drawn = place_users(count, Geometry(), seed=5)
-        rows = [f"{user},{x!r},{y!r}" for user, (x, y) in enumerate(drawn.positions_m.tolist())]
-        file = tmp_path / f"{count}.csv"
-        file.write_text("\n".join(["user,x_m,y_m", *reversed(rows)]))
-        read = place_users(count, Geometry(positions_file=str(file)), seed=99)
+        rows = [(user, *place) for user, place in enumerate(drawn.positions_m.tolist())]
+        users = write(tmp_path / "users.csv", "user,x_m,y_m", rows[::-1])
+        stations = write(tmp_path / "stations.csv", "x_m,y_m", drawn.base_stations_m.tolist())
+        read = place_users(count, Geometry(positions_file=users, base_stations_file=stations), seed=99)
         for name in ("positions_m", "base_stations_m", "cell_of"):
             np.testing.assert_array_equal(getattr(read, name), getattr(drawn, name))
+        assert (read.drawn, read.stations_given) == (False, True)
+        assert (drawn.drawn, drawn.stations_given) == (True, False)
+
+
+@given(st.integers(-(2**20), 2**20), st.integers(-(2**20), 2**20), st.sampled_from([500, 4000]), st.integers(0, 99))
+@settings(max_examples=25)
+def test_a_shift_of_all_coordinates_changes_no_distance(east_m, north_m, extent_m, seed):
+    """Coordinates are whole eighths of a metre, so that sums are exact."""
+    places = np.random.default_rng(seed).integers(-8 * extent_m, 8 * extent_m, (50, 2)) / 8
+    layouts = [layout_from_positions(places + shift, Geometry()) for shift in ([0, 0], [east_m, north_m])]
+    np.testing.assert_allclose(*(layout.cell_distance_m() for layout in layouts), rtol=1e-9, atol=1e-6)
+    np.testing.assert_array_equal(*(layout.cell_of for layout in layouts))
+
+
+def test_one_gateway_for_each_site(tmp_path):
+    """The table of positions itself as base stations: nobody is further than its own."""
+    sites = write(tmp_path / "sites.csv", "user,x_m,y_m", [(0, 0.0, 0.0), (1, 5000.0, 0.0), (2, 5000.0, 90.0)])
+    layout = place_users(3, Geometry(positions_file=sites, base_stations_file=sites), seed=0)
+    assert layout.cell_distance_m().tolist() == [0.0, 0.0, 0.0]
+    assert sorted(layout.cell_of) == [0, 1, 2]
+
+
+def test_base_stations_need_positions(tmp_path):
+    stations = write(tmp_path / "stations.csv", "x_m,y_m", [(0.0, 0.0)])
+    with pytest.raises(DataError, match=r"base_stations_file: positions of users are not given"):
+        place_users(3, Geometry(base_stations_file=stations), seed=0)
 
 
 def test_places_far_from_the_origin_have_their_station_in_their_middle():
@@ -90,9 +121,13 @@ def test_places_far_from_the_origin_have_their_station_in_their_middle():
     assert layout.cell_distance_m().tolist() == [500.0, 500.0]
 
 
-def test_coordinates_relative_to_the_station_are_taken_as_such():
-    layout = layout_from_positions([[200.0, 0.0], [1000.0, 0.0]], Geometry())
+def test_coordinates_are_relative_to_nothing_but_a_given_station():
+    places = [[200.0, 0.0], [1000.0, 0.0]]
+    assert layout_from_positions(places, Geometry()).cell_distance_m().tolist() == [400.0, 400.0]
+    stations = [[9000.0, 0.0], [0.0, 0.0]]
+    layout = layout_from_positions(places, Geometry(), stations)
     assert layout.cell_distance_m().tolist() == [200.0, 1000.0]
+    assert layout.base_stations_m.tolist() == [[0.0, 0.0]], "idle stations are left out"
 
 
 def test_a_cell_stays_one_cell_if_told_so():
@@ -139,7 +174,7 @@ def test_a_place_beyond_the_earth_is_refused(place):
 
 def test_one_place_far_off_is_not_covered_by_millions_of_cells():
     places = [[0.0, 0.0], [3e6, 0.0]]
-    with pytest.raises(DataError, match=r"3e\+06 m from their centre, too far to be covered by cells .* = 1000;"):
+    with pytest.raises(DataError, match=r"1.5e\+06 m from their centre, too far to be covered by cells .* = 1000;"):
         layout_from_positions(places, Geometry())
     assert len(layout_from_positions(places, Geometry(layout="cell")).base_stations_m) == 1
     assert len(layout_from_positions(places, Geometry(cell_radius_m=5e3)).base_stations_m) == 2

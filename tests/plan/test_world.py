@@ -6,7 +6,7 @@ import pytest
 from fedcast.clustering import cluster
 from fedcast.cost import task_cost
 from fedcast.errors import FedcastError
-from fedcast.plan import make_world, sharing_cost_of
+from fedcast.plan import make_plan, make_world, sharing_cost_of
 from fedcast.scenario import load_scenario
 
 
@@ -160,3 +160,21 @@ def test_clusters_across_the_graph_have_no_delay():
     named = replace(here, population=people)
     with pytest.raises(FedcastError, match=r"user dev-\d+ has head user dev-\d+, but"):
         sharing_cost_of(named, cluster(named.problem()))
+
+
+@pytest.mark.parametrize("extent_m", [600, 3000])
+def test_a_shift_of_all_coordinates_changes_no_plan(tmp_path, extent_m):
+    """Places are whole eighths of a metre, so that their differences are exact wherever they are."""
+    places = np.random.default_rng(2).integers(-8 * extent_m, 8 * extent_m, (40, 2)) / 8
+    plans = []
+    for shift in ([0, 0], [691_607, 5_334_760]):
+        rows = [f"{user},{x!r},{y!r}" for user, (x, y) in enumerate((places + shift).tolist())]
+        (tmp_path / "p.csv").write_text("\n".join(["user,x_m,y_m", *rows]))
+        tables = ("clustering.rule=gain", "training.local_epochs=1", f"geometry.positions_file={tmp_path / 'p.csv'}")
+        here = world(*tables, "allocation.infeasible_users=exclude")
+        plans.append(make_plan(here.scenario, world=here, with_curve=False))
+    first, shifted = plans
+    assert extent_m > 600 or len(first.heads)
+    np.testing.assert_array_equal(first.head_of, shifted.head_of)
+    np.testing.assert_array_equal(first.shared, shifted.shared)
+    assert shifted.delay_s == pytest.approx(first.delay_s, rel=1e-9)

@@ -156,7 +156,7 @@ def allocate(
         >>> from fedcast.rounds import load_rounds
         >>> from fedcast.scenario import Rounds, Scenario
         >>> clustering = cluster(path_problem([[90, 10], [50, 50], [10, 90]], rule="gain"))
-        >>> layout = layout_from_positions([[600.0, 600.0]] * 3, Scenario().geometry)
+        >>> layout = layout_from_positions([[600.0, 600.0]] * 3, Scenario().geometry, [[0.0, 0.0]])
         >>> rounds = load_rounds(Rounds(fit="paper-0.95", target_accuracy=0.95))
         >>> result = allocate(clustering, fleet_of(Scenario(), layout), rounds, bits_per_sample=256)
         >>> result.shared.tolist(), round(result.skew, 3)

@@ -20,26 +20,32 @@ ScenarioFile = Annotated[
         help="Scenario file; without one, the preset. Code it names is run.",
     ),
 ]
-Preset = Annotated[
-    str | None, typer.Option(help="Preset to start from: default, paper, digits or mnist; unset: the file's.")
-]
+Preset = Annotated[str | None, typer.Option(help="Preset to start from: default, paper, digits or mnist.")]
 Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change a value, e.g. data.num_users=50. Repeatable."),
 ]
-DataDir = Annotated[Path | None, typer.Option(help="Folder with dataset files, before $FEDCAST_DATA and the cache.")]
+DataDir = Annotated[Path | None, typer.Option(help="Folder with dataset files, tried first.")]
 Counts = Annotated[Path | None, typer.Option(help="Label counts: user and a column per class, or user,class,count.")]
-Positions = Annotated[Path | None, typer.Option(help="Table of positions: user,x_m,y_m.")]
-DeviceFile = Annotated[Path | None, typer.Option("--devices", help="Table of devices, a row per user.")]
-Links = Annotated[Path | None, typer.Option(help="Table of links: user_a,user_b,rate_bps,closeness.")]
+Positions = Annotated[Path | None, typer.Option(help="Positions: user with x_m,y_m or longitude,latitude.")]
+BaseStations = Annotated[Path | None, typer.Option(help="Base stations: x_m,y_m or longitude,latitude.")]
+DeviceFile = Annotated[Path | None, typer.Option("--devices", help="Devices, a row per user.")]
+Links = Annotated[Path | None, typer.Option(help="Links: user_a, user_b, rate_bps, closeness.")]
 PictureWidth = Annotated[
     str, typer.Option("--width", help="Width of the picture: screen, column (3.5 in) or page (7.16 in).")
 ]
 
 
-def table_files(links: Path | None, positions: Path | None, devices: Path | None) -> dict[str, Path | None]:
+def table_files(
+    links: Path | None, positions: Path | None, base_stations: Path | None, devices: Path | None
+) -> dict[str, Path | None]:
     """Return the tables of the shared arguments by the parameters that name them."""
-    return {"trust.links_file": links, "geometry.positions_file": positions, "devices.devices_file": devices}
+    return {
+        "trust.links_file": links,
+        "geometry.positions_file": positions,
+        "geometry.base_stations_file": base_stations,
+        "devices.devices_file": devices,
+    }
 
 
 def words(option: str, text: str) -> list[str]:

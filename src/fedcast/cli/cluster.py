@@ -10,6 +10,7 @@ import typer
 
 from fedcast.cli import arguments
 from fedcast.cli.arguments import (
+    BaseStations,
     Counts,
     DataDir,
     DeviceFile,
@@ -43,9 +44,10 @@ def cluster(
     counts: Counts = None,
     links: Links = None,
     positions: Positions = None,
+    base_stations: BaseStations = None,
     devices: DeviceFile = None,
     rules: Annotated[str | None, typer.Option(help="Rules to compare, separated by commas; default: all.")] = None,
-    exact: Annotated[bool, typer.Option(help="Prove the optimum and show each rule's gap to it.")] = True,
+    exact: Annotated[bool, typer.Option(help="Prove the optimum, show gaps to it.")] = True,
     explain: Annotated[str | None, typer.Option(metavar="RULE", help="Explain the choices of this rule.")] = None,
     json: Annotated[Path | None, typer.Option(help="Write all results as JSON; - for standard output.")] = None,
     picture: Annotated[Path | None, typer.Option(help="Draw the clusters of --explain or the scenario's rule.")] = None,
@@ -60,7 +62,7 @@ def cluster(
 
     if picture is not None:
         check_figure_path(picture, width)
-    tables = arguments.table_files(links, positions, devices)
+    tables = arguments.table_files(links, positions, base_stations, devices)
     scenario, population = arguments.read_with_counts(path, preset, overrides, counts, tables)
     check_file("--json", json, [path, counts, *named_files(scenario)])
     names = _names(rules, explain, scenario)

@@ -9,6 +9,7 @@ import typer
 
 from fedcast.cli import arguments
 from fedcast.cli.arguments import (
+    BaseStations,
     Counts,
     DataDir,
     DeviceFile,
@@ -95,6 +96,7 @@ def network(
     counts: Counts = None,
     links: Links = None,
     positions: Positions = None,
+    base_stations: BaseStations = None,
     devices: DeviceFile = None,
     picture: Annotated[Path | None, typer.Option(help="Draw the map of users and links: .png, .svg or .pdf.")] = None,
     width: PictureWidth = "screen",
@@ -106,7 +108,7 @@ def network(
 
     if picture is not None:
         check_figure_path(picture, width)
-    tables = arguments.table_files(links, positions, devices)
+    tables = arguments.table_files(links, positions, base_stations, devices)
     scenario, population = arguments.read_with_counts(path, preset, overrides, counts, tables)
     world = make_world(scenario, data_dir, population)
     print_doubts(world)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedcast.cli.arguments import (
+    BaseStations,
     Counts,
     DataDir,
     DeviceFile,
@@ -46,6 +47,7 @@ def plan(
     counts: Counts = None,
     links: Links = None,
     positions: Positions = None,
+    base_stations: BaseStations = None,
     devices: DeviceFile = None,
     previous: Annotated[Path | None, typer.Option(help="Start from this plan, and print what changed.")] = None,
     json: Json = None,
@@ -62,7 +64,7 @@ def plan(
     from fedcast.scenario import named_files
 
     words = words or []
-    tables = table_files(links, positions, devices)
+    tables = table_files(links, positions, base_stations, devices)
     if words[:1] == ["diff"]:
         _compare(words[1:], json, [counts, previous, table, picture, *tables.values()])
         return

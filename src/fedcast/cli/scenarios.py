@@ -90,9 +90,12 @@ def _readers(scenario: Scenario, names: Names | None, names_known: bool) -> list
     from fedcast.rounds import load_rounds
 
     users, geometry, seed = scenario.data.num_users, scenario.geometry, scenario.seed
-    anywhere = geometry.model_copy(update={"positions_file": None})
+    anywhere = geometry.model_copy(update={"positions_file": None, "base_stations_file": None})
+    places = [file for file in (geometry.positions_file, geometry.base_stations_file) if file is not None]
+    # Missing files are listed by themselves.
+    placed = places[0] if places and all(map(is_file, places)) else None
     tables: list[tuple[str | None, Callable[[], object]]] = [
-        (geometry.positions_file, lambda: place_users(users, geometry, seed, names)),
+        (placed, lambda: place_users(users, geometry, seed, names)),
         (scenario.trust.links_file, lambda: network_of(scenario, place_users(users, anywhere, seed, names))),
         (scenario.devices.devices_file, lambda: _read_devices(users, scenario.devices, names)),
     ]

@@ -132,7 +132,7 @@ def round_cost(fleet: Fleet, samples: ArrayLike, frequency_hz: ArrayLike | None 
         >>> from fedcast.scenario import Scenario
         >>> from fedcast.network import layout_from_positions
         >>> scenario = Scenario.model_validate({"training": {"model": "cnn"}})
-        >>> layout = layout_from_positions([[200.0, 0.0], [-1000.0, 0.0]], scenario.geometry)
+        >>> layout = layout_from_positions([[200.0, 0.0], [-1000.0, 0.0]], scenario.geometry, [[0.0, 0.0]])
         >>> cost = round_cost(fleet_of(scenario, layout), [600, 600])
         >>> round(cost.round_s, 3), cost.critical_user
         (3.074, 1)
@@ -215,7 +215,7 @@ def feasibility(fleet: Fleet, samples: ArrayLike) -> Feasibility:
         >>> from fedcast.scenario import Scenario
         >>> from fedcast.network import layout_from_positions
         >>> scenario = Scenario.model_validate({"training": {"model": "cnn"}, "devices": {"energy_budget_j": 0.005}})
-        >>> layout = layout_from_positions([[0.0, 0.0], [900.0, 0.0]], scenario.geometry)
+        >>> layout = layout_from_positions([[0.0, 0.0], [900.0, 0.0]], scenario.geometry, [[0.0, 0.0]])
         >>> feasibility(fleet_of(scenario, layout), [600, 600]).explain(1)
         'user 1: the upload takes 0.0208 J of a budget of 0.005 J per round; 0.0258 J would suffice'
     """

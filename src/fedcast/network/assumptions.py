@@ -42,7 +42,7 @@ def network_assumptions(scenario: Scenario, layout: Layout, *, measured: bool = 
         ways = " and ".join(instead)
         found.append(f"Positions of users and base stations are {drawn} (--positions{f', or {ways}' if ways else ''}).")
     elif not layout.stations_given and (modelled or several):
-        found.append(f"{_stations(scenario, layout)} (rates or SNR in --devices).")
+        found.append(f"{_stations(scenario, layout)} (--base-stations).")
     if modelled:
         path_loss = scenario.cellular.path_loss
         found.append(

@@ -60,7 +60,7 @@ def cellular_links(
     Example:
         >>> from fedcast.network import layout_from_positions
         >>> from fedcast.scenario import Cellular, Geometry
-        >>> layout = layout_from_positions([[0.0, 0.0], [1000.0, 0.0]], Geometry())
+        >>> layout = layout_from_positions([[0.0, 0.0], [1000.0, 0.0]], Geometry(), [[0.0, 0.0]])
         >>> links = cellular_links(layout, 0.01, Cellular(), Geometry())
         >>> (0.7e6 * links.up_s_per_bit).round(3).tolist()
         [0.047, 2.911]

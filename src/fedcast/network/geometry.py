@@ -11,15 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedcast.errors import DataError
-from fedcast.io import Column, read_user_table
+from fedcast.network.coordinates import FURTHEST_M, on_one_plane, read_places
 from fedcast.random import U64, name_hash_keys, user_uniform
 from fedcast.typing import Floats, Ints, Names
 
 if TYPE_CHECKING:
     from fedcast.scenario import Geometry
 
-# Larger than any distance on earth: a larger coordinate is a mistake in its unit.
-_FURTHEST_M = 1e9
 _MOST_CELL_RADII = 1000
 
 
@@ -53,7 +51,8 @@ class Layout:
 def place_users(num_users: int, geometry: Geometry, seed: int, names: Names | None = None) -> Layout:
     r"""Draw users uniformly in a disc, or read `positions_file`, and place the base stations that serve them.
 
-    The file is a table with the columns user, x_m and y_m, one row per user.
+    The file is a table with the columns user, x_m and y_m (or longitude and latitude), one row per user. Base stations
+    are those of `base_stations_file`, a table with the same columns except user, or placed by `layout_from_positions`.
 
     The disc has the radius R of a cell, or :math:`R \sqrt{K / \text{users\_per\_cell}}` if the layout keeps the
     density. The position of a user in the unit disc is a function of (seed, user) alone; a user is identified by its
@@ -65,11 +64,16 @@ def place_users(num_users: int, geometry: Geometry, seed: int, names: Names | No
         >>> layout.positions_m.shape, len(layout.base_stations_m), bool(layout.cell_distance_m().max() < 1000)
         ((100, 2), 1, True)
     """
+    stations = geometry.base_stations_file
     if geometry.positions_file is not None:
-        columns = [Column(name, "float", minimum=-_FURTHEST_M, maximum=_FURTHEST_M) for name in ("x_m", "y_m")]
-        table = read_user_table(geometry.positions_file, columns, num_users, names)
-        given = np.column_stack([table["x_m"], table["y_m"]])
-        return replace(layout_from_positions(given, geometry), names=names)
+        given = read_places(geometry.positions_file, num_users, names)
+        places, stations_m = on_one_plane(given, None if stations is None else read_places(stations))
+        return replace(layout_from_positions(places, geometry, stations_m), names=names)
+    if stations is not None:
+        raise DataError(
+            f"invalid value {stations!r} for geometry.base_stations_file: positions of users are not given, so that "
+            "their distances to base stations are unknown; give geometry.positions_file too"
+        )
     users = user_hash_keys(num_users, names)
     radius = disc_radius_m(num_users, geometry)
     from_centre = radius * np.sqrt(user_uniform(seed, "place radius", users))
@@ -89,30 +93,26 @@ def disc_radius_m(num_users: int, geometry: Geometry) -> float:
     return geometry.cell_radius_m * (math.sqrt(num_users / geometry.users_per_cell) if keeps_density else 1.0)
 
 
-def layout_from_positions(positions_m: ArrayLike, geometry: Geometry) -> Layout:
-    """Return the layout of users at given positions, with the base stations that serve them.
+def layout_from_positions(
+    positions_m: ArrayLike, geometry: Geometry, base_stations_m: ArrayLike | None = None
+) -> Layout:
+    """Return the layout of users at given positions; each is served by the nearest base station.
 
-    One base station is placed at the centre if all users are within a cell radius of it or the layout is ``cell``;
-    otherwise a grid of hexagonal cells covers the area. The centre is the origin if the origin is inside the bounding
-    box of the users or within a cell radius of all of them, otherwise the centre of the bounding box.
+    Without `base_stations_m`, one base station is placed in the centre of the users' bounding box if all are within a
+    cell radius of it or the layout is ``cell``; otherwise a grid of hexagonal cells around it covers the area.
 
     Example:
         >>> from fedcast.scenario import Geometry
         >>> layout_from_positions([[5000.0, 0.0], [5200.0, 100.0]], Geometry()).base_stations_m.tolist()
         [[5100.0, 50.0]]
+        >>> layout_from_positions([[30.0, 40.0]], Geometry(), [[0.0, 0.0]]).cell_distance_m().tolist()
+        [50.0]
     """
-    positions = np.asarray(positions_m, dtype=np.float64)
-    if positions.ndim != 2 or positions.shape[1] != 2 or len(positions) == 0:
-        raise DataError(f"invalid positions of shape {positions.shape}: expected [users, 2]")
-    if len(invalid := np.argwhere(~(np.abs(positions) <= _FURTHEST_M))):
-        user = int(invalid[0, 0])
-        raise DataError(
-            f"invalid position {positions[user].tolist()} of user {user}: expected coordinates within {_FURTHEST_M:g} m"
-        )
-    low, high = positions.min(axis=0), positions.max(axis=0)
-    inside_box = bool(((low <= 0) & (high >= 0)).all())
-    in_reach = bool(np.hypot(*positions.T).max() <= geometry.cell_radius_m)
-    centre = np.zeros(2) if inside_box or in_reach else (low + high) / 2
+    positions = _checked(positions_m, "user")
+    if base_stations_m is not None:
+        stations = _checked(base_stations_m, "base station")
+        return replace(_served_by_nearest(positions, stations), stations_given=True)
+    centre = (positions.min(axis=0) + positions.max(axis=0)) / 2
     if geometry.layout == "cell":
         return _place_base_stations(positions, centre, geometry.cell_radius_m, geometry)
     extent_m = float(np.hypot(*(positions - centre).T).max())
@@ -124,12 +124,27 @@ def layout_from_positions(positions_m: ArrayLike, geometry: Geometry) -> Layout:
     return _place_base_stations(positions, centre, extent_m, geometry)
 
 
+def _checked(places_m: ArrayLike, whose: str) -> Floats:
+    places = np.asarray(places_m, dtype=np.float64)
+    if places.ndim != 2 or places.shape[1] != 2 or len(places) == 0:
+        raise DataError(f"invalid positions of shape {places.shape}: expected [{whose}s, 2]")
+    if len(invalid := np.argwhere(~(np.abs(places) <= FURTHEST_M))):
+        place = int(invalid[0, 0])
+        wrong, limit = places[place].tolist(), f"expected coordinates within {FURTHEST_M:g} m"
+        raise DataError(f"invalid position {wrong} of {whose} {place}: {limit}")
+    return places
+
+
 def _place_base_stations(positions: Floats, centre: Floats, radius_m: float, geometry: Geometry) -> Layout:
     if radius_m <= geometry.cell_radius_m:
         return Layout(positions, centre[None, :], np.zeros(len(positions), dtype=np.int64))
+    return _served_by_nearest(positions, centre + _hexagonal_grid(radius_m, geometry.cell_radius_m))
+
+
+def _served_by_nearest(positions: Floats, stations: Floats) -> Layout:
+    """Return the layout of users with the nearest of some base stations each; idle ones are left out."""
     from scipy.spatial import cKDTree
 
-    stations = centre + _hexagonal_grid(radius_m, geometry.cell_radius_m)
     nearest = cKDTree(stations).query(positions)[1]
     used, cell_of = np.unique(nearest, return_inverse=True)
     return Layout(positions, stations[used], cell_of.astype(np.int64))

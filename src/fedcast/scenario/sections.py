@@ -118,7 +118,12 @@ class Geometry(Section):
     users_per_cell: Count = Field(100, description="users in a disc of one cell radius, kept as K grows")
     user_height_m: Positive = Field(1.5, description="antenna height of a user")
     base_station_height_m: Positive = Field(25.0, description="antenna height of a base station")
-    positions_file: str | None = Field(None, description="own positions: .csv, .parquet or .xlsx with user,x_m,y_m")
+    positions_file: str | None = Field(
+        None, description="own positions: .csv, .parquet or .xlsx with user,x_m,y_m or user,longitude,latitude"
+    )
+    base_stations_file: str | None = Field(
+        None, description="own base stations, with x_m,y_m or longitude,latitude; each user has the nearest"
+    )
 
 
 class Sidelink(Section):

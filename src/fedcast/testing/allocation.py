@@ -56,7 +56,7 @@ def fleet_at(positions_m: np.ndarray, budget_j: float, coefficient: float, **tra
     """Return devices at positions float64[K, 2] that all can upload within their energy budget."""
     devices = {"energy_budget_j": budget_j, "energy_coefficient": coefficient}
     scenario = Scenario.model_validate({"training": {"model": "cnn"} | training, "devices": devices})
-    fleet = fleet_of(scenario, layout_from_positions(positions_m, scenario.geometry))
+    fleet = fleet_of(scenario, layout_from_positions(positions_m, scenario.geometry, [[0.0, 0.0]]))
     power = np.minimum(fleet.devices.power_w, _MAX_UPLOAD_SHARE * budget_j / fleet.upload_s)
     return replace(fleet, devices=replace(fleet.devices, power_w=power))
 
