@@ -448,6 +448,55 @@ def test_a_file_means_the_same_to_every_command(fedcast, tmp_path):
         assert (code, "fit 'paper-0.95' is for 0.95" in err) == (2, True), words
 
 
+OTHER_TARGET = ["rounds.fit=paper-0.95", "rounds.target_accuracy=0.8"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "validated", "trained"),
+    [
+        (["clustering.rule=none"], "ok", ""),
+        ([*OTHER_TARGET, "allocation.method=fixed", "clustering.rule=daca"], "ok", ""),
+        ([*OTHER_TARGET, "clustering.rule=none"], "ok", ""),
+        ([*OTHER_TARGET, "clustering.rule=daca"], "fit 'paper-0.95' is for 0.95", "fit 'paper-0.95' is for 0.95"),
+        (
+            ["training.model_weights=5"],
+            "not to train: training.model_weights: 5, and",
+            "training.model_weights: 5, and",
+        ),
+        (["data.dataset=synthetic"], "not to train: data.dataset = synthetic", "data.dataset = synthetic"),
+        (["training.dropout_file=drop.csv"], "not to train: drop.csv, line 3", "drop.csv, line 3"),
+        (
+            ["data.partition=indices", "data.indices.file=far.json"],
+            "not to train: far.json: user 0",
+            "far.json: user 0",
+        ),
+    ],
+)
+def test_validate_and_train_agree(fedcast, tmp_path, monkeypatch, changes, validated, trained):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "drop.csv").write_text("round,user\n1,3\n0,3\n")
+    (tmp_path / "far.json").write_text(f"[[99999]{', [0]' * 11}]")
+    small = ["data.num_users=12", "training.rounds=1", "training.local_epochs=1", "training.model=mlp"]
+    words = [word for change in (*small, *changes) for word in ("--set", change)]
+    code, out, err = fedcast("validate", *words)
+    assert validated in (out + err).splitlines()[0] + out
+    assert code == (2 if validated == trained else 0)
+    code, _, err = fedcast("train", *words, "--out", tmp_path / "runs")
+    assert (code, trained in err) == (2 if trained else 0, True)
+
+
+def test_a_fixed_ratio_above_the_limit_is_said(fedcast, tmp_path):
+    small = ["data.num_users=12", "training.rounds=1", "training.local_epochs=1", "training.model=mlp"]
+    fixed = ["clustering.rule=daca", "allocation.method=fixed", "allocation.fixed.ratio=1.0"]
+    words = [word for change in (*small, *fixed) for word in ("--set", change)]
+    said = "allocation.fixed.ratio = 1, but heads share at most allocation.max_sharing_ratio = 0.2: 0.2 is used"
+    assert said in fedcast("validate", *words)[2]
+    assert said in " ".join(fedcast("plan", *words)[1].split())
+    assert said in fedcast("train", "--preset", "default", *words, "--out", tmp_path)[2]
+    enough = [*words, "--set", "allocation.max_sharing_ratio=1.0"]
+    assert said[:20] not in fedcast("validate", *enough)[2]
+
+
 def test_rules_need_not_hold_the_scenarios_own(fedcast):
     code, out, _ = fedcast("cluster", "--set", "data.num_users=12", "--rules", "gain,blend", "--no-exact")
     assert code == 0

@@ -89,6 +89,7 @@ def compare(
     If some runs fail, the others go on, and the exit code is 3.
     """
     from fedcast.io import save_table
+    from fedcast.plan import scenario_notes
     from fedcast.report import write_report
     from fedcast.runs import (
         compare,
@@ -119,6 +120,8 @@ def compare(
     scenarios = with_given_epochs(scenarios)
     store, trackers, processes = out / "runs", log_targets(log or [], out), workers or os.cpu_count() or 1
     failed: list[FailedRun] = []
+    for note in dict.fromkeys(note for one in scenarios for note in scenario_notes(one)):
+        typer.echo(f"fedcast: {note}", err=True)
     with _progress(scenarios, store) as (show, show_failure):
 
         def fail(one: FailedRun) -> None:

@@ -19,10 +19,11 @@ from fedcast.cli.arguments import (
     with_counts,
 )
 from fedcast.cli.output import plain_table, screen, write_text
-from fedcast.errors import DataError, FedcastError, ScenarioError
+from fedcast.errors import DataError, FedcastError, OutsideFitError, ScenarioError
 from fedcast.text_files import is_file
 
 if TYPE_CHECKING:
+    from fedcast.data import Population
     from fedcast.scenario import Devices, Scenario
     from fedcast.typing import Names
 
@@ -50,11 +51,18 @@ def init(
 
 
 def validate(
-    path: ScenarioFile = None, preset: Preset = None, overrides: Overrides = None, counts: Counts = None
+    path: ScenarioFile = None,
+    preset: Preset = None,
+    overrides: Overrides = None,
+    data_dir: DataDir = None,
+    counts: Counts = None,
 ) -> None:
-    """Validate a scenario and the tables it names; print all errors, of each table the first."""
+    """Validate a scenario and the files it names; print all errors, of each file the first.
+
+    It says whether the scenario can be planned and trained. Only `fedcast plan` tells whether the plan is feasible.
+    """
     from fedcast.cost import model_size
-    from fedcast.rounds import fit_notes
+    from fedcast.plan import scenario_notes
     from fedcast.scenario import missing_files
 
     faults: list[str] = []
@@ -77,9 +85,23 @@ def validate(
     if faults:
         raise ScenarioError("\n".join(faults))
     size = [model_size(scenario).note] if _samples_known(scenario) else []
-    for note in (*filter(None, size), *fit_notes(scenario)):
+    for note in (*filter(None, size), *scenario_notes(scenario)):
         typer.echo(f"fedcast: {note}", err=True)
-    typer.echo(f"{source}: ok")
+    reason = _why_not_trained(scenario, people, data_dir)
+    typer.echo(f"{source}: ok" if not reason else f"{source}: ok to plan; not to train: {reason}")
+
+
+def _why_not_trained(scenario: Scenario, people: Population | None, data_dir: Path | None) -> str:
+    """Return the error that training would give before its plan; empty if it would give none."""
+    from fedcast.runs import check_training
+
+    if people is not None:
+        return "a table of label counts has no samples"
+    try:
+        check_training(scenario, data_dir)
+    except FedcastError as error:
+        return str(error)
+    return ""
 
 
 def _readers(scenario: Scenario, names: Names | None, names_known: bool) -> list[Callable[[], object]]:
@@ -87,7 +109,6 @@ def _readers(scenario: Scenario, names: Names | None, names_known: bool) -> list
     from fedcast.cost import model_bits
     from fedcast.network import place_users
     from fedcast.plan import network_of
-    from fedcast.rounds import load_rounds
 
     users, geometry, seed = scenario.data.num_users, scenario.geometry, scenario.seed
     anywhere = geometry.model_copy(update={"positions_file": None, "base_stations_file": None})
@@ -100,12 +121,24 @@ def _readers(scenario: Scenario, names: Names | None, names_known: bool) -> list
         (scenario.devices.devices_file, lambda: _read_devices(users, scenario.devices, names)),
     ]
     there = [read for file, read in tables if file is not None and is_file(file)]
-    rate = scenario.training.learning_rate
     return [
         *([lambda: model_bits(scenario)] if names_known and _samples_known(scenario) else []),
-        lambda: load_rounds(scenario.rounds, rate, scenario.data.dataset),
+        lambda: _load_rounds(scenario),
         *there,
     ]
+
+
+def _load_rounds(scenario: Scenario) -> None:
+    """Raise the error of the fit of rounds, unless planning does without one that covers the scenario."""
+    from fedcast.plan import needs_rounds
+    from fedcast.rounds import load_rounds
+
+    try:
+        load_rounds(scenario.rounds, scenario.training.learning_rate, scenario.data.dataset)
+    except OutsideFitError as error:
+        if needs_rounds(scenario):
+            raise
+        typer.echo(f"fedcast: rounds and delay are not predicted: {error}", err=True)
 
 
 def _samples_known(scenario: Scenario) -> bool:

@@ -31,14 +31,14 @@ def train(
     """Plan, share and train one run. Ctrl-C writes a checkpoint and stops."""
     from rich.console import Console
 
-    from fedcast.rounds import fit_notes
+    from fedcast.plan import scenario_notes
     from fedcast.runs import is_done, load_run, reset_run, run_folder, run_scenario
 
     scenario = read_scenario(path, preset, overrides, usual="digits")
     if not resume:
         reset_run(run_folder(out, scenario))
     done = is_done(run_folder(out, scenario))
-    for note in fit_notes(scenario):
+    for note in scenario_notes(scenario):
         typer.echo(f"fedcast: {note}", err=True)
     with progress_bars(Console(stderr=True)) as bars, _interrupts_caught() as stop_requested:
         task = bars.add_task("training", total=scenario.training.rounds, state="")

@@ -1,5 +1,6 @@
 """Plans: make one from a scenario, save it as JSON, compare two."""
 
+from fedcast.plan.checks import needs_rounds, scenario_notes
 from fedcast.plan.control import control_of
 from fedcast.plan.diff import PlanDiff, diff_plans
 from fedcast.plan.make import Planned, clustering_of, make_plan, plan_world
@@ -35,6 +36,7 @@ __all__ = [
     "load_plan",
     "make_plan",
     "make_world",
+    "needs_rounds",
     "network_of",
     "plan_from_json",
     "plan_schema",
@@ -44,5 +46,6 @@ __all__ = [
     "plan_world",
     "refused_links",
     "save_plan",
+    "scenario_notes",
     "sharing_cost_of",
 ]

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcast.allocation import part_of
-from fedcast.clustering import ROUNDING, RULES, Clustering, allocates, cluster
+from fedcast.clustering import ROUNDING, RULES, Clustering, cluster
 from fedcast.cost import TaskCost, feasibility, metrics_of, task_cost
 from fedcast.errors import FedcastError, OutsideFitError
+from fedcast.plan.checks import needs_rounds, ratio_notes
 from fedcast.plan.search import Search
 from fedcast.plan.sharing_plan import Baseline, SharingPlan
 from fedcast.plan.world import World, check_world, make_world, sharing_cost_of
@@ -66,12 +67,9 @@ def plan_world(world: World, *, previous: SharingPlan | None = None, with_curve:
     try:
         return _predicted(world, previous, with_curve)
     except OutsideFitError as error:
-        scenario = world.scenario
-        # A fixed ratio needs no prediction to choose volumes, and rules without heads choose none.
-        rule = scenario.clustering.rule
-        if rule != BEST_RULE and (scenario.allocation.method == "fixed" or not allocates(rule)):
+        if not needs_rounds(world.scenario):
             return _not_predicted(world, str(error))
-        named = "name a rule (clustering.rule) and " if rule == BEST_RULE else ""
+        named = "name a rule (clustering.rule) and " if world.scenario.clustering.rule == BEST_RULE else ""
         raise type(error)(f"{error}; or {named}share a fixed ratio: allocation.method = fixed") from None
 
 
@@ -104,7 +102,12 @@ def _predicted(world: World, previous: SharingPlan | None, with_curve: bool) -> 
         best_without=best_without,
         leakage=curve,
         rules=rules,
-        notes=(*search.notes, *_extrapolation(model, result.steps), *_better_rate(best_without, world)),
+        notes=(
+            *planned.plan.notes,
+            *search.notes,
+            *_extrapolation(model, result.steps),
+            *_better_rate(best_without, world),
+        ),
         passes=best.passes,
     )
     return replace(planned, plan=plan)
@@ -182,6 +185,7 @@ def _planned(world: World, clustering: Clustering, cost: TaskCost, trained: NDAr
         form=fit.form(scenario.rounds.form),
         measure=fit.measure,
         names=world.population.names,
+        notes=ratio_notes(scenario),
         assumptions=(*world.assumptions, *rounds_assumptions(scenario, world.population.dataset)),
     )
     return Planned(world, clustering, cost, plan)

@@ -14,6 +14,7 @@ from fedcast import __version__
 from fedcast._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from fedcast.runs.checks import check_training
     from fedcast.runs.comparison import (
         Interval,
         PairedTest,
@@ -32,7 +33,14 @@ if TYPE_CHECKING:
     from fedcast.runs.facts import Facts, facts_of, tables_of
     from fedcast.runs.gain_parts import Gain, gains, gains_table
     from fedcast.runs.packing import pack, unpack
-    from fedcast.runs.prepare import PreparedRun, TrainedRun, clock_of, prepare_run, train_prepared, train_scenario
+    from fedcast.runs.prepare import (
+        PreparedRun,
+        TrainedRun,
+        clock_of,
+        prepare_run,
+        train_prepared,
+        train_scenario,
+    )
     from fedcast.runs.rounds_design import Setting, design, ladder_of
     from fedcast.runs.rounds_study import (
         RoundsRun,
@@ -79,6 +87,7 @@ __all__ = [
     "TrainedRun",
     "check_same_task",
     "check_study",
+    "check_training",
     "clock_of",
     "combinations",
     "compare",

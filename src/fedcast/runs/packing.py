@@ -16,7 +16,8 @@ import numpy as np
 from fedcast.data import Dataset, find_partition, load_dataset, skew_of
 from fedcast.errors import FedcastError
 from fedcast.io import write_file
-from fedcast.runs.prepare import PreparedRun, dropouts
+from fedcast.runs.checks import dropouts
+from fedcast.runs.prepare import PreparedRun
 from fedcast.runs.store import finish_run, is_done, locked, prepare_folder
 from fedcast.scenario import Data, Scenario, load_plugins, model_name, read_stored_scenario
 from fedcast.training import PackedRun, load_history, write_dataset, write_plugin, write_runs

@@ -12,8 +12,8 @@ from torch import nn
 from fedcast.cost import model_size
 from fedcast.data import Population, Skew, skew_of
 from fedcast.errors import FedcastError
-from fedcast.io import Column, read_table
 from fedcast.plan import Planned, World, check_world, control_of, make_world, plan_world
+from fedcast.runs.checks import check_model_size, check_size, dropouts, no_samples
 from fedcast.scenario import Scenario, load_plugins, model_name
 from fedcast.sharing import Ledger, Shared, Sharing, find_sharing
 from fedcast.training import (
@@ -158,7 +158,7 @@ def prepare_run(scenario: Scenario, *, data_dir: str | Path | None = None, world
     load_plugins(scenario)
     world = make_world(scenario, data_dir) if world is None else check_world(world, scenario)
     if world.population.dataset is None:
-        raise FedcastError(f"data.dataset = {scenario.data.dataset}: synthetic data have no samples to train on")
+        raise FedcastError(no_samples(scenario))
     planned, kind = plan_world(world), find_sharing(scenario.sharing.kind)
     population = world.population if kind.sends else _only(world.population, planned.plan.trained)
     shared = kind.share(population, planned.clustering, scenario.seed, scenario.sharing.options("sharing"))
@@ -197,7 +197,7 @@ def train_prepared(
         model = build_model(name, dataset.sample_shape, dataset.num_classes, scenario.seed, file, options)
     checked = check_model(model, replace_batch_norm=replace_batch_norm)
     weights = sum(weight.numel() for weight in checked.parameters())
-    _check_size(weights, scenario, model_size(scenario, dataset.spec).weights)
+    check_size(weights, scenario, model_size(scenario, dataset.spec).weights)
     outcome = train(
         federation,
         checked,
@@ -210,33 +210,3 @@ def train_prepared(
         dropped=dropouts(scenario),
     )
     return TrainedRun(**vars(prepared), outcome=outcome)
-
-
-def check_model_size(scenario: Scenario) -> None:
-    """Raise an error if `training.model_weights` is not that of the model, as far as it is known before loading data.
-
-    Only training needs them to agree: a plan may be made for a model that does not exist yet.
-    """
-    load_plugins(scenario)
-    size = model_size(scenario)
-    if size.counted is not None:
-        _check_size(size.counted, scenario, size.weights)
-
-
-def _check_size(weights: int, scenario: Scenario, planned: int | None) -> None:
-    """Raise an error if delays and bytes were planned for another number of weights."""
-    if weights != planned:
-        raise FedcastError(
-            f"training.model_weights: {scenario.training.model_weights or 'unset'}, and the model has {weights:,} "
-            f"weights; set it to {weights}, so that delays and bytes are those of this model"
-        )
-
-
-def dropouts(scenario: Scenario) -> set[tuple[int, int]]:
-    """Return the pairs (round, user) of the scenario's dropout file."""
-    path = scenario.training.dropout_file
-    if path is None:
-        return set()
-    last = scenario.data.num_users - 1
-    table = read_table(path, [Column("round", "int", minimum=1), Column("user", "int", minimum=0, maximum=last)])
-    return set(zip(table["round"].tolist(), table["user"].tolist(), strict=True))

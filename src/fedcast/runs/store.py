@@ -28,8 +28,9 @@ from fedcast.io import write_file
 from fedcast.plan import SharingPlan, load_plan, save_plan
 from fedcast.registry import BUILT_IN, KINDS, find, names, option_fields, plugin_error
 from fedcast.runs import versions
+from fedcast.runs.checks import check_model_size
 from fedcast.runs.facts import Facts, Table, facts_of, tables_of
-from fedcast.runs.prepare import PreparedRun, check_model_size, prepare_run, train_prepared
+from fedcast.runs.prepare import PreparedRun, prepare_run, train_prepared
 from fedcast.scenario import (
     NOT_DECIDING,
     Scenario,

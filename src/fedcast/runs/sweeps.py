@@ -13,8 +13,8 @@ from fedcast.clustering import allocates, find_rule
 from fedcast.data import make_population
 from fedcast.errors import FedcastError, ScenarioError, SweepError
 from fedcast.rounds import fit_of
+from fedcast.runs.checks import check_model_size
 from fedcast.runs.executors import Job, SweepProgress, sweep_here, sweep_in_processes, sweep_on_ray
-from fedcast.runs.prepare import check_model_size
 from fedcast.runs.store import FailedRun, check_store, is_done, run_folder, store_failure
 from fedcast.scenario import BEST_RULE, Scenario, missing_files, with_overrides
 from fedcast.sharing import CONTROLS

@@ -1,0 +1,47 @@
+"""What is known of the plan of a scenario before it is made: whether rounds must be predicted, and notes."""
+
+from __future__ import annotations
+
+from fedcast.clustering import allocates
+from fedcast.rounds import fit_notes
+from fedcast.scenario import BEST_RULE, Scenario
+
+
+def needs_rounds(scenario: Scenario) -> bool:
+    """Return whether planning needs a fit that covers the scenario.
+
+    A fixed ratio needs no prediction to choose volumes, and rules without heads choose none.
+
+    Example:
+        >>> from fedcast.scenario import load_scenario
+        >>> needs_rounds(Scenario()), needs_rounds(load_scenario(overrides=["clustering.rule=none"]))
+        (True, False)
+    """
+    rule = scenario.clustering.rule
+    return rule == BEST_RULE or (scenario.allocation.method != "fixed" and allocates(rule))
+
+
+def scenario_notes(scenario: Scenario) -> tuple[str, ...]:
+    """Return what to know before a scenario is planned or trained: about its fit, and a ratio above the limit."""
+    return (*fit_notes(scenario), *ratio_notes(scenario))
+
+
+def ratio_notes(scenario: Scenario) -> tuple[str, ...]:
+    """Return a note if a fixed ratio is above the limit of every head.
+
+    Example:
+        >>> from fedcast.scenario import load_scenario
+        >>> print(*ratio_notes(load_scenario(overrides=["allocation.method=fixed", "allocation.fixed.ratio=1.0"])))
+        allocation.fixed.ratio = 1, but heads share at most allocation.max_sharing_ratio = 0.2: 0.2 is used; raise that
+        limit to share more
+    """
+    settings, rule = scenario.allocation, scenario.clustering.rule
+    if settings.method != "fixed" or not (rule == BEST_RULE or allocates(rule)):
+        return ()
+    ratio, limit = settings.options("allocation").ratio, settings.max_sharing_ratio
+    if ratio <= limit:
+        return ()
+    return (
+        f"allocation.fixed.ratio = {ratio:g}, but heads share at most allocation.max_sharing_ratio = {limit:g}: "
+        f"{limit:g} is used; raise that limit to share more",
+    )

@@ -1,0 +1,60 @@
+"""Checks of a scenario before it is trained; they need no PyTorch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fedcast.cost import model_size
+from fedcast.data import make_population, presence
+from fedcast.errors import FedcastError
+from fedcast.io import Column, read_table
+from fedcast.scenario import Scenario, load_plugins
+
+
+def check_training(scenario: Scenario, data_dir: str | Path | None = None) -> None:
+    """Raise the error that training a scenario would give before its plan is made: of model, data or dropouts.
+
+    A dataset that is not on this machine and can be downloaded is not loaded.
+    """
+    check_model_size(scenario)
+    dropouts(scenario)
+    data = scenario.data
+    if presence(data.dataset, data_dir).state == "to download":
+        return
+    if data.dataset == "synthetic" or make_population(data, scenario.seed, data_dir).dataset is None:
+        raise FedcastError(no_samples(scenario))
+
+
+def no_samples(scenario: Scenario) -> str:
+    """Return why data without samples cannot be trained on."""
+    return f"data.dataset = {scenario.data.dataset}: synthetic data have no samples to train on"
+
+
+def check_model_size(scenario: Scenario) -> None:
+    """Raise an error if `training.model_weights` is not that of the model, as far as it is known before loading data.
+
+    Only training needs them to agree: a plan may be made for a model that does not exist yet.
+    """
+    load_plugins(scenario)
+    size = model_size(scenario)
+    if size.counted is not None:
+        check_size(size.counted, scenario, size.weights)
+
+
+def check_size(weights: int, scenario: Scenario, planned: int | None) -> None:
+    """Raise an error if delays and bytes were planned for another number of weights."""
+    if weights != planned:
+        raise FedcastError(
+            f"training.model_weights: {scenario.training.model_weights or 'unset'}, and the model has {weights:,} "
+            f"weights; set it to {weights}, so that delays and bytes are those of this model"
+        )
+
+
+def dropouts(scenario: Scenario) -> set[tuple[int, int]]:
+    """Return the pairs (round, user) of the scenario's dropout file."""
+    path = scenario.training.dropout_file
+    if path is None:
+        return set()
+    last = scenario.data.num_users - 1
+    table = read_table(path, [Column("round", "int", minimum=1), Column("user", "int", minimum=0, maximum=last)])
+    return set(zip(table["round"].tolist(), table["user"].tolist(), strict=True))
