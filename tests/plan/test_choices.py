@@ -11,7 +11,7 @@ import pytest
 from fedcast.cost import round_cost
 from fedcast.errors import NotReachableError
 from fedcast.plan import make_plan, make_world, plan_from_json, plan_to_json
-from fedcast.rounds import Conditions, load_fit, local_steps
+from fedcast.rounds import Conditions, RoundsFit, fit_accuracy, load_fit, local_steps, save_fit
 from fedcast.scenario import load_scenario, with_overrides
 
 SIZE = ("data.dataset=synthetic", "data.num_users=20", "training.model=cnn", "rounds.beta_samples=50")
@@ -116,6 +116,26 @@ def test_forms_without_local_work_are_planned_with_the_smallest_number_of_epochs
     assert (plan.form, plan.local_epochs, plan.rounds_interval) == ("paper", 1, None)
     assert plan.best_without == plan.without
     assert any("does not depend on local epochs" in note for note in plan.notes)
+
+
+def test_a_better_learning_rate_is_noted_only_if_it_matters():
+    for rate, noted in ((0.14, False), (0.1, True)):
+        given = scenario("clustering.rule=none", "training.local_epochs=3", f"training.learning_rate={rate}")
+        plan = make_plan(given, with_curve=False)
+        assert plan.best_without.learning_rate == pytest.approx(0.2)
+        assert (plan.without.delay_s > 1.02 * plan.best_without.delay_s) == noted
+        assert any("try it before you share" in note for note in plan.notes) == noted
+
+
+def test_a_target_above_what_runs_of_an_older_fit_reached_is_noted(tmp_path):
+    model = replace(load_fit("mnist-0.95").model("paper"), accuracy=fit_accuracy([0, 1.3, 1.35], [0.98, 0.96, 0.9]))
+    save_fit(RoundsFit("mine", {"paper": model}, {}, "mnist"), tmp_path / "mine.json")
+    mine = (f"rounds.fit={tmp_path / 'mine.json'}", "rounds.target_accuracy=0.95", "training.local_epochs=1")
+    for rule, start in (("none", ""), ("gain", "without sharing, ")):
+        shares = ("data.label_skew.single_class_share=0.7", "allocation.max_sharing_ratio=1.0")
+        plan = make_plan(scenario(*mine, *shares, f"clustering.rule={rule}"), with_curve=False)
+        assert plan.rounds > 1
+        assert plan.notes[-1].startswith(f"{start}rounds.target_accuracy = 0.95: runs of fit mine reached 0.9"), rule
 
 
 def test_rounds_lie_in_their_interval(chosen):

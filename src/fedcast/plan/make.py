@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcast.allocation import part_of
+from fedcast.allocation import AllocationResult, part_of
 from fedcast.clustering import ROUNDING, RULES, Clustering, cluster
 from fedcast.cost import TaskCost, feasibility, metrics_of, task_cost
 from fedcast.errors import FedcastError, OutsideFitError
 from fedcast.plan.checks import needs_rounds, ratio_notes
 from fedcast.plan.search import Search
-from fedcast.plan.sharing_plan import Baseline, SharingPlan
+from fedcast.plan.sharing_plan import SharingPlan
 from fedcast.plan.world import World, check_world, make_world, sharing_cost_of
 from fedcast.rounds import RoundsModel, fit_of, rounds_assumptions
 from fedcast.scenario import BEST_RULE, Scenario
@@ -106,11 +106,19 @@ def _predicted(world: World, previous: SharingPlan | None, with_curve: bool) -> 
             *planned.plan.notes,
             *search.notes,
             *_extrapolation(model, result.steps),
-            *_better_rate(best_without, world),
+            *_beyond_reach(search, result),
         ),
         passes=best.passes,
     )
     return replace(planned, plan=plan)
+
+
+def _beyond_reach(search: Search, result: AllocationResult) -> list[str]:
+    """Return notes if runs at the skew of the plan, or without sharing, ended below the target accuracy."""
+    if notes := search.rounds.target_notes(result.skew):
+        return list(notes)
+    alone = search.alone(search.choices[0])
+    return [] if alone is None else [f"without sharing, {note}" for note in search.rounds.target_notes(alone.skew)]
 
 
 def _extrapolation(model: RoundsModel, steps: float) -> list[str]:
@@ -121,17 +129,6 @@ def _extrapolation(model: RoundsModel, steps: float) -> list[str]:
     return [
         f"{steps:,.1f} local steps in a round on average; fit {model.name} covers {low:,.3g} to {high:,.4g}, so that "
         "the rounds are extrapolated: make a fit for your data with `fedcast fit-rounds`"
-    ]
-
-
-def _better_rate(best_without: Baseline | None, world: World) -> list[str]:
-    """Return a note if another learning rate is expected to be much faster."""
-    given = world.scenario.training.learning_rate
-    if best_without is None or best_without.learning_rate == given:
-        return []
-    return [
-        f"training.learning_rate = {given:g}: without sharing {best_without.learning_rate:.3g} is expected to be the "
-        "best; try it before you share"
     ]
 
 

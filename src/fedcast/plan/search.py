@@ -36,6 +36,8 @@ _MANY_USERS = 10_000
 _PLANNED_OF_MANY = 2
 # Local epochs of the best task without sharing, beside those that the scenario allows.
 _USUAL_EPOCHS = (1, 2, 3, 5, 8)
+# A share by which something is faster that deserves a note.
+_NOTEWORTHY = 0.02
 # Learning rates tried for it in the range of the fit.
 _NUM_RATES = 7
 
@@ -156,7 +158,15 @@ class Search:
                 rounds = betas.expected(alone.skew, alone.shift, alone.steps).rounds
                 if rounds <= model.max_rounds:
                     found.append(Baseline(epochs, rate, rounds, rounds * alone.round_s))
-        return as_given, min(found, key=lambda baseline: baseline.delay_s, default=None)
+        best = min(found, key=_baseline_s, default=None)
+        if best is not None and best.learning_rate != given_rate:
+            at_given = min((one for one in found if one.learning_rate == given_rate), key=_baseline_s, default=None)
+            if at_given is None or at_given.delay_s > best.delay_s * (1 + _NOTEWORTHY):
+                self.notes.append(
+                    f"training.learning_rate = {given_rate:g}: without sharing {best.learning_rate:.3g} is expected to "
+                    "be the best; try it before you share"
+                )
+        return as_given, best
 
     def leakage_curve(self, best: Candidate) -> tuple[LeakagePoint, ...]:
         """Return the least delay under limits on the average sharing ratio, in parts of the plan's, for its clusters.
@@ -307,6 +317,10 @@ def _envelope(results: Sequence[AllocationResult]) -> tuple[LeakagePoint, ...]:
         if not points or result.objective_s < points[-1].delay_s:
             points.append(LeakagePoint(result.average_sharing_ratio, result.objective_s))
     return tuple(points)
+
+
+def _baseline_s(baseline: Baseline) -> float:
+    return baseline.delay_s
 
 
 def _delay_s(candidate: Candidate) -> float:

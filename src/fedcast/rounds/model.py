@@ -215,21 +215,22 @@ class RoundsModel:
                 )
 
     def check_target(self, skew: float, rounds: float = 0.0) -> None:
-        """Raise an error if training at this skew is not expected to reach the target accuracy."""
+        """Raise an error if form ``law`` does not expect to reach the target accuracy at this skew."""
         if self.form == "law" and rounds > self.max_rounds:
             raise NotReachableError(
                 f"an accuracy of {self.target_accuracy:g} is not reachable at an average {self.measure.upper()} of "
                 f"{skew:.4g}: fit {self.name!r} predicts more than {self.max_rounds:,.0f} rounds; lower "
                 f"rounds.target_accuracy, or share more"
             )
-        if self.accuracy is None:
-            return
-        reached = self.accuracy.at(skew)
-        if reached < self.target_accuracy:
-            raise OutsideFitError(
-                f"invalid value {self.target_accuracy} for rounds.target_accuracy: training reaches {reached:.4f} at "
-                f"an average {self.measure.upper()} of {skew:.4g} (fit {self.name!r}); lower the target, or share more"
-            )
+
+    def target_notes(self, skew: float) -> tuple[str, ...]:
+        """Return a note if runs at this skew ended below the target accuracy, as far as the fit knows."""
+        if self.accuracy is None or (reached := self.accuracy.at(skew)) >= self.target_accuracy:
+            return ()
+        return (
+            f"rounds.target_accuracy = {self.target_accuracy:g}: runs of fit {self.name} reached {reached:.4f} at an "
+            f"average {self.measure.upper()} of {skew:.4g}; lower the target, or share more",
+        )
 
     def draw(self, count: int, up_to: float, seed: int = 0, steps: float = 1.0) -> BetaSet:
         """Draw parameter vectors for an expectation, all valid on skews from 0 to `up_to`.

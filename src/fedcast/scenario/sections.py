@@ -20,6 +20,8 @@ from fedcast.scenario.option_tables import Count, NotNegative, Positive, Section
 MODEL_OF_DATASET = {"digits": "small_cnn", "cifar10": "vgg16", "shakespeare": "lstm", "tiny_shakespeare": "lstm"}
 USUAL_MODEL = "cnn"
 
+# More local epochs train every user to the end of its own data.
+_MOST_EPOCHS = 1000
 # What clustering.rule is where a plan chooses the rule.
 BEST_RULE = "best"
 # Alias of the field that holds the option tables of a section.
@@ -334,8 +336,10 @@ class Training(ChoiceSection):
     @classmethod
     def _one_or_several(cls, value: Any) -> Any:
         several = list(value) if isinstance(value, list | tuple) else [value]
-        if not several or any(isinstance(one, bool) or not isinstance(one, int) or one < 1 for one in several):
-            raise ValueError("expected a whole number >= 1, or a list of them such as [1, 2, 3, 5, 8]")
+        whole = all(isinstance(one, int) and not isinstance(one, bool) for one in several)
+        if not several or not whole or not all(1 <= one <= _MOST_EPOCHS for one in several):
+            expected = f"a whole number from 1 to {_MOST_EPOCHS:,}"
+            raise ValueError(f"expected {expected}, or a list of them such as [1, 2, 3, 5, 8]")
         chosen = tuple(sorted(set(several)))
         return chosen if len(chosen) > 1 else chosen[0]
 
