@@ -83,9 +83,24 @@ def test_a_plan_says_what_it_chose_and_what_it_is_compared_with(fedcast):
     assert re.search(r"rounds expected \(\d+ to \d+ in 90 % of runs\) to 0.85 accuracy", out)
     assert re.search(r"without sharing at its best \(\d local epochs?, learning rate 0.4\): [\d.]+ s, the plan is", out)
     assert "without sharing, 1 local epoch, learning rate 0.4" in out
-    assert "rules rule delay of the task local epochs average sharing ratio" in out
+    assert re.search(r"(\w+) is the fastest of \d rules; \w+ is ([\d.]+ % slower|as fast) \(--compare-rules", out)
+    assert "rules rule delay" not in out
     alike = flat(fedcast("plan", *few, "--set", "data.bits_per_sample=1e9")[1])
     assert re.search(r"^share nothing, train \d local epochs? a round", alike)
+
+
+def test_all_rules_are_shown_and_a_faster_one_is_named(fedcast, tables):
+    epochs = ("--set", "training.local_epochs=1")
+    out = flat(fedcast("plan", *tables, *epochs, "--rule", "cec", "--compare-rules")[1])
+    assert out.startswith("cec: 2 heads")
+    assert "rules rule delay of the task local epochs average sharing ratio" in out
+    assert re.search(r"note: rule \w+ is [\d.]+ % faster than cec: [\d.]+ s instead of [\d.]+ s; best chooses", out)
+    quick = flat(fedcast("plan", *tables, *epochs, "--rule", "cec")[1])
+    assert "% faster than cec" in quick
+    assert "rules rule delay" not in quick
+    assert "faster than cec" not in flat(fedcast("plan", *tables, *epochs, "--rule", "cec", "--no-compare-rules")[1])
+    code, _, err = fedcast("plan", *tables, "--rule", "gian")
+    assert (code, "did you mean gain?" in err) == (2, True)
 
 
 def test_rules_for_which_there_are_too_few_users_are_named(fedcast):

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given as given_values
+from hypothesis import settings
+from hypothesis import strategies as st
 
 from fedcast.cost import round_cost
+from fedcast.data import Population
 from fedcast.errors import NotReachableError
 from fedcast.plan import make_plan, make_world, plan_from_json, plan_to_json
 from fedcast.rounds import Conditions, RoundsFit, fit_accuracy, load_fit, local_steps, save_fit
@@ -138,6 +143,32 @@ def test_a_target_above_what_runs_of_an_older_fit_reached_is_noted(tmp_path):
         assert plan.notes[-1].startswith(f"{start}rounds.target_accuracy = 0.95: runs of fit mine reached 0.9"), rule
 
 
+@given_values(
+    seed=st.integers(0, 10**6),
+    users=st.integers(3, 10),
+    rule=st.sampled_from(["daca", "scc", "cec", "gain"]),
+    most=st.sampled_from([0.1, 0.5, 1.0]),
+    bits=st.sampled_from([800.0, 1e5, 1e6]),
+)
+@settings(max_examples=8)
+def test_more_leakage_never_takes_longer(seed, users, rule, most, bits):
+    """The curve falls from the best plan without sharing to the plan itself, for any data, links and sizes."""
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(0, 120, (users, 4)) * (rng.random((users, 4)) < 0.5)
+    counts[:, 0] += 1
+    given = scenario(
+        f"data.num_users={users}", f"seed={seed}", f"clustering.rule={rule}", "training.local_epochs=[1, 3]",
+        f"allocation.max_sharing_ratio={most}", f"data.bits_per_sample={bits}", "geometry.cell_radius_m=200.0",
+    )  # fmt: skip
+    plan = make_plan(given, world=make_world(given, population=Population(counts, tuple("abcd"))))
+    ratios, delays = zip(*((point.average_sharing_ratio, point.delay_s) for point in plan.leakage), strict=True)
+    assert (np.diff(ratios) > 0).all()
+    assert (np.diff(delays) < 0).all()
+    assert (ratios[0], ratios[-1]) == (0, pytest.approx(plan.average_sharing_ratio))
+    assert delays[-1] == pytest.approx(plan.delay_s, rel=1e-3)
+    assert delays[0] >= plan.best_without.delay_s * (1 - 1e-9)
+
+
 def test_rounds_lie_in_their_interval(chosen):
     low, high = chosen.rounds_interval
     assert 1 <= low <= chosen.rounds <= high
@@ -147,6 +178,22 @@ def test_what_was_chosen_survives_json(chosen):
     again = plan_from_json(plan_to_json(chosen))
     for name in ("rule", "local_epochs", "rounds_interval", "without", "best_without", "rules", "notes", "leakage"):
         assert getattr(again, name) == getattr(chosen, name), name
+
+
+@pytest.mark.parametrize("compare", ["quick", "full"])
+def test_a_plan_by_one_rule_says_if_another_is_faster(compare):
+    given = scenario("clustering.rule=cec", "training.local_epochs=3", "clustering.max_passes=2")
+    plan = make_plan(given, with_curve=False, compare_rules=compare)
+    gain = make_plan(with_overrides(given, {"clustering.rule": "gain"}), with_curve=False, compare_rules=compare)
+    assert plan.rule == "cec"
+    assert gain.delay_s < plan.delay_s / 1.02
+    said = re.search(r"rule (\w+) is ([\d.]+)\s% faster than cec: ([\d.]+)\ss instead of ([\d.]+)\ss", *plan.notes)
+    assert float(said[4]) == pytest.approx(plan.delay_s, rel=0.01)
+    assert float(said[2]) == pytest.approx(100 * (1 - float(said[3]) / float(said[4])), abs=0.2)
+    named = make_plan(with_overrides(given, {"clustering.rule": said[1]}), with_curve=False)
+    assert named.delay_s <= float(said[3]) * 1.001, "the other rule is at least as fast as said"
+    assert not any("faster than" in note for note in named.notes)
+    assert (len(plan.rules) > 6) == (compare == "full")
 
 
 def test_of_many_users_two_rules_are_planned_fully(monkeypatch):

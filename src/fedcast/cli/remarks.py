@@ -42,7 +42,7 @@ def print_assumptions(console: Console, assumptions: Sequence[str]) -> None:
     if assumptions:
         console.print("\nassumed (in brackets: what would give it)", style="bold")
     for line in assumptions:
-        console.print(Padding(line, (0, 0, 0, 2)))
+        console.print(Padding(line, (0, 0, 0, 2), expand=False))
 
 
 def print_doubts(world: World) -> None:

@@ -5,6 +5,7 @@ from fedcast.plan.control import control_of
 from fedcast.plan.diff import PlanDiff, diff_plans
 from fedcast.plan.make import Planned, clustering_of, make_plan, plan_world
 from fedcast.plan.refused import RefusedLinks, refused_links
+from fedcast.plan.search import CompareRules
 from fedcast.plan.sharing_plan import (
     Baseline,
     LeakagePoint,
@@ -21,6 +22,7 @@ from fedcast.plan.world import World, check_world, link_rates_bps, make_world, n
 
 __all__ = [
     "Baseline",
+    "CompareRules",
     "LeakagePoint",
     "PlanDiff",
     "Planned",

@@ -10,9 +10,10 @@ then at the next larger and smaller ones while that shortens the task; the same 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,12 +21,16 @@ from numpy.typing import ArrayLike
 from fedcast.allocation import AllocationProblem, AllocationResult, make_allocation_problem, method_options, solve
 from fedcast.clustering import ROUNDING, Clustering, Problem, allocates, cluster, find_rule, quick_rules
 from fedcast.errors import NotReachableError
+from fedcast.formatting import percent, quantity
 from fedcast.plan.diff import match_users
 from fedcast.plan.sharing_plan import Baseline, LeakagePoint, RuleOutcome, SharingPlan
 from fedcast.plan.world import World, link_rates_bps
 from fedcast.rounds import RoundsFit, RoundsModel, fit_of, load_rounds
 from fedcast.scenario import BEST_RULE
 from fedcast.typing import Floats, Ints
+
+# Whether a plan by a given rule also plans the others: not, by one pass each for a note, or fully.
+CompareRules = Literal["no", "quick", "full"]
 
 # A search needs few stochastic steps: the final steps on all samples find the same volumes to 0.1 %.
 _QUICK_STEPS = 4
@@ -77,23 +82,36 @@ class Search:
             )
             self.choices = self.choices[:1]
 
-    def best(self, previous: SharingPlan | None) -> tuple[Candidate, tuple[RuleOutcome, ...]]:
+    def best(
+        self, previous: SharingPlan | None, compare_rules: CompareRules = "no"
+    ) -> tuple[Candidate, tuple[RuleOutcome, ...]]:
         """Return the fastest candidate of the scenario's rule or, if it is best, of all, and what each rule gives."""
         rule = self.world.scenario.clustering.rule
-        rules = self._rules() if rule == BEST_RULE else [rule]
-        found = {name: self._of_rule(name, previous) for name in rules}
-        # What the server sends it must first have: a plan shows this, but does not choose it by itself.
-        own = [one for one in found.values() if one and (len(rules) == 1 or one.result.clustering.broadcast is None)]
-        if previous is not None and any(allocates(name) for name in rules):
-            own += filter(None, [self._carried(previous)])
-        if not own:
+        choose, every = rule == BEST_RULE, rule == BEST_RULE or compare_rules == "full"
+        rules = ([] if choose else [rule]) + (self._rules() if every else [])
+        found = {name: self._of_rule(name, previous) for name in dict.fromkeys(rules)}
+        own = filter(_chosen_by_itself, found.values()) if choose else [found[rule]]
+        candidates = [one for one in own if one is not None]
+        if previous is not None and (choose or allocates(rule)):
+            candidates += filter(None, [self._carried(previous)])
+        if not candidates:
             raise self._failures[-1]
-        chosen = min(own, key=_delay_s)
-        if rule == BEST_RULE and not chosen.result.average_sharing_ratio:
+        chosen = min(candidates, key=_delay_s)
+        if choose and not chosen.result.average_sharing_ratio:
             chosen = replace(chosen, rule="none")
         refined = replace(chosen, result=self.allocate(chosen.result.clustering, chosen.local_epochs))
-        outcomes = tuple(_outcome(name, found[name]) for name in rules) if len(rules) > 1 else ()
-        return min(chosen, refined, key=_delay_s), outcomes
+        best = min(chosen, refined, key=_delay_s)
+        if not choose and compare_rules != "no":
+            others = list(found.values()) if every else self._first_passes(rule, best.local_epochs)
+            self.notes += _faster_rule(best, filter(_chosen_by_itself, others))
+        return best, tuple(_outcome(name, one) for name, one in found.items()) if every else ()
+
+    def _first_passes(self, rule: str, epochs: int) -> list[Candidate | None]:
+        """Return what other rules give in one pass at given local epochs; of many users those that are quick."""
+        settings, users = self.world.scenario.clustering, self.world.population.num_users
+        names = [name for name in quick_rules(settings, users) if name != rule and allocates(name)]
+        quick = [name for name in names if users <= _MANY_USERS or find_rule(name).scales]
+        return [self._at(name, cluster(self._problem(name)), epochs) for name in quick]
 
     def allocate(
         self, clustering: Clustering, epochs: int, *, max_asr: float | None = None, quick: bool = False
@@ -298,6 +316,23 @@ class Search:
         ratios: Floats = np.minimum(others, self.world.fleet.devices.consent)
         ratios[heads] = solved
         return ratios
+
+
+def _chosen_by_itself(candidate: Candidate | None) -> bool:
+    """Return whether a plan may choose it: what the server sends it must first have, which is shown but not chosen."""
+    return candidate is not None and candidate.result.clustering.broadcast is None
+
+
+def _faster_rule(best: Candidate, others: Iterable[Candidate | None]) -> list[str]:
+    """Return a note if another rule is faster by more than the noteworthy share."""
+    fastest = min(filter(None, others), key=_delay_s, default=best)
+    if _delay_s(best) <= _delay_s(fastest) * (1 + _NOTEWORTHY):
+        return []
+    saved, (delay_s, instead_s) = 1 - _delay_s(fastest) / _delay_s(best), map(_delay_s, (fastest, best))
+    return [
+        f"rule {fastest.rule} is {percent(saved)} faster than {best.rule}: {quantity(delay_s, 's')} instead of "
+        f"{quantity(instead_s, 's')}; best chooses the fastest (clustering.rule)"
+    ]
 
 
 def _outcome(rule: str, candidate: Candidate | None) -> RuleOutcome:

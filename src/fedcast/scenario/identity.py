@@ -64,4 +64,7 @@ def _without_settings_of_runs(scenario: Scenario) -> Tree:
     content = scenario.model_dump(mode="json", exclude={"plugins": True})
     for section, name in NOT_DECIDING:
         del content[section][name]
+    # Keys that came later are left out where they change nothing, so that runs of before keep their folders.
+    if content["geometry"]["base_stations_file"] is None:
+        del content["geometry"]["base_stations_file"]
     return content
