@@ -92,7 +92,7 @@ BUILT_IN: dict[str, dict[str, str]] = {
         "synthetic": "fedcast.data.population:SYNTHETIC_DATASET",
     },
     "sharing": {
-        "raw": "fedcast.sharing.raw:SHARING",
+        **{name: f"fedcast.sharing.{name}:SHARING" for name in ("raw", "mixed", "prototypes", "synthetic")},
         "work_control": "fedcast.sharing.controls:WORK",
         "epochs_control": "fedcast.sharing.controls:EPOCHS",
     },
@@ -244,7 +244,7 @@ def names(kind: str) -> list[str]:
 
     Example:
         >>> names("sharing")
-        ['raw', 'work_control', 'epochs_control']
+        ['raw', 'mixed', 'prototypes', 'synthetic', 'work_control', 'epochs_control']
     """
     load_packages()
     return [*BUILT_IN[kind], *(name for other, name in _registered if other == kind)]

@@ -108,7 +108,7 @@ def test_epsilon_of_zero_and_of_large_mu():
 def test_noise_is_normal_in_whole_steps(draw):
     drawn = draw(4000)
     assert drawn.dtype == np.int64
-    # Floors are half a step below on average, 1/131072 of σ.
+    # Floors are half a step below on average, 1/2^21 of σ.
     assert kstest(drawn / SIGMA_STEPS, "norm").pvalue > 1e-4
     assert abs((drawn < 0).mean() - 0.5) < 0.04
     assert len(np.unique(drawn % 16)) == 16

@@ -60,7 +60,7 @@ def train(
         f"{last.worst_accuracy:.4f}{noisy}), simulated {quantity(last.seconds, 's')} and "
         f"{quantity(last.energy_j, 'J')}; target {target} {answer}\n"
         f"{pluralize(run.facts.distinct_samples, 'sample')} shared with "
-        f"{pluralize(run.facts.members, 'user')}; results are in {folder}"
+        f"{pluralize(run.facts.members, 'user')}{f' ({run.privacy})' if run.privacy else ''}; results are in {folder}"
         + (", finished before; --no-resume trains again" if done else "")
     )
 

@@ -23,6 +23,7 @@ from fedcast.typing import Floats, Names
 # Wider than the range of any device, and narrow enough that no product of such values overflows.
 _LEAST, _MOST = 1e-15, 1e15
 _MOST_SNR_DB = 100.0
+_MOST_MU = 50.0  # ε is then above 1,000
 _OF_SCENARIO = ("max_frequency_hz", "cycles_per_sample", "power_w", "energy_budget_j")
 
 COLUMNS = (
@@ -35,6 +36,8 @@ COLUMNS = (
         for name in ("up_snr_db", "down_snr_db")
     ),
     Column("consent", "float", required=False, minimum=0, maximum=1),
+    Column("epsilon", "float", required=False, minimum=0, maximum=_MOST),
+    Column("mu_spent", "float", required=False, minimum=0, maximum=_MOST_MU),
 )
 
 
@@ -51,6 +54,8 @@ class DeviceTable:
     down_rate_bps: Floats | None = None  #: the same of the download
     up_snr_db: Floats | None = None  #: mean SNR of the upload on one subcarrier; None: from the radio model
     down_snr_db: Floats | None = None  #: the same of the download
+    epsilon: Floats | None = None  #: largest ε of everything that a user ever releases together; None: no limit
+    mu_spent: Floats | None = None  #: what it released before, column mu of a run's privacy.csv; None: nothing
     names: Names | None = None  #: names of the users, str[K], where a table gives them
 
     @property
@@ -193,6 +198,16 @@ class Fleet:
         return self.devices.energy_budget_j - self.upload_energy_j
 
 
+def _within_budget(devices: DeviceTable, scenario: Scenario) -> DeviceTable:
+    """Return devices that consent to share nothing where the privacy budget is too small for the kind of sharing."""
+    if devices.epsilon is None:
+        return devices
+    kind = registry.find("sharing", scenario.sharing.kind).value
+    spent = np.zeros(len(devices.epsilon)) if devices.mu_spent is None else devices.mu_spent
+    affordable = kind.affordable(scenario.sharing.options("sharing"), devices.epsilon, spent)
+    return replace(devices, consent=np.where(affordable, devices.consent, 0.0))
+
+
 def fleet_of(scenario: Scenario, layout: Layout, samples: SampleSpec | None = None) -> Fleet:
     """Return the fleet of a scenario for the positions of a layout; `samples` as in `model_bits`.
 
@@ -203,7 +218,7 @@ def fleet_of(scenario: Scenario, layout: Layout, samples: SampleSpec | None = No
         >>> bool((fleet.energy_left_j > 0).all())
         True
     """
-    devices = device_table(layout.num_users, scenario.devices, layout.names)
+    devices = _within_budget(device_table(layout.num_users, scenario.devices, layout.names), scenario)
     measured = {name: getattr(devices, name) for name in ("up_rate_bps", "down_rate_bps", "up_snr_db", "down_snr_db")}
     links = cellular_links(layout, devices.power_w, scenario.cellular, scenario.geometry, **measured)
     # A plan replaces the first of several choices by the one that it makes.

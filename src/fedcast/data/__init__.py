@@ -16,7 +16,16 @@ from fedcast.data.catalogue import (
     presence,
     sample_spec,
 )
-from fedcast.data.dataset import Dataset, SampleSpec, TextWindows, dataset_from_arrays
+from fedcast.data.dataset import (
+    Dataset,
+    Generated,
+    SampleSpec,
+    TextWindows,
+    dataset_from_arrays,
+    extend,
+    scaled,
+    stored,
+)
 from fedcast.data.descriptors import describe
 from fedcast.data.partitions import PARTITIONS, Partition, find_partition
 from fedcast.data.population import (
@@ -49,6 +58,7 @@ __all__ = [
     "Assignment",
     "Dataset",
     "DatasetEntry",
+    "Generated",
     "Partition",
     "Population",
     "SampleSpec",
@@ -68,6 +78,7 @@ __all__ = [
     "distribution_shift",
     "divide",
     "emd",
+    "extend",
     "find_partition",
     "find_source",
     "js_divergence",
@@ -81,6 +92,8 @@ __all__ = [
     "presence",
     "read_counts",
     "sample_spec",
+    "scaled",
     "skew_of",
     "split_by_shares",
+    "stored",
 ]

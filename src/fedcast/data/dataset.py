@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -71,6 +71,8 @@ class Dataset:
     group_names: tuple[str, ...] = field(default=(), repr=False)  #: one per owner
     #: test inputs with the noise of the users, for a second evaluation; None without noise
     noisy_test_inputs: NDArray[np.float32] | None = None
+    #: float32[n, Y], label distribution of each training sample; None: each has one class
+    soft_labels: NDArray[np.float32] | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -98,6 +100,39 @@ class Dataset:
     def features(self, samples: Any) -> NDArray[np.float32]:
         """Return the inputs of the given training samples, float32, scaled to [0, 1]; characters of text as numbers."""
         return scaled(self.inputs[samples], self.scale)
+
+
+@dataclass(frozen=True, eq=False)
+class Generated:
+    """Training samples that users made of their own: sample ``len(dataset) + i`` is row i."""
+
+    inputs: NDArray[Any]  #: [G, ...], of the type in which the dataset stores its inputs
+    labels: Ints  #: int64[G], of soft labels the most probable
+    soft_labels: NDArray[np.float32] | None = None  #: float32[G, Y]; None: each sample has one class
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+def extend(dataset: Dataset, generated: Generated | None) -> Dataset:
+    """Return a dataset with generated training samples after its own."""
+    if generated is None:
+        return dataset
+    if isinstance(dataset.inputs, TextWindows):
+        raise DataError(f"{dataset.name}: a dataset of text takes no generated samples")
+    soft = generated.soft_labels
+    if soft is not None:
+        soft = np.concatenate([np.eye(dataset.num_classes, dtype=np.float32)[dataset.labels], soft])
+    inputs = np.concatenate([dataset.inputs, generated.inputs])
+    return replace(dataset, inputs=inputs, labels=np.concatenate([dataset.labels, generated.labels]), soft_labels=soft)
+
+
+def stored(values: NDArray[Any], dataset: Dataset) -> NDArray[Any]:
+    """Return inputs in [0, 1] as a dataset stores its own: the reverse of `Dataset.features`, rounded to its type."""
+    assert not isinstance(dataset.inputs, TextWindows)
+    values = np.clip(values, 0, 1) / (dataset.scale or 1.0)
+    kind = dataset.inputs.dtype
+    return (np.rint(values) if kind.kind in "ui" else values).astype(kind)
 
 
 def scaled(inputs: NDArray[Any], scale: float | None) -> NDArray[np.float32]:

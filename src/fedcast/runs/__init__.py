@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     )
     from fedcast.runs.store import (
         FailedRun,
+        Guarantee,
         StoredRun,
         is_done,
         load_failures,
@@ -73,6 +74,7 @@ __all__ = [
     "Facts",
     "FailedRun",
     "Gain",
+    "Guarantee",
     "Interval",
     "PairedTest",
     "PreparedRun",

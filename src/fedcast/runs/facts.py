@@ -82,7 +82,7 @@ def _classes(run: PreparedRun) -> Table:
     """Return the samples of each class that each user trains on, before and after sharing."""
     population, dataset = run.world.population, run.world.population.dataset
     assert dataset is not None
-    after = class_counts(run.shared.assignment, dataset.labels, dataset.num_classes)
+    after = class_counts(run.shared.assignment, run.shared.labels(dataset), dataset.num_classes)
     table: Table = {"user": list(range(population.num_users))}
     for when, counts in (("before", population.counts), ("after", after)):
         table |= {f"{when}_{label}": column.tolist() for label, column in enumerate(counts.T)}

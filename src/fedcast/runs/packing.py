@@ -71,6 +71,7 @@ def packed_run(name: str, dataset: str, prepared: PreparedRun) -> PackedRun:
         own=population.assignment if changes_samples else None,
         own_sizes=population.sizes,
         distributions=skew_of(population.counts).distributions,
+        generated=prepared.shared.generated,
     )
 
 

@@ -15,7 +15,7 @@ from fedcast.errors import FedcastError
 from fedcast.plan import Planned, World, check_world, control_of, make_world, plan_world
 from fedcast.runs.checks import check_model_size, check_size, dropouts, no_samples
 from fedcast.scenario import Scenario, load_plugins, model_name
-from fedcast.sharing import Ledger, Shared, Sharing, find_sharing
+from fedcast.sharing import Ledger, Shared, Sharing, check_samples, find_sharing
 from fedcast.training import (
     Clock,
     Federation,
@@ -159,7 +159,10 @@ def prepare_run(scenario: Scenario, *, data_dir: str | Path | None = None, world
     world = make_world(scenario, data_dir) if world is None else check_world(world, scenario)
     if world.population.dataset is None:
         raise FedcastError(no_samples(scenario))
-    planned, kind = plan_world(world), find_sharing(scenario.sharing.kind)
+    kind = find_sharing(scenario.sharing.kind)
+    if kind.make is not None:
+        check_samples(world.population.dataset)
+    planned = plan_world(world)
     population = world.population if kind.sends else _only(world.population, planned.plan.trained)
     shared = kind.share(population, planned.clustering, scenario.seed, scenario.sharing.options("sharing"))
     if not kind.sends:
@@ -188,9 +191,9 @@ def train_prepared(
     world, scenario = prepared.world, prepared.world.scenario
     dataset = world.population.dataset
     assert dataset is not None
-    federation = Federation(
-        dataset, prepared.shared.assignment, world.population.sizes, skew_of(world.population.counts).distributions
-    )
+    distributions = skew_of(world.population.counts).distributions
+    shared = prepared.shared
+    federation = Federation(shared.dataset(dataset), shared.assignment, world.population.sizes, distributions)
     if model is None:
         name, file = model_name(scenario), scenario.training.model_file
         options = scenario.training.options("model", name) if file is None else None

@@ -142,9 +142,9 @@ def _train(
         clustering = cluster(world.problem())
         share, options = find_sharing(scenario.sharing.kind).share, scenario.sharing.options("sharing")
         shared = share(population, clustering, scenario.seed, options)
-        data = population.dataset or dataset
+        data, distributions = population.dataset or dataset, skew_of(population.counts).distributions
         outcome = train(
-            Federation(data, shared.assignment, population.sizes, skew_of(population.counts).distributions),
+            Federation(shared.dataset(data), shared.assignment, population.sizes, distributions),
             _model(scenario, data),
             training_settings(scenario.training),
             seed=scenario.seed,

@@ -1,9 +1,9 @@
 """Run folders: each run has a folder whose name contains a hash of everything that determines its result.
 
 A store is a folder of run folders. A run folder holds scenario.toml, versions.json, plan.json, facts.json, tables.json
-(users, heads, classes), options.json (of plug-ins, if it has any), ledger.csv, history.json and .csv, checkpoint.pt and
-log.txt. done.json is written last, with digests of the other files, and marks the run as finished; failed.json says why
-a run of a sweep has failed.
+(users, heads, classes), options.json (of plug-ins, if it has any), ledger.csv, privacy.csv (if what was sent is
+differentially private), history.json and .csv, checkpoint.pt and log.txt. done.json is written last, with digests of
+the other files, and marks the run as finished; failed.json says why a run of a sweep has failed.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from fedcast.errors import FedcastError
 from fedcast.formatting import shown_value
-from fedcast.io import write_file
+from fedcast.io import Column, read_table, write_file
 from fedcast.plan import SharingPlan, load_plan, save_plan
 from fedcast.registry import BUILT_IN, KINDS, find, names, option_fields, plugin_error
 from fedcast.runs import versions
@@ -55,7 +55,19 @@ _FAILED = "failed.json"
 _FILES_ALWAYS = {"scenario.toml", "versions.json", "facts.json", "tables.json", "history.json"}
 _KEY_LENGTH = 12
 _MEASURED = "measured.json"
+_PRIVACY = "privacy.csv"
 _REPEAT = "delete the folder and repeat the command that made it"
+
+
+class Guarantee(NamedTuple):
+    """(ε, δ) of the head that spent most, and whether noise is ``secure``, or ``seeded`` as in a simulation."""
+
+    epsilon: float
+    delta: float
+    noise: str
+
+    def __str__(self) -> str:
+        return f"ε = {self.epsilon:.3g}, δ = {self.delta:g}, {self.noise} noise"
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +90,18 @@ class StoredRun:
     def tables(self) -> dict[str, Table]:
         """Return the tables of users, heads and classes, each by column; see `fedcast.runs.facts.tables_of`."""
         return _read_tables(self.folder / "tables.json")
+
+    @cached_property
+    def privacy(self) -> Guarantee | None:
+        """Return what heads guarantee for what they sent; None: nothing was sent with differential privacy."""
+        path = self.folder / _PRIVACY
+        if not path.exists():
+            return None
+        numbers = [Column(name, "float", minimum=0) for name in ("epsilon", "delta")]
+        table = read_table(path, [*numbers, Column("noise", "text")], may_be_empty=True)
+        if not table.num_rows:
+            return None
+        return Guarantee(float(table["epsilon"].max()), float(table["delta"][0]), str(table["noise"][0]))
 
     @cached_property
     def plugin_options(self) -> dict[str, list[Any]]:
@@ -347,7 +371,10 @@ def _write_prepared(folder: Path, prepared: PreparedRun) -> None:
     _write_json(folder / "tables.json", tables_of(prepared))
     if options := _plugin_options(prepared.world.scenario):
         _write_json(folder / "options.json", options)
-    prepared.shared.ledger.save(folder / "ledger.csv")
+    ledger = prepared.shared.ledger
+    ledger.save(folder / "ledger.csv")
+    if ledger.privacy is not None:
+        ledger.privacy.save(folder / _PRIVACY)
 
 
 def store_run(folder: Path, prepared: PreparedRun, history: History, measured_s: Mapping[str, float]) -> Path:

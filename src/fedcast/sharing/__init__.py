@@ -1,6 +1,17 @@
 """Sharing: turn a clustering with its volumes into extra training data and a privacy ledger."""
 
-from fedcast.sharing.ledger import SERVER, Ledger, Shared, Sharing, find_sharing
+from fedcast.sharing.generate import PrivacyOptions, check_samples, generating
+from fedcast.sharing.ledger import (
+    SERVER,
+    Held,
+    Ledger,
+    Made,
+    Privacy,
+    Request,
+    Shared,
+    Sharing,
+    find_sharing,
+)
 from fedcast.sharing.noise import SIGMA_STEPS, Noise, happens_exp, secure_noise, seeded_noise
 from fedcast.sharing.privacy import (
     DEFAULT_DELTA,
@@ -23,17 +34,24 @@ __all__ = [
     "DEFAULT_DELTA",
     "SERVER",
     "SIGMA_STEPS",
+    "Held",
     "Ledger",
+    "Made",
     "Noise",
+    "Privacy",
+    "PrivacyOptions",
     "Release",
+    "Request",
     "Shared",
     "Sharing",
     "check_budget",
+    "check_samples",
     "draw_samples",
     "find_sharing",
     "gaussian_delta",
     "gaussian_epsilon",
     "gaussian_mu",
+    "generating",
     "happens_exp",
     "pure_mu",
     "secure_noise",

@@ -1,32 +1,60 @@
-"""Kinds of sharing, the data of users after sharing, and the privacy ledger: the record of every sample sent."""
+"""Kinds of sharing, the data of users after sharing, and the privacy ledger: what was sent, and what it reveals."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedcast import registry
 from fedcast.clustering import Clustering
-from fedcast.data import Assignment, Population
+from fedcast.data import Assignment, Dataset, Generated, Population, extend
 from fedcast.errors import FedcastError
 from fedcast.io import save_table
+from fedcast.sharing.noise import Noise, NoiseSource
+from fedcast.sharing.privacy import gaussian_epsilon, gaussian_mu
 from fedcast.typing import Bools, Floats, Ints
 
 # The sender of what the server broadcasts.
 SERVER = -1
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Privacy:
+    """What each user spent on releases with differential privacy; one release to several users counts once."""
+
+    mu: Floats  #: float64[K], μ of all releases together, see `fedcast.sharing.total_mu`; 0: it released nothing
+    delta: float  #: δ at which ε is reported
+    noise: NoiseSource  #: where the noise comes from: who knows the seed of a simulation can subtract it
+
+    @property
+    def epsilon(self) -> Floats:
+        """Return ε of each user's releases together at δ, float64[K]."""
+        values, places = np.unique(self.mu, return_inverse=True)
+        return np.array([gaussian_epsilon(float(mu), self.delta) for mu in values])[places]
+
+    def save(self, path: str | Path) -> Path:
+        """Write columns user, mu, epsilon, delta and noise of users that released something, as .csv or .parquet."""
+        users = np.flatnonzero(self.mu)
+        same = {"delta": np.full(len(users), self.delta), "noise": np.full(len(users), self.noise)}
+        return save_table({"user": users, "mu": self.mu[users], "epsilon": self.epsilon[users], **same}, path)
 
 
 @dataclass(frozen=True, eq=False)
 class Ledger:
     """The privacy ledger: one entry for every sample that another user received."""
 
-    samples: Ints  #: int64[T], index in the dataset
+    samples: Ints  #: int64[T], index in the dataset; generated samples are numbered after its own
     senders: Ints  #: int64[T], user, or -1 for the server
     receivers: Ints  #: int64[T], user
+    #: int64[2, S], owner and number of each sample that generated ones reveal without a guarantee; None: those sent
+    sources: Ints | None = None
+    privacy: Privacy | None = None  #: None: what was sent has no differential privacy
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -39,9 +67,11 @@ class Ledger:
     def revealed_shares(self, sizes: Ints) -> Floats:
         """Return the share of each user's samples that other users received, float64[K].
 
-        `sizes` are their numbers of samples before sharing. What the server sends counts for no user.
+        `sizes` are their numbers of samples before sharing. What the server sends counts for no user, nor do samples
+        that are protected by differential privacy; of averages without such a guarantee every sample in them counts.
         """
-        pairs = np.unique(np.stack([self.senders, self.samples]), axis=1)
+        pairs = np.stack([self.senders, self.samples]) if self.sources is None else self.sources
+        pairs = np.unique(pairs, axis=1)
         counts = np.bincount(pairs[0][pairs[0] >= 0], minlength=len(sizes))
         return np.divide(counts, sizes, out=np.zeros(len(sizes)), where=sizes > 0)
 
@@ -56,10 +86,49 @@ class Shared:
 
     assignment: Assignment
     ledger: Ledger
+    generated: Generated | None = None  #: samples that are not in the dataset
 
     def of(self, users: Bools) -> Shared:
         """Return the same with no samples for users outside the mask, so that they do not train."""
-        return Shared(self.assignment.only(users), self.ledger)
+        return replace(self, assignment=self.assignment.only(users))
+
+    def dataset(self, dataset: Dataset) -> Dataset:
+        """Return the dataset that the assignment refers to: with the generated samples after its own."""
+        return extend(dataset, self.generated)
+
+    def labels(self, dataset: Dataset) -> Ints:
+        """Return the labels of that dataset."""
+        return dataset.labels if self.generated is None else np.concatenate([dataset.labels, self.generated.labels])
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """The samples that one user holds, as a kind that generates others of them sees them."""
+
+    inputs: NDArray[np.float32]  #: [n, ...], in [0, 1]
+    labels: Ints  #: int64[n]
+    num_classes: int
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """What a head is asked for, and its randomness."""
+
+    volume: int  #: samples to generate
+    balanced: bool  #: as equal over classes as the data allow; otherwise in the proportions of the data
+    rng: np.random.Generator  #: for draws that need not be secret
+    noise: Noise  #: for those that protect
+
+
+@dataclass(frozen=True, eq=False)
+class Made:
+    """Generated samples of one user."""
+
+    inputs: NDArray[Any]  #: [V, ...], in [0, 1]
+    labels: Ints  #: int64[V]
+    soft_labels: NDArray[np.float32] | None = None  #: float32[V, Y], see `Generated`
+    mu: float | None = None  #: they are μ-GDP, all together; None: no guarantee
+    sources: Ints | None = None  #: int64[S], positions of the samples that they reveal, where there is no guarantee
 
 
 @dataclass(frozen=True)
@@ -78,6 +147,16 @@ class Sharing:
     options: type[Any] = registry.NoOptions
     sends: bool = True  #: whether samples leave a device
     weights: Literal["shared", "own"] = "shared"  #: of users under `training.aggregation` = shared: ñ_k, or own: n_k
+    #: generates samples from (samples of one user, request, options); `share` then calls it for every head
+    make: Callable[[Held, Request, Any], Made] | None = None
+    private: bool = False  #: whether options have `epsilon` and `delta`, and `make` keeps to them
+
+    def affordable(self, options: Any, budgets: Floats, spent_mu: Floats) -> Bools:
+        """Return who can be a head within its privacy budget ε, float64[K], after what it spent before, bool[K]."""
+        if not self.private:
+            return np.ones(len(budgets), dtype=bool)
+        total = Privacy(np.hypot(spent_mu, gaussian_mu(options.epsilon, options.delta)), options.delta, "seeded")
+        return total.epsilon <= budgets * (1 + _ROUNDING)
 
 
 def own_samples(population: Population, clustering: Clustering) -> Assignment:

@@ -1,6 +1,6 @@
 """Gaussian noise in whole numbers: drawn exactly from the operating system's randomness, or seeded in a simulation.
 
-Values of a release are whole multiples of σ/2^16, and what is added to them is floor(2^16·z) for a standard normal
+Values of a release are whole multiples of σ/2^20, and what is added to them is floor(2^20·z) for a standard normal
 number z. The result is the Gaussian mechanism on whole numbers, rounded afterwards, so that its accounting holds as it
 stands; and there is no floating-point noise, whose rounding reveals what it should hide (Mironov 2012).
 """
@@ -17,7 +17,7 @@ import numpy as np
 from fedcast.typing import Ints
 
 #: σ of all noise, in steps of the grid.
-SIGMA_STEPS = 2**16
+SIGMA_STEPS = 2**20
 
 #: Draws so many whole numbers floor(SIGMA_STEPS·z); `secure_noise`, or `seeded_noise` in a simulation.
 Noise = Callable[[int], Ints]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedcast.clustering import Clustering, cluster, make_problem
-from fedcast.data import Assignment, Population, populate, skew_of
+from fedcast.data import Assignment, Population, populate, scaled, skew_of
 from fedcast.network import graph_from_edges
 from fedcast.scenario import ClusteringSettings, Data
 from fedcast.sharing import SERVER, Sharing
@@ -51,9 +51,13 @@ def ledger_lists_what_was_received(sharing: Sharing, options: Any) -> None:
                 received = received[:0]
             listed = ledger.samples[ledger.receivers == user]
             assert np.array_equal(np.sort(received), np.sort(listed)), f"user {user}: the ledger lists other samples"
+        assert case.population.dataset is not None
+        size, made = len(case.population.dataset), 0 if shared.generated is None else len(shared.generated)
+        senders: dict[int, int] = {}
         for sender, sample in set(zip(ledger.senders.tolist(), ledger.samples.tolist(), strict=True)):
             held = own.samples if sender == SERVER else own.of(sender)
-            assert sample in held, f"user {sender}: sent sample {sample}, which it does not hold"
+            generated = size <= sample < size + made and senders.setdefault(sample, sender) == sender
+            assert generated or sample in held, f"user {sender}: sent sample {sample}, which it neither holds nor made"
 
 
 def sends_along_the_clustering(sharing: Sharing, options: Any) -> None:
@@ -75,6 +79,49 @@ def keeps_volumes_and_consent(sharing: Sharing, options: Any) -> None:
         assert (revealed <= case.consent + 1e-9).all(), "a user sent a larger share of its samples than it consents to"
 
 
+def generates_valid_samples(sharing: Sharing, options: Any) -> None:
+    """Check that generated samples are stored as those of the dataset are, in [0, 1], with valid labels."""
+    for case in cases():
+        dataset, shared = case.population.dataset, sharing.share(case.population, case.clustering, 0, options)
+        assert dataset is not None
+        if (generated := shared.generated) is None:
+            continue
+        inputs, shape = generated.inputs, (len(generated), *dataset.sample_shape)
+        assert inputs.shape == shape, f"generated samples have shape {inputs.shape}; expected {shape}"
+        kind = np.asarray(dataset.inputs).dtype
+        assert inputs.dtype == kind, f"generated samples are of type {inputs.dtype}; expected {kind}"
+        values = scaled(inputs, dataset.scale)
+        assert np.isfinite(values).all(), "a generated sample is not finite"
+        assert values.min() >= 0, "a generated sample is below 0"
+        assert values.max() <= 1 + 1e-6, "a generated sample is above 1"
+        assert ((generated.labels >= 0) & (generated.labels < dataset.num_classes)).all(), "a label is no class"
+        if (soft := generated.soft_labels) is not None:
+            assert soft.shape == (len(generated), dataset.num_classes), f"soft labels have shape {soft.shape}"
+            assert (soft >= 0).all(), "a soft label is below 0"
+            assert np.allclose(soft.sum(axis=1), 1), "soft labels do not add up to 1"
+
+
+def counts_what_it_reveals(sharing: Sharing, options: Any) -> None:
+    """Check that a private kind keeps to its ε, counts it for senders alone, and that others count what they reveal."""
+    for case in cases():
+        shared, own = sharing.share(case.population, case.clustering, 0, options), case.own
+        ledger, privacy = shared.ledger, shared.ledger.privacy
+        assert (privacy is not None) == sharing.private, "a kind is private if and only if its ledger says so"
+        senders = set(ledger.senders.tolist())
+        if privacy is not None:
+            assert privacy.delta == options.delta, f"δ is {privacy.delta}; expected that of the options"
+            assert (privacy.epsilon <= options.epsilon * (1 + 1e-6)).all(), "a user spent more than ε"
+            if case.clustering.broadcast is None:
+                spenders = set(np.flatnonzero(privacy.mu).tolist())
+                assert spenders == senders, "users that spend privacy are not those that send"
+        elif shared.generated is not None:
+            assert ledger.sources is not None, "generated samples without a guarantee reveal samples; expected which"
+            assert set(ledger.sources[0].tolist()) == senders, "a user sends, but reveals nothing"
+            for sender, sample in ledger.sources.T.tolist():
+                held = own.samples if sender == SERVER else own.of(sender)
+                assert sample in held, f"user {sender}: reveals sample {sample}, which it does not hold"
+
+
 def is_deterministic(sharing: Sharing, options: Any) -> None:
     """Check that the same seed gives the same samples, and that the arguments are left unchanged."""
     for case in cases():
@@ -85,7 +132,7 @@ def is_deterministic(sharing: Sharing, options: Any) -> None:
 
 CHECKS = (
     keeps_own_samples_first, ledger_lists_what_was_received, sends_along_the_clustering, keeps_volumes_and_consent,
-    is_deterministic,
+    generates_valid_samples, counts_what_it_reveals, is_deterministic,
 )  # fmt: skip
 
 

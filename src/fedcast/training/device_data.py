@@ -25,7 +25,7 @@ class DeviceData:
     """Samples and labels on a device.
 
     `inputs` are stored inputs [n, ...], which `scale` brings to [0, 1], or the characters of a text, of which a sample
-    is a sequence of `length` from its place in `starts`.
+    is a sequence of `length` from its place in `starts`. `labels` are classes [n], or label distributions [n, Y].
     """
 
     inputs: Tensor
@@ -46,7 +46,7 @@ class DeviceData:
     def pick(self, samples: Tensor) -> tuple[Tensor, Tensor]:
         """Return inputs and labels of the samples, in the shape of the index."""
         flat = samples.flatten()
-        labels = self.labels.index_select(0, flat).view(samples.shape)
+        labels = self.labels.index_select(0, flat).view(*samples.shape, *self.labels.shape[1:])
         if self.starts is not None:
             places = self.starts.index_select(0, flat)[:, None] + torch.arange(self.length, device=samples.device)
             codes = self.inputs.index_select(0, places.flatten())
@@ -56,10 +56,16 @@ class DeviceData:
 
 
 def to_device(
-    inputs: NDArray[Any] | TextWindows, labels: Ints, scale: float | None, device: torch.device, dtype: torch.dtype
+    inputs: NDArray[Any] | TextWindows,
+    labels: Ints | NDArray[np.float32],
+    scale: float | None,
+    device: torch.device,
+    dtype: torch.dtype,
 ) -> DeviceData:
-    """Copy samples to a device."""
+    """Copy samples to a device; label distributions have the type of inputs."""
     on_device = torch.from_numpy(np.array(labels)).to(device)
+    if on_device.is_floating_point():
+        on_device = on_device.to(dtype)
     if isinstance(inputs, np.ndarray):
         stored = torch.from_numpy(np.array(inputs)).to(device)
         if device.type == "cpu" and stored.numel() * dtype.itemsize <= _CONVERTED_BYTES:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcast import registry
-from fedcast.data import Assignment, Dataset, TextWindows
+from fedcast.data import Assignment, Dataset, Generated, TextWindows
 from fedcast.errors import FedcastError
 from fedcast.io import atomic_write, write_file
 from fedcast.text_files import parse_json, read_text
@@ -47,6 +47,7 @@ class PackedRun:
     distributions: Floats  #: [K, Y], label distributions before sharing
     model_options: dict[str, Any] = field(default_factory=dict)  #: options of the model that are not the defaults
     plugins: list[str] = field(default_factory=list)  #: names of the plug-in files of the pack that the run needs
+    generated: Generated | None = None  #: samples that are not in the dataset
 
 
 def write_runs(pack: Path, runs: list[PackedRun]) -> None:
@@ -58,6 +59,9 @@ def write_runs(pack: Path, runs: list[PackedRun]) -> None:
         if run.own is not None:
             arrays |= {"own_samples": run.own.samples, "own_offsets": run.own.offsets}
         small = {name: smallest(array) for name, array in arrays.items()}
+        if run.generated is not None:
+            made = {f"generated_{name}": array for name, array in vars(run.generated).items() if array is not None}
+            small |= made
         with atomic_write(pack / "runs" / f"{run.name}.npz") as aside, aside.open("wb") as stream:
             np.savez_compressed(stream, **small, distributions=run.distributions)  # type: ignore[arg-type]
         rest = {"clock": asdict(run.clock), "training": settings_to_dict(run.training)}
@@ -85,10 +89,12 @@ def read_run(pack: Path, listed: dict[str, Any]) -> PackedRun:
     with np.load(pack / "runs" / f"{listed['name']}.npz") as stored:
         arrays = {name: stored[name] for name in stored.files}
     distributions = arrays.pop("distributions")
+    made = {name.removeprefix("generated_"): arrays.pop(name) for name in list(arrays) if name.startswith("generated_")}
     whole = {name: array.astype(np.int64) for name, array in arrays.items()}
     own = Assignment(whole["own_samples"], whole["own_offsets"]) if "own_samples" in whole else None
     users = Assignment(whole["samples"], whole["offsets"])
     rest: dict[str, Any] = {"users": users, "own": own, "own_sizes": whole["own_sizes"], "distributions": distributions}
+    rest["generated"] = Generated(**made) if made else None
     # In JSON tuples have become lists.
     clock: dict[str, Any] = dict(listed["clock"])
     clock |= {name: tuple(value) for name, value in clock.items() if isinstance(value, list)}

@@ -126,7 +126,8 @@ class Trainer:
         self.device = choose_device(settings.device)
         dtype = torch.float64 if settings.precision == "float64" else torch.float32
         self.model = model.to(self.device, dtype)
-        samples = to_device(dataset.inputs, dataset.labels, dataset.scale, self.device, dtype)
+        labels = dataset.labels if dataset.soft_labels is None else dataset.soft_labels
+        samples = to_device(dataset.inputs, labels, dataset.scale, self.device, dtype)
         check_scores(self.model, one_sample(self.model, samples), dataset.num_classes)
         self.test = to_device(dataset.test_inputs, dataset.test_labels, dataset.scale, self.device, dtype)
         self.noisy_test = None
@@ -174,7 +175,7 @@ class Trainer:
         for array in (
             federation.users.samples, federation.users.offsets, federation.own_sizes, federation.distributions,
             *_arrays(dataset.inputs), dataset.labels, *_arrays(dataset.test_inputs), dataset.test_labels,
-            *self._first_weights,
+            *self._first_weights, *([] if dataset.soft_labels is None else [dataset.soft_labels]),
         ):  # fmt: skip
             digest.update(np.ascontiguousarray(array).data)
         return digest.hexdigest()

@@ -12,13 +12,17 @@ from fedcast.report.figures.maps import cluster_figure
 from fedcast.report.figures.users import ClassChange, UserValues, class_change_figure, emd_figure, energy_figure
 from fedcast.report.html import Markup, colour_key, figure, note, scrolled, section, table, tag
 from fedcast.report.svg import picture
-from fedcast.runs import StoredRun
+from fedcast.runs import Guarantee, StoredRun
 from fedcast.typing import Ints
 
 _USERS_ON_A_PHONE = 40
 # Widths of the figure of classes, in units of its view box.
 _WIDE, _NARROW = 920.0, 440.0
 _MAX_HEADS = 30
+_NOISE = {
+    "seeded": "Samples are generated; their noise repeats with the seed, as a simulation needs it.",
+    "secure": "Samples are generated; their noise is from the operating system's randomness.",
+}
 
 
 def run_section(content: Content) -> Markup:
@@ -175,6 +179,9 @@ def _ledger(run: StoredRun) -> Markup:
         "largest share of a user's data revealed": percent(facts.largest_revealed_share),
         "average sharing ratio": percent(facts.average_sharing_ratio),
     }
+    if run.privacy is not None:
+        kept = ("users that received some", "copies received")
+        cards = _private_cards(run.privacy) | {name: cards[name] for name in kept}
     entries = [tag("div", tag("dt", name), tag("dd", tag("strong", value))) for name, value in cards.items()]
     parts = [tag("dl", *entries, class_="cards")]
     if not heads:
@@ -195,10 +202,20 @@ def _ledger(run: StoredRun) -> Markup:
         for head in heads[:_MAX_HEADS]
     ]
     below = "Heads in order of what they bring: by how much their members' gains lower the average EMD."
+    if run.privacy is not None:
+        below = f"{_NOISE.get(run.privacy.noise, '')} {below}"
     if len(heads) > _MAX_HEADS:
         below = f"The first {_MAX_HEADS} of {pluralize(len(heads), 'head')}. {below}"
     parts.append(scrolled(table(titles, rows), "Heads", tall=True))
     return figure("Privacy ledger", *parts, below=below, class_="ledger")
+
+
+def _private_cards(guarantee: Guarantee) -> dict[str, str]:
+    return {
+        "largest privacy loss ε of a head": f"{guarantee.epsilon:.3g}",
+        "at δ": f"{guarantee.delta:g}",
+        "noise": guarantee.noise,
+    }
 
 
 def _rows(table: dict[str, list[Any]]) -> list[dict[str, Any]]:

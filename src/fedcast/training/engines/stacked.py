@@ -104,7 +104,7 @@ def stacked_step(forward: Forward, task: Task) -> Step:
         def total_loss(at: Tensors) -> tuple[Tensor, Tensor]:
             with task.arithmetic():
                 logits = forward(at, inputs).to(shares.dtype)
-            each = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none").view_as(shares)
+            each = F.cross_entropy(logits.flatten(0, 1), labels.flatten(0, 1), reduction="none").view_as(shares)
             of_user = (each * shares).sum(1)
             return of_user.sum(), of_user
 
