@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from fedcast.cost import model_size
-from fedcast.data import make_population, presence
+from fedcast.data import Population, make_population, presence
 from fedcast.errors import FedcastError
 from fedcast.io import Column, read_table
 from fedcast.scenario import Scenario, load_plugins
+from fedcast.sharing import check_samples, find_sharing
 
 
 def check_training(scenario: Scenario, data_dir: str | Path | None = None) -> None:
@@ -21,13 +22,15 @@ def check_training(scenario: Scenario, data_dir: str | Path | None = None) -> No
     data = scenario.data
     if presence(data.dataset, data_dir).state == "to download":
         return
-    if data.dataset == "synthetic" or make_population(data, scenario.seed, data_dir).dataset is None:
-        raise FedcastError(no_samples(scenario))
+    check_samples_of(scenario, None if data.dataset == "synthetic" else make_population(data, scenario.seed, data_dir))
 
 
-def no_samples(scenario: Scenario) -> str:
-    """Return why data without samples cannot be trained on."""
-    return f"data.dataset = {scenario.data.dataset}: synthetic data have no samples to train on"
+def check_samples_of(scenario: Scenario, population: Population | None) -> None:
+    """Raise an error if there are no samples to train on, or none of which the kind of sharing can generate others."""
+    if population is None or population.dataset is None:
+        raise FedcastError(f"data.dataset = {scenario.data.dataset}: synthetic data have no samples to train on")
+    if find_sharing(scenario.sharing.kind).make is not None:
+        check_samples(population.dataset)
 
 
 def check_model_size(scenario: Scenario) -> None:

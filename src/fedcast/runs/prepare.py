@@ -11,11 +11,10 @@ from torch import nn
 
 from fedcast.cost import model_size
 from fedcast.data import Population, Skew, skew_of
-from fedcast.errors import FedcastError
 from fedcast.plan import Planned, World, check_world, control_of, make_world, plan_world
-from fedcast.runs.checks import check_model_size, check_size, dropouts, no_samples
+from fedcast.runs.checks import check_model_size, check_samples_of, check_size, dropouts
 from fedcast.scenario import Scenario, load_plugins, model_name
-from fedcast.sharing import Ledger, Shared, Sharing, check_samples, find_sharing
+from fedcast.sharing import Ledger, Shared, Sharing, find_sharing
 from fedcast.training import (
     Clock,
     Federation,
@@ -157,12 +156,8 @@ def prepare_run(scenario: Scenario, *, data_dir: str | Path | None = None, world
     """Plan a scenario and share samples; arguments are those of `train_scenario`."""
     load_plugins(scenario)
     world = make_world(scenario, data_dir) if world is None else check_world(world, scenario)
-    if world.population.dataset is None:
-        raise FedcastError(no_samples(scenario))
-    kind = find_sharing(scenario.sharing.kind)
-    if kind.make is not None:
-        check_samples(world.population.dataset)
-    planned = plan_world(world)
+    check_samples_of(scenario, world.population)
+    planned, kind = plan_world(world), find_sharing(scenario.sharing.kind)
     population = world.population if kind.sends else _only(world.population, planned.plan.trained)
     shared = kind.share(population, planned.clustering, scenario.seed, scenario.sharing.options("sharing"))
     if not kind.sends:
