@@ -213,8 +213,9 @@ def test_generated_samples_follow_those_of_the_dataset(kind):
 def test_stored_values_are_those_of_the_dataset():
     population, _ = world()
     dataset = population.dataset
-    assert np.array_equal(stored(dataset.features(slice(9)), dataset), dataset.inputs[:9])
-    assert stored(np.array([-1.0, 0.5, 2.0]), dataset).tolist() == [0, 128, 255]
+    assert np.array_equal(stored(dataset.features(slice(9)), np.uint8, dataset.scale), dataset.inputs[:9])
+    assert stored(np.array([-1.0, 0.5, 2.0]), np.uint8, 1 / 255).tolist() == [0, 128, 255]
+    assert stored(np.array([-1.0, 0.5, 2.0]), np.float32, 1.0).tolist() == [0, 0.5, 1]
 
 
 def test_the_kit_finds_a_kind_that_hides_what_it_reveals():

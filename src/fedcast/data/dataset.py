@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from fedcast.errors import DataError
 from fedcast.random import generator
@@ -127,11 +127,9 @@ def extend(dataset: Dataset, generated: Generated | None) -> Dataset:
     return replace(dataset, inputs=inputs, labels=np.concatenate([dataset.labels, generated.labels]), soft_labels=soft)
 
 
-def stored(values: NDArray[Any], dataset: Dataset) -> NDArray[Any]:
-    """Return inputs in [0, 1] as a dataset stores its own: the reverse of `Dataset.features`, rounded to its type."""
-    assert not isinstance(dataset.inputs, TextWindows)
-    values = np.clip(values, 0, 1) / (dataset.scale or 1.0)
-    kind = dataset.inputs.dtype
+def stored(values: NDArray[Any], dtype: DTypeLike, scale: float | None) -> NDArray[Any]:
+    """Return inputs in [0, 1] as a dataset of that type and scale stores its own: the reverse of `scaled`, rounded."""
+    values, kind = np.clip(values, 0, 1) / (scale or 1.0), np.dtype(dtype)
     return (np.rint(values) if kind.kind in "ui" else values).astype(kind)
 
 

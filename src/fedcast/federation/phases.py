@@ -26,6 +26,7 @@ from fedcast.io import save_table, write_file
 from fedcast.plan import Planned, SharingPlan, load_plan, make_world, plan_world, save_plan
 from fedcast.runs import clock_of
 from fedcast.scenario import Scenario, model_name
+from fedcast.sharing import find_sharing
 from fedcast.training import (
     Clock,
     Outcome,
@@ -204,6 +205,7 @@ class FederationRun:
                 "count": int(plan.shared[head]),
                 "members": {name: bytes.fromhex(self._device(name)["keys"]) for name in members},
                 "kind": self.scenario.sharing.kind,
+                "options": asdict(self.scenario.sharing.options("sharing")),
                 "balanced": plan.composition == "balanced",
                 "seed": self.scenario.seed,
                 "user": int(head),
@@ -393,8 +395,7 @@ def plan_devices(scenario: Scenario, devices: list[dict[str, Any]], folder: Path
     save_table({"user": names, **dict(zip(classes, counts.T.tolist(), strict=True))}, folder / "counts.csv")
     links = _links(devices)
     save_table(links, folder / "links.csv")
-    consent = [float(device["max_ratio"]) for device in devices]
-    save_table({"user": names, "consent": consent}, folder / "devices.csv")
+    save_table({"user": names, **_limits(scenario, devices)}, folder / "devices.csv")
     found = sample_format(devices[0]["format"])
     changed = {
         "data": scenario.data.model_copy(
@@ -405,6 +406,17 @@ def plan_devices(scenario: Scenario, devices: list[dict[str, Any]], folder: Path
     }
     population = Population(counts, tuple(classes), names=np.array(names, dtype=np.str_))
     return plan_world(make_world(scenario.model_copy(update=changed), population=population))
+
+
+def _limits(scenario: Scenario, devices: list[dict[str, Any]]) -> dict[str, list[float]]:
+    """Return what devices agree to share, and the columns of their privacy budgets for a private kind of sharing."""
+    kind = scenario.sharing.kind
+    limits = {"consent": [float(device["max_ratio"]) if kind in device["kinds"] else 0.0 for device in devices]}
+    if find_sharing(kind).private:
+        # Who has no budget refuses.
+        limits["epsilon"] = [float(device.get("epsilon_budget") or 0.0) for device in devices]
+        limits["mu_spent"] = [float(device.get("mu_spent", 0.0)) for device in devices]
+    return limits
 
 
 def _links(devices: list[dict[str, Any]]) -> dict[str, list[Any]]:
@@ -424,8 +436,9 @@ def _check_scenario(scenario: Scenario) -> Scenario:
     faults = []
     if scenario.clustering.rule == "central":
         faults.append("invalid value 'central' for clustering.rule: the server of a federation has no samples to send")
-    if scenario.sharing.kind != "raw":
-        faults.append(f"invalid value {scenario.sharing.kind!r} for sharing.kind: expected raw")
+    if scenario.sharing.kind != "raw" and not find_sharing(scenario.sharing.kind).private:
+        expected = "raw, or a kind with differential privacy"
+        faults.append(f"invalid value {scenario.sharing.kind!r} for sharing.kind: expected {expected}")
     if scenario.data.descriptor != "classes":
         faults.append(f"invalid value {scenario.data.descriptor!r} for data.descriptor: devices describe classes")
     if scenario.training.model_file is not None:

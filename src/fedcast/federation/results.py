@@ -16,7 +16,7 @@ import numpy as np
 from fedcast.data import Assignment, Dataset, Population, assignment_from_owners
 from fedcast.plan import Planned
 from fedcast.runs import PreparedRun, store_run
-from fedcast.sharing import Ledger, Shared, share_samples
+from fedcast.sharing import Ledger, Privacy, Shared, find_sharing, share_samples
 from fedcast.training import History
 
 
@@ -28,6 +28,9 @@ def write_results(
     world = replace(planned.world, population=population)
     sent = share_samples(population, planned.clustering, world.scenario.seed)
     ledger = _delivered(sent.ledger, shared, population)
+    if find_sharing(world.scenario.sharing.kind).private:
+        delta = world.scenario.sharing.options("sharing").delta
+        ledger = replace(ledger, sources=np.zeros((2, 0), dtype=np.int64), privacy=_privacy(shared, population, delta))
     assert population.assignment is not None
     owners = np.concatenate([population.assignment.owners, ledger.receivers])
     samples = np.concatenate([population.assignment.samples, ledger.samples])
@@ -57,3 +60,12 @@ def _delivered(ledger: Ledger, shared: Mapping[str, Any], population: Population
             pair = (ledger.senders == names.index(head)) & (ledger.receivers == names.index(member))
             kept[np.flatnonzero(pair)[: int(answer["count"])]] = True
     return Ledger(ledger.samples[kept], ledger.senders[kept], ledger.receivers[kept])
+
+
+def _privacy(shared: Mapping[str, Any], population: Population, delta: float) -> Privacy:
+    """Return what heads spent that sent something."""
+    assert population.names is not None
+    names, mu = population.names.tolist(), np.zeros(population.num_users)
+    for head, answer in shared.items():
+        mu[names.index(head)] = (answer.get("mu") or 0.0) if answer["count"] else 0.0
+    return Privacy(mu, delta, "secure")

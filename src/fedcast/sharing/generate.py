@@ -103,5 +103,6 @@ def _joined(made: list[Made], dataset: Dataset) -> Generated | None:
         return None
     labels = np.concatenate([some.labels for some in made])
     soft = [some.soft_labels for some in made if some.soft_labels is not None]
-    inputs = np.concatenate([stored(some.inputs, dataset) for some in made])
+    kind = np.asarray(dataset.inputs[:1]).dtype
+    inputs = np.concatenate([stored(some.inputs, kind, dataset.scale) for some in made])
     return Generated(inputs, labels, np.concatenate(soft).astype(np.float32) if soft else None)

@@ -17,8 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from pydantic import ValidationError
 
-from fedcast import __version__
+from fedcast import __version__, registry
+from fedcast.data import scaled, stored
 from fedcast.errors import FedcastError
 from fedcast.federation.device.envelope import Contents, Envelope, RejectedError, chunk_samples, open_header, seal
 from fedcast.federation.device.exchange import Inbox, Message, Send, deliver, reply_to
@@ -29,7 +32,17 @@ from fedcast.federation.device.noise import private_counts
 from fedcast.federation.device.samples import OwnSamples
 from fedcast.federation.device.trust import CONSENT_FILE, TRUST_FILE, Consent, Trust, load_consent, load_trust
 from fedcast.random import generator
-from fedcast.sharing import Release, draw_samples
+from fedcast.scenario import SharingSettings
+from fedcast.sharing import (
+    Held,
+    Release,
+    Request,
+    draw_samples,
+    find_sharing,
+    gaussian_mu,
+    secure_noise,
+    total_mu,
+)
 from fedcast.typing import Ints
 
 KEYS_FILE, LEDGER_FILE, DATA_FOLDER = "keys.pem", "ledger.sqlite", "data"
@@ -48,6 +61,7 @@ class ShareRequest:
     count: int
     members: dict[str, PublicKeys]
     kind: str
+    options: Any  #: of the kind
     balanced: bool
     seed: int
     user: int
@@ -111,6 +125,8 @@ class Device:
             "kinds": list(consent.kinds),
             "max_ratio": consent.max_ratio if consent.kinds else 0.0,
             "epsilon_left": None if budget is None else max(0.0, budget - spent),
+            "epsilon_budget": budget,
+            "mu_spent": total_mu(self.ledger.releases()),
             "accepts": accepted,
             "rates_bps": {name: trust.rate_bps(name) or self._probe(name, send) for name in accepted},
         }
@@ -141,7 +157,7 @@ class Device:
             self._phase = "shared"
         return {
             "count": envelope.contents.count, "untrusted": untrusted, **vars(result), "envelope": envelope.id,
-            "seconds": time.monotonic() - started,
+            "seconds": time.monotonic() - started, "mu": _mu(asked),
         }  # fmt: skip
 
     def train_round(self, request: Mapping[str, Any]) -> Message:
@@ -221,21 +237,66 @@ class Device:
         return None if header is None else open_header(header)
 
     def _seal(self, run: str, asked: ShareRequest, trusted: Mapping[str, PublicKeys]) -> Envelope | None:
-        samples, hashes = self._drawn(asked)
         for stale in self._outbox.iterdir():
             stale.unlink()
-        if not trusted or not len(samples):
+        if not trusted or not self._allowed(asked):
             return None
         at_once = chunk_samples(self.own.format)
+        if asked.kind == _RAW:
+            samples, hashes = self._drawn(asked)
+            count, records = len(samples), self.own.records(samples, at_once)
+        else:
+            made, hashes = self._released(run, asked), []
+            count, records = len(made), (made[start : start + at_once] for start in range(0, len(made), at_once))
+        if not count:
+            return None
         contents = Contents(
             run=run, head=self.name, head_keys=self.keys.public, members=tuple(trusted.items()), kind=asked.kind,
-            count=len(samples), sequence=self.ledger.next_sequence(), format=self.own.format, chunk_samples=at_once,
+            count=count, sequence=self.ledger.next_sequence(), format=self.own.format, chunk_samples=at_once,
         )  # fmt: skip
         temporary = self._outbox / "sealing"
-        envelope = seal(contents, self.own.records(samples, at_once), self.keys, temporary)
+        envelope = seal(contents, records, self.keys, temporary)
         temporary.replace(self._spool(envelope))
         self.ledger.record_sealed(envelope, hashes)
         return envelope
+
+    def _allowed(self, asked: ShareRequest) -> bool:
+        """Return whether the consent file allows the kind of sharing; if not, log it."""
+        if asked.kind in self.consent.kinds:
+            return True
+        self.ledger.log("refused", "", f"asked to share {asked.kind}, which the consent file does not allow")
+        return False
+
+    def _volume(self, asked: ShareRequest) -> tuple[int, int]:
+        """Return how many samples to send, and how many the consent file allows."""
+        most = int(self.consent.max_ratio * len(self.own) + _ROUNDING)
+        if most < asked.count:
+            self.ledger.log("cut", "", f"asked for {asked.count} samples, consent allows {most} of {len(self.own)}")
+        return min(asked.count, most), most
+
+    def _released(self, run: str, asked: ShareRequest) -> NDArray[Any]:
+        """Generate samples with differential privacy, as records, after their ε is counted against the budget.
+
+        The noise is from the operating system's randomness: the server knows the seed of the run. A release whose
+        envelope was not recorded, since the device was killed, was not sent; then another one takes its place.
+        """
+        consent, own, mu = self.consent, self.own, _mu(asked) or 0.0
+        if consent.epsilon_budget is None:
+            raise RejectedError(f"{asked.kind}: the consent file has no epsilon_budget; its owner must set one")
+        if own.format.scale is None:
+            raise RejectedError(f"{asked.kind}: the samples of this device are text; expected raw")
+        release = Release(f"{asked.kind} with μ = {mu:.6g} in run {run}", mu=mu)
+        self.ledger.spend(release, consent.epsilon_budget, consent.delta, None)
+        sharing, (volume, _) = find_sharing(asked.kind), self._volume(asked)
+        assert sharing.make is not None
+        held = Held(scaled(np.asarray(own.inputs), own.format.scale), np.asarray(own.labels), own.format.num_classes)
+        rng = generator(asked.seed, "share", user=asked.user)
+        made = sharing.make(held, Request(volume, asked.balanced, rng, secure_noise), asked.options)
+        if made.mu is None or made.mu > mu * (1 + _ROUNDING) or made.soft_labels is not None:
+            raise RejectedError(f"{asked.kind}: generated samples have no guarantee, a weaker one, or soft labels")
+        records = np.zeros(len(made.labels), own.format.record)
+        records["label"], records["input"] = made.labels, stored(made.inputs, own.format.dtype, own.format.scale)
+        return records
 
     def _drawn(self, asked: ShareRequest) -> tuple[Ints, list[bytes]]:
         """Draw samples within the owner's consent; return their positions and hashes.
@@ -243,14 +304,7 @@ class Device:
         The consent counts different samples over all runs. What was sent before may be sent again: if the draw asks for
         more new samples than are left, samples that were sent before take their places.
         """
-        consent, size = self.consent, len(self.own)
-        if asked.kind not in consent.kinds:
-            self.ledger.log("refused", "", f"asked to share {asked.kind}, which the consent file does not allow")
-            return np.zeros(0, dtype=np.int64), []
-        most = int(consent.max_ratio * size + _ROUNDING)
-        volume = min(asked.count, most)
-        if volume < asked.count:
-            self.ledger.log("cut", "", f"asked for {asked.count} samples, consent allows {most} of {size}")
+        size, (volume, most) = len(self.own), self._volume(asked)
         rng = generator(asked.seed, "share", user=asked.user)
         drawn = draw_samples(np.asarray(self.own.labels), volume, asked.balanced, rng)
         hashes = self._hashes(drawn)
@@ -293,9 +347,23 @@ def _share_request(request: Mapping[str, Any]) -> ShareRequest:
         raise RejectedError(f"invalid request to share: {error!r}") from None
     if count < 0:
         raise RejectedError(f"invalid value {count} for count: expected a number ≥ 0")
-    if kind != _RAW:
-        raise RejectedError(f"invalid value {kind!r} for kind: devices share {_RAW} samples")
-    return ShareRequest(count, members, kind, balanced, seed, user)
+    return ShareRequest(count, members, kind, _options(kind, request.get("options", {})), balanced, seed, user)
+
+
+def _options(kind: str, given: object) -> Any:
+    """Return the options of a kind of sharing that devices offer; they may come from another host."""
+    if kind != _RAW and (kind not in registry.names("sharing") or not find_sharing(kind).private):
+        offered = [name for name in registry.names("sharing") if name == _RAW or find_sharing(name).private]
+        raise RejectedError(f"invalid value {kind!r} for kind: devices share {', '.join(offered)}")
+    try:
+        return SharingSettings.model_validate({"kind": kind, kind: given}).options("sharing")
+    except ValidationError as error:
+        raise RejectedError(f"invalid options of {kind}: {error.errors(include_url=False)[0]['msg']}") from None
+
+
+def _mu(asked: ShareRequest) -> float | None:
+    """Return μ of what a kind of sharing releases; None: it has no differential privacy."""
+    return None if asked.kind == _RAW else gaussian_mu(asked.options.epsilon, asked.options.delta)
 
 
 def _limited_to(envelope: Envelope, trusted: Mapping[str, PublicKeys]) -> Envelope:
