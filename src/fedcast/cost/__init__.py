@@ -16,6 +16,7 @@ from fedcast.cost.fleet import (
     device_table,
     fleet_of,
     model_bits,
+    sharing_notes,
 )
 from fedcast.cost.round import (
     Feasibility,
@@ -66,6 +67,7 @@ __all__ = [
     "model_size",
     "round_cost",
     "sharing_cost",
+    "sharing_notes",
     "task_cost",
     "task_s",
 ]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedcast.allocation import AllocationResult, part_of
 from fedcast.clustering import ROUNDING, RULES, Clustering, cluster
-from fedcast.cost import TaskCost, feasibility, metrics_of, task_cost
+from fedcast.cost import TaskCost, feasibility, metrics_of, sharing_notes, task_cost
 from fedcast.errors import FedcastError, OutsideFitError
 from fedcast.plan.checks import needs_rounds, ratio_notes
 from fedcast.plan.search import CompareRules, Search
@@ -191,7 +191,7 @@ def _planned(world: World, clustering: Clustering, cost: TaskCost, trained: NDAr
         form=fit.form(scenario.rounds.form),
         measure=fit.measure,
         names=world.population.names,
-        notes=ratio_notes(scenario),
+        notes=(*ratio_notes(scenario), *sharing_notes(world.fleet.devices, scenario)),
         assumptions=(*world.assumptions, *rounds_assumptions(scenario, world.population.dataset)),
     )
     return Planned(world, clustering, cost, plan)
