@@ -29,7 +29,19 @@ if TYPE_CHECKING:
     from fedcast.errors import FedcastError
     from fedcast.plan import SharingPlan, World, load_plan, make_plan, make_world, save_plan
     from fedcast.report import write_report
-    from fedcast.runs import compare, gains, grid, load_run, load_runs, run_scenario, sweep, train_scenario
+    from fedcast.runs import (
+        compare,
+        facets,
+        gains,
+        grid,
+        load_run,
+        load_runs,
+        load_study,
+        run_scenario,
+        sweep,
+        sweep_study,
+        train_scenario,
+    )
     from fedcast.scenario import Scenario, load_scenario, preset, to_toml, with_overrides
 
 __version__ = "0.1.0"
@@ -50,6 +62,7 @@ __all__ = [
     "compare",
     "dataset_from_arrays",
     "describe",
+    "facets",
     "gains",
     "grid",
     "load_dataset",
@@ -57,6 +70,7 @@ __all__ = [
     "load_run",
     "load_runs",
     "load_scenario",
+    "load_study",
     "make_plan",
     "make_population",
     "make_world",
@@ -68,6 +82,7 @@ __all__ = [
     "save_plan",
     "skew_of",
     "sweep",
+    "sweep_study",
     "to_toml",
     "train_scenario",
     "with_overrides",

@@ -43,6 +43,20 @@ def shown_value(value: object) -> str:
     return shown if len(shown) <= _MOST_SHOWN else f"{shown[:_MOST_SHOWN]}… ({len(shown):,} characters)"
 
 
+def setting_text(value: object) -> str:
+    """Return the value of a parameter as a scenario file or an option of a command has it, without quotes.
+
+    Example:
+        >>> setting_text(0.050), setting_text((1, 2)), setting_text(None), setting_text("daca")
+        ('0.05', '[1, 2]', 'unset', 'daca')
+    """
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(setting_text, value))}]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "unset" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
 def user_label(user: int, names: Names | None) -> str:
     """Return the label of a user: its name if users have names, otherwise its number.
 

@@ -62,6 +62,73 @@ def test_compare_over_seeds_writes_its_table(fedcast, tmp_path):
     assert (tmp_path / "report.html").exists()
 
 
+STUDY = """
+preset = "digits"
+[data]
+num_users = 8
+partition = "dirichlet"
+[training]
+model = "mlp"
+local_epochs = 1
+rounds = 1
+[allocation]
+method = "fixed"
+[study]
+rules = ["none", "daca"]
+seeds = 1
+tune_on = 1
+[study.vary]
+training.learning_rate = [0.1, 0.4]
+data.dirichlet.alpha = [0.1, 1.0]
+"""
+
+
+def test_a_study_in_a_file_and_on_the_command_line(fedcast, tmp_path):
+    """Both do the same runs: the second finds all of them finished."""
+    (tmp_path / "study.toml").write_text(STUDY)
+    code, out, err = fedcast("compare", "--spec", tmp_path / "study.toml", "--workers", 1, "--out", tmp_path)
+    assert code == 0
+    assert "8 runs for tuning on 1 process" in err
+    assert re.search(r"the first run took .*s; about .*s for the 7 left", err)
+    assert [line for line in out.splitlines() if line.startswith("data.")] == [
+        f"data.dirichlet.alpha = {alpha}" for alpha in ("0.1", "1")
+    ]
+    with (tmp_path / "comparison.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    assert [(row["data.dirichlet.alpha"], row["strategy"]) for row in rows] == [
+        ("0.1", "FedAvg"), ("0.1", "daca fixed"), ("1.0", "FedAvg"), ("1.0", "daca fixed"),
+    ]  # fmt: skip
+    with (tmp_path / "tuning.csv").open() as stream:
+        assert len(list(csv.DictReader(stream))) == 8
+    table = (tmp_path / "comparison.csv").read_bytes()
+    scenario = STUDY.partition("[study]")[0]
+    (tmp_path / "scenario.toml").write_text(scenario)
+    code, _, err = fedcast(
+        "compare", tmp_path / "scenario.toml", "--rules", "none,daca", "--seeds", 1, "--tune-on", 1, "--vary",
+        "training.learning_rate=0.1,0.4", "--vary", "data.alpha=0.1,1.0", "--workers", 1, "--out", tmp_path,
+    )  # fmt: skip
+    assert code == 0
+    assert "8 of 8 runs for tuning are finished and are reused" in err
+    assert (tmp_path / "comparison.csv").read_bytes() == table
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--vary", "training.learning_rate"], "--vary training.learning_rate: expected KEY=V,…"),
+        (["--vary", "clustering.rule=daca"], "vary: clustering.rule makes a strategy or a seed; use rules"),
+        (["--vary", "training.learning_rate=-1"], "training.learning_rate: invalid value -1: expected a number"),
+        (["--vary", "data.alpha=1"], "vary: data.alpha changes nothing"),
+        (["--tune-on", "2"], "tune_on: there is nothing to tune"),
+        (["one.toml", "--spec", "two.toml"], "--spec two.toml: is a scenario file too; give one of them"),
+    ],
+)
+def test_what_cannot_vary_is_one_line(fedcast, tmp_path, words, message):
+    code, _, err = fedcast("compare", *SMALL, "--out", tmp_path / "out", *words)
+    assert (code, message in err, len(err.strip().splitlines())) == (2, True, 1)
+    assert not (tmp_path / "out").exists()
+
+
 def test_compare_with_controls_says_where_the_gain_comes_from(fedcast, tmp_path):
     target = ("--set", "rounds.target_accuracy=0.15")
     options = ("--rules", "none,daca", "--controls", "work", "--seeds", 1, "--workers", 1, "--out", tmp_path)
@@ -174,12 +241,17 @@ def test_the_old_name_of_methods_still_works(fedcast, tmp_path):
         assert ("--allocations is deprecated; use --methods" in err) == note
 
 
+def without_notes(err):
+    """Lines that are no note about the fit of rounds, and not how many runs there are."""
+    return [line for line in err.strip().splitlines() if " fit " not in line and "process" not in line]
+
+
 def test_a_place_that_cannot_be_written(fedcast, tmp_path):
     (tmp_path / "file").touch()
     code, _, err = fedcast("run", *SMALL, "--out", tmp_path / "file" / "inside")
     assert code == 2
     assert "file: is a file; expected a folder for runs" in err
-    assert len(err.strip().splitlines()) == 1
+    assert len(without_notes(err)) == 1
 
 
 @pytest.fixture
@@ -199,7 +271,7 @@ def test_a_full_disk_is_one_line_and_nothing_is_lost(fedcast, small_disk, tmp_pa
     words = ["run", *SMALL, "--set", "training.rounds=60", "--workers", 1]
     code, _, err = fedcast(*words, "--out", small_disk)
     assert code == 2
-    lines = [line for line in err.splitlines() if line.startswith("fedcast:")]
+    lines = [line for line in without_notes(err) if line.startswith("fedcast:")]
     assert len(lines) == 1
     assert "No space left on device" in lines[0]
     subprocess.run(["mount", "-o", "remount,size=50m", small_disk], check=True)

@@ -358,6 +358,44 @@ def test_wrong_places_are_refused(tmp_path, name, said):
         write_report([made_run("none", 0, FAST)], tmp_path / name)
 
 
+def varied_runs():
+    """Two learning rates, FedAvg and DACA, two seeds: DACA is faster at 0.4, FedAvg at 0.1."""
+    for rate, fast in ((0.1, "none"), (0.4, "daca")):
+        for rule in ("none", "daca"):
+            for seed in (0, 1):
+                course = FAST if rule == fast else SLOW
+                run = made_run(rule, seed, course, changes={"training.learning_rate": rate})
+                tables, run = run.tables, replace(run, folder=Path(f"{rule}-{seed}-{rate}"))
+                run.__dict__["tables"] = tables
+                yield run
+
+
+def test_runs_are_grouped_by_what_varies(tmp_path):
+    text = write_report(list(varied_runs()), tmp_path / "report.html").read_text()
+    assert "is the best strategy in 1 of 2 settings" in text
+    for section in ("comparison", "training", "time"):
+        inside = text.split(f'id="{section}"')[1].split("<section")[0]
+        assert re.findall("<h3>(.*?)</h3>", inside) == ["training.learning_rate = 0.1", "training.learning_rate = 0.4"]
+    assert "<td>varies: 0.1, 0.4</td>" in text
+    assert "fedcast compare scenario.toml --rules none,daca --seeds 2 --vary training.learning_rate=0.1,0.4" in text
+    table = text.split("Best strategy of each setting")[2].split("</table>")[0].replace(SPACE, " ")
+    cells = [re.sub("<.*?>", " ", row).split() for row in re.findall("<tr>(.*?)</tr>", table)[1:]]
+    assert cells == [["0.1", "6", "s", "12", "s", "0.50", "×"], ["0.4", "12", "s", "6", "s", "2.00", "×"]]
+
+
+def test_settings_that_were_tuned_stand_below_their_strategy(tmp_path):
+    best = {("none", 0.1), ("daca", 0.4)}
+    runs = [run for run in varied_runs() if (run.rule, run.scenario.training.learning_rate) in best]
+    text = write_report(runs, tmp_path / "report.html", tuned=["training.learning_rate"]).read_text()
+    assert "<h3>" not in text
+    assert re.findall("<small>(training.*?)</small>", text) == [
+        f"training.learning_rate = {rate}" for rate in (0.1, 0.4)
+    ]
+    assert "its best training.learning_rate, chosen on seeds that are not reported" in text
+    # Each run has its own setting, which no single command of a grid gives.
+    assert "--set training.learning_rate=0.1" in text
+
+
 def test_no_runs_are_refused(tmp_path):
     with pytest.raises(FedcastError, match="no runs"):
         write_report([], tmp_path / "report.html")

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fedcast.cli import SOME_FAILED
-from fedcast.cli.arguments import DataDir, Overrides, Preset, ScenarioFile, read_scenario, words
-from fedcast.cli.output import plain_table, progress_bars, screen
+from fedcast.cli.arguments import DataDir, Overrides, Preset, ScenarioFile, words
+from fedcast.cli.output import plain_table, screen
+from fedcast.cli.progress import StudyProgress
 from fedcast.errors import FedcastError
-from fedcast.formatting import difference, mean_and_interval, printable
+from fedcast.formatting import difference, mean_and_interval, setting_text
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import TaskID
 
-    from fedcast.runs import FailedRun, Gain, Interval, Row
-    from fedcast.scenario import Scenario
+    from fedcast.runs import Gain, Interval, Row, Study
 
 Seeds = Annotated[int, typer.Option(min=1, metavar="N", help="Number of seeds, starting with the scenario's.")]
 Workers = Annotated[
@@ -65,7 +63,12 @@ def run(
     log: Log = None,
 ) -> None:
     """Plan, share, train without and with sharing, compare, and write an HTML report."""
-    compare(path, preset, overrides, data_dir, rules, seeds=seeds, workers=workers, out=out, log=log)
+    from fedcast.runs import load_study
+
+    start = preset or (None if path else "digits")
+    given = {"rules": words("--rules", rules), "seeds": seeds}
+    study = load_study(path, base=start, overrides=overrides or [], **given)
+    _compare(study, data_dir, workers, None, out, log)
 
 
 def compare(
@@ -73,82 +76,114 @@ def compare(
     preset: Preset = None,
     overrides: Overrides = None,
     data_dir: DataDir = None,
-    rules: Annotated[str, typer.Option(help="Clustering rules; none is FedAvg.")] = "none,scc,cec,daca,gain,blend",
-    methods: Annotated[str, typer.Option(help="Allocation methods. Default: the scenario's.")] = "",
-    allocations: Annotated[str, typer.Option(hidden=True, help="Old name of --methods.")] = "",
-    algorithms: Annotated[str, typer.Option(help="Algorithms. Default: the scenario's.")] = "",
-    controls: Annotated[str, typer.Option(help="Also train as much without sharing: work, epochs.")] = "",
-    seeds: Seeds = 5,
+    rules: Annotated[
+        str | None, typer.Option(help="Clustering rules; none is FedAvg. [default: none,scc,cec,daca,gain,blend]")
+    ] = None,
+    methods: Annotated[str | None, typer.Option(help="Allocation methods. Default: the scenario's.")] = None,
+    allocations: Annotated[str | None, typer.Option(hidden=True, help="Old name of --methods.")] = None,
+    algorithms: Annotated[str | None, typer.Option(help="Algorithms. Default: the scenario's.")] = None,
+    controls: Annotated[str | None, typer.Option(help="Also train as much without sharing: work, epochs.")] = None,
+    vary: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=V,…", help="Values of any parameter, one table each. Repeatable.")
+    ] = None,
+    tune_on: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Give each strategy its best, chosen on N more seeds.")
+    ] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, metavar="N", help="Number of seeds. [default: 5]")] = None,
+    spec: Annotated[Path | None, typer.Option(hidden=True, help="Scenario file with a table [study].")] = None,
     workers: Workers = None,
     ray: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Run on this Ray cluster.")] = None,
     out: Out = Path("out/compare"),
     log: Log = None,
 ) -> None:
-    """Compare rules × methods × algorithms over seeds, with 95 % confidence intervals and paired tests.
+    """Compare rules × methods × algorithms over seeds and what else varies, with 95 % intervals and paired tests.
 
-    If some runs fail, the others go on, and the exit code is 3.
+    If some runs fail, the others go on, and the exit code is 3. A table [study] in SCENARIO.toml has the same options.
     """
+    from fedcast.runs import load_study
+
+    if allocations:
+        typer.echo("fedcast: --allocations is deprecated; use --methods", err=True)
+        methods = methods or allocations
+    if path is not None and spec is not None:
+        raise typer.BadParameter(f"--spec {spec}: is a scenario file too; give one of them")
+    path = path or spec
+    names = {"rules": rules, "methods": methods, "algorithms": algorithms, "controls": controls}
+    given: dict[str, Any] = {key: words(f"--{key}", text) for key, text in names.items() if text is not None}
+    given |= {key: value for key, value in (("seeds", seeds), ("tune_on", tune_on)) if value is not None}
+    given |= {"vary": _varied(vary)} if vary else {}
+    start = preset or (None if path else "digits")
+    _compare(load_study(path, base=start, overrides=overrides or [], **given), data_dir, workers, ray, out, log)
+
+
+def _varied(given: list[str]) -> dict[str, list[Any]]:
+    """Return the values of --vary by key."""
+    from fedcast.scenario import read_values
+
+    found: dict[str, list[Any]] = {}
+    for text in given:
+        key, equals, values = text.partition("=")
+        if not (key.strip() and equals and read_values(values)):
+            raise typer.BadParameter(f"--vary {text}: expected KEY=V,…, for example training.learning_rate=0.05,0.1")
+        found[key.strip()] = read_values(values)
+    return found
+
+
+def _compare(
+    study: Study, data_dir: Path | None, workers: int | None, ray: str | None, out: Path, log: list[str] | None
+) -> None:
+    """Do the runs of a study, then write and print its tables."""
     from fedcast.io import save_table
     from fedcast.plan import scenario_notes
     from fedcast.report import write_report
     from fedcast.runs import (
         compare,
-        comparison_table,
+        facets_table,
         gains,
         gains_table,
-        grid,
-        load_run,
         log_runs,
         log_targets,
         runs_table,
-        sweep,
-        with_given_epochs,
+        stacked,
+        sweep_study,
+        trials_table,
     )
 
-    if allocations:
-        typer.echo("fedcast: --allocations is deprecated; use --methods", err=True)
-        methods = methods or allocations
-    scenario = read_scenario(path, preset, overrides, usual="digits")
-    scenarios = grid(
-        scenario,
-        words("--rules", rules),
-        words("--methods", methods) if methods else (),
-        words("--algorithms", algorithms) if algorithms else (),
-        range(scenario.seed, scenario.seed + seeds),
-        words("--controls", controls) if controls else (),
-    )
-    scenarios = with_given_epochs(scenarios)
+    scenarios = study.scenarios()
     store, trackers, processes = out / "runs", log_targets(log or [], out), workers or os.cpu_count() or 1
-    failed: list[FailedRun] = []
     for note in dict.fromkeys(note for one in scenarios for note in scenario_notes(one)):
         typer.echo(f"fedcast: {note}", err=True)
-    with _progress(scenarios, store) as (show, show_failure):
-
-        def fail(one: FailedRun) -> None:
-            failed.append(one)
-            show_failure(one)
-
-        folders = sweep(
-            scenarios, store, data_dir=data_dir, workers=processes, ray_address=ray, progress=show, on_failure=fail
-        )
-    if not folders:
+    with StudyProgress(store, processes) as progress:
+        result = sweep_study(
+            study, store, data_dir=data_dir, workers=processes, ray_address=ray, begin=progress.begin,
+            progress=progress.show, on_failure=progress.fail,
+        )  # fmt: skip
+    runs, failed, tuned = result.runs, result.failed, result.tuned
+    if not runs:
         raise FedcastError("all runs failed:\n" + "\n".join(dict.fromkeys(one.reason for one in failed)))
-    runs = [load_run(folder) for folder in folders]
-    console, rows, parts = screen(), compare(runs, failed), gains(runs)
+    shown = [facet for facet in result.facets if facet.runs]
+    parts = [(facet, gains(facet.runs, tuned)) for facet in shown]
     # Files first: printing fails if the output is a pipe that was closed.
     for kind, place in trackers:
         log_runs(runs, kind, place)
-    save_table(comparison_table(rows), out / "comparison.csv")
-    save_table(runs_table(runs, failed), out / "runs.csv")
-    if parts:
-        save_table(gains_table(parts), out / "gains.csv")
-    page = write_report(runs, out / "report.html", failed)
-    _print_comparison(console, rows, scenario.rounds.target_accuracy)
-    if controls:
-        _print_gains(console, parts, scenario.rounds.target_accuracy)
+    varied = dict.fromkeys(key for facet in result.facets for key in (*facet.values, *tuned))
+    save_table(facets_table(shown, tuned), out / "comparison.csv")
+    save_table(runs_table(runs, failed, varied), out / "runs.csv")
+    if result.trials:
+        save_table(trials_table(result.trials), out / "tuning.csv")
+    if any(found for _, found in parts):
+        save_table(stacked(shown, lambda facet: gains_table(gains(facet.runs, tuned))), out / "gains.csv")
+    page = write_report(runs, out / "report.html", failed, tuned)
+    console, target = screen(), study.scenario.rounds.target_accuracy
+    for facet, found in parts:
+        if facet.name:
+            console.print(facet.name, style="bold")
+        _print_comparison(console, compare(facet.runs, facet.failed, tuned), target)
+        if study.controls:
+            _print_gains(console, found, target)
     console.print(f"report: {page}", soft_wrap=True)
     if failed:
-        said = f"{len(failed)} of {len(scenarios)} runs failed; the reasons are in {out / 'runs.csv'}"
+        said = f"{len(failed)} of {progress.runs} runs failed; the reasons are in {out / 'runs.csv'}"
         typer.echo(f"fedcast: {said}", err=True)
         raise typer.Exit(SOME_FAILED)
 
@@ -183,46 +218,6 @@ def report(
     if export is not None:
         files = export_report(found, export, formats or DEFAULT_FORMATS, width, failed)
         typer.echo(f"wrote {len(files)} files to {export}")
-
-
-@contextmanager
-def _progress(
-    scenarios: Sequence[Scenario], store: Path
-) -> Iterator[tuple[Callable[[int, int, float], None], Callable[[FailedRun], None]]]:
-    """Show a progress bar for each run, and yield functions that update them: after a round, and after a failure."""
-    from rich.console import Console
-
-    from fedcast.runs import is_done, run_folder, strategy_of
-
-    console, done = Console(stderr=True), sum(is_done(run_folder(store, scenario)) for scenario in scenarios)
-    if done:
-        console.print(f"{done} of {len(scenarios)} runs are finished and are reused")
-    with progress_bars(console) as bars:
-        overall = bars.add_task("runs", total=len(scenarios), completed=done, state="")
-        tasks: dict[int, TaskID] = {}
-
-        def show(position: int, number: int, accuracy: float) -> None:
-            scenario = scenarios[position]
-            rounds = scenario.training.rounds
-            if position not in tasks:
-                kind = "" if scenario.sharing.kind == "raw" else f" {scenario.sharing.kind}"
-                name = f"{scenario.clustering.rule}{kind}, seed {scenario.seed}"
-                tasks[position] = bars.add_task(name, total=rounds, state="")
-            bars.update(tasks[position], completed=number, state=f"accuracy {accuracy:.3f}")
-            if number == rounds:
-                bars.remove_task(tasks[position])
-                bars.advance(overall)
-
-        def show_failure(one: FailedRun) -> None:
-            position = next(place for place, scenario in enumerate(scenarios) if scenario is one.scenario)
-            if position in tasks:
-                bars.remove_task(tasks.pop(position))
-            bars.advance(overall)
-            reason = printable(one.reason.splitlines()[0])
-            name = f"{strategy_of(one.scenario).name}, seed {one.scenario.seed}"
-            console.print(f"failed: {name}: {reason}", soft_wrap=True, markup=False, highlight=False)
-
-        yield show, show_failure
 
 
 def _print_comparison(console: Console, rows: Sequence[Row], target: float) -> None:
@@ -271,7 +266,12 @@ def _gain_cell(gain: Gain, part: str, unit: str) -> str:
 
 
 def _lines(rows: Sequence[Row], target: float) -> list[tuple[str, list[str]]]:
+    tuned = dict.fromkeys(key for row in rows for key in row.settings)
     lines = [
+        (f"best {key}", [setting_text(row.settings[key]) if key in row.settings else "" for row in rows])
+        for key in tuned
+    ]
+    lines += [
         (title.format(target=100 * target), [_cell(row, name, unit) for row in rows]) for title, name, unit in _LINES
     ]
     lines.append(("speed-up over FedAvg", [_interval(row.speed_up) if row.speed_up else "" for row in rows]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice, zip_longest
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 from fedcast.report.colours import NUM_COLOURS
 from fedcast.report.drawing import Dots, Figure, Line
 from fedcast.report.figures.maps import ClusterMap, map_of_users
-from fedcast.report.figures.training import PARTS, curves_figure, leakage_curve, learning_curve
+from fedcast.report.figures.training import MAX_POINTS, PARTS, curves_figure, leakage_curve, learning_curve
 from fedcast.report.figures.users import MAX_COLUMNS, ClassChange, UserValues, class_change, sorted_users
 from fedcast.runs import (
     FailedRun,
@@ -23,9 +23,13 @@ from fedcast.runs import (
     StoredRun,
     Strategy,
     compare,
+    decides,
+    facet_name,
+    facets,
     gains,
     gives_epochs,
     score,
+    setting,
     strategy_of,
 )
 from fedcast.scenario import Scenario
@@ -35,7 +39,7 @@ from fedcast.typing import Floats
 MEASURES = {"accuracy": "Test accuracy", "test_loss": "Test loss"}
 AXES = {"round": "round", "seconds": "simulated seconds"}
 # Limits that keep the page small: runs shown in detail, users on all their maps, users on one map.
-_MAX_INSIDE = 9
+MAX_INSIDE = 9
 _MAX_ON_MAPS = 6_000
 _MAX_ON_A_MAP = 1_500
 
@@ -48,6 +52,15 @@ class Content:
     rows: Sequence[Row]  #: one per strategy, FedAvg first
     scores: Mapping[StoredRun, Score]
     failed: Sequence[FailedRun] = ()  #: runs without a result
+    tuned: Sequence[str] = ()  #: keys of settings that were tuned for each strategy
+    facet: Mapping[str, Any] = field(default_factory=dict)  #: what makes these runs differ from those of other facets
+    num_facets: int = 1
+    all_strategies: Sequence[Strategy] = ()  #: of all facets; empty: those of the rows
+
+    @property
+    def name(self) -> str:
+        """Name of the facet."""
+        return facet_name(self.facet)
 
     @property
     def scenario(self) -> Scenario:
@@ -75,7 +88,8 @@ class Content:
 
         Strategies that differ in the kind of sharing alone have one colour with different dashes, if there are enough.
         """
-        strategies, first = [row.strategy for row in self.rows], int(self.baseline is None)
+        strategies = list(self.all_strategies) or [row.strategy for row in self.rows]
+        first = int(not any(one.is_baseline for one in strategies))
         plans = list(dict.fromkeys(replace(one, sharing="raw") for one in strategies))
         kinds = list(dict.fromkeys(one.sharing for one in strategies))
         if first + len(plans) - 1 > NUM_COLOURS:
@@ -86,7 +100,7 @@ class Content:
     @cached_property
     def gains(self) -> list[Gain]:
         """Parts of the gain of each strategy that has a control."""
-        return gains(self.runs)
+        return gains(self.runs, self.tuned)
 
     @property
     def baseline(self) -> Row | None:
@@ -101,19 +115,10 @@ class Content:
         return max(self.rows, key=lambda row: row.measures["accuracy"].mean)
 
     @property
-    def failures(self) -> list[tuple[str, list[int], str]]:
-        """Strategy, seeds and reason of the runs that failed, in the order of strategies."""
-        named, groups = gives_epochs([*self.runs, *self.failed]), dict[tuple[Strategy, str], list[int]]()
-        for one in self.failed:
-            groups.setdefault((strategy_of(one.scenario, name_epochs=named), one.reason), []).append(one.scenario.seed)
-        ordered = sorted(groups, key=lambda key: (key[0].place, key[1]))
-        return [(strategy.name, sorted(groups[strategy, reason]), reason) for strategy, reason in ordered]
-
-    @property
     def inside(self) -> list[StoredRun]:
         """Runs shown in detail: every strategy's first seed, then further seeds, as far as there is room."""
-        turns = zip_longest(*(self.runs_of(row) for row in self.rows))
-        chosen = set(islice((run for turn in turns for run in turn if run is not None), _MAX_INSIDE))
+        turns, room = zip_longest(*(self.runs_of(row) for row in self.rows)), max(1, MAX_INSIDE // self.num_facets)
+        chosen = set(islice((run for turn in turns for run in turn if run is not None), room))
         return [run for run in self.runs if run in chosen]
 
     def runs_of(self, row: Row) -> list[StoredRun]:
@@ -122,18 +127,55 @@ class Content:
 
     def name_of(self, run: StoredRun) -> str:
         """Return strategy and seed of a run."""
-        return f"{self.scores[run].strategy.name}, seed {run.scenario.seed}"
+        name = f"{self.scores[run].strategy.name}, seed {run.scenario.seed}"
+        return f"{name}, {self.name}" if self.name else name
 
 
-def gather(runs: Sequence[StoredRun], failed: Sequence[FailedRun] = ()) -> Content:
+def gather_facets(
+    runs: Sequence[StoredRun], failed: Sequence[FailedRun] = (), tuned: Sequence[str] = ()
+) -> list[Content]:
+    """Order and compare runs, those that can be compared in one content each; there is at least one run."""
+    groups = facets(runs, failed, tuned)
+    found = [gather(group.runs, group.failed, tuned) for group in groups if group.runs or len(groups) == 1]
+    shown = [group for group in groups if group.runs]
+    # Failures of facets without a run are kept with the first facet; their scenarios say what they are.
+    lost = [one for group in groups if not group.runs for one in group.failed]
+    strategies = sorted({row.strategy for one in found for row in one.rows}, key=lambda one: one.place)
+    return [
+        replace(
+            content,
+            failed=[*content.failed, *(lost if not place else [])],
+            facet=group.values,
+            num_facets=len(shown),
+            all_strategies=strategies,
+        )
+        for place, (content, group) in enumerate(zip(found, shown, strict=True))
+    ]
+
+
+def failures(contents: Sequence[Content]) -> list[tuple[str, str, list[int], str]]:
+    """Return facet, strategy, seeds and reason of the runs that failed, in the order of strategies."""
+    failed = list({one.folder: one for content in contents for one in content.failed}.values())
+    named = gives_epochs([*(run for content in contents for run in content.runs), *failed])
+    groups: dict[tuple[str, Strategy, str], list[int]] = {}
+    keys = [*contents[0].facet, *contents[0].tuned]
+    for one in failed:
+        facet = facet_name({key: setting(one.scenario, key) for key in keys if decides(one.scenario, key)})
+        strategy = strategy_of(one.scenario, name_epochs=named)
+        groups.setdefault((facet, strategy, one.reason), []).append(one.scenario.seed)
+    ordered = sorted(groups, key=lambda key: (key[0], key[1].place, key[2]))
+    return [(key[0], key[1].name, sorted(groups[key]), key[2]) for key in ordered]
+
+
+def gather(runs: Sequence[StoredRun], failed: Sequence[FailedRun] = (), tuned: Sequence[str] = ()) -> Content:
     """Order and compare runs; one that is given twice counts once."""
     failed = list({one.folder: one for one in failed}.values())
-    rows, named = compare(runs, failed), gives_epochs([*runs, *failed])
+    rows, named = compare(runs, failed, tuned), gives_epochs([*runs, *failed])
     scores = {run: score(run, name_epochs=named) for run in runs}
     places = {row.strategy: place for place, row in enumerate(rows)}
     # Of equal ones the first is kept: later entries of a dictionary replace earlier ones.
     found = {(places[scores[run].strategy], run.scenario.seed): run for run in reversed(runs)}
-    return Content([found[key] for key in sorted(found)], rows, scores, failed)
+    return Content([found[key] for key in sorted(found)], rows, scores, failed, tuned)
 
 
 def learning_figure(content: Content, measure: str, axis: str) -> Figure:
@@ -142,7 +184,9 @@ def learning_figure(content: Content, measure: str, axis: str) -> Figure:
     for row in content.rows:
         histories = [run.history for run in content.runs_of(row)]
         courses = [(history.column(axis), history.column(measure)) for history in histories]
-        lines.append(learning_curve(row.strategy.name, content.series[row.strategy], courses))
+        # Many facets have fewer points each, so that the page stays small.
+        most = min(MAX_POINTS, max(60, 3 * MAX_POINTS // content.num_facets))
+        lines.append(learning_curve(row.strategy.name, content.series[row.strategy], courses, most))
     is_share = measure == "accuracy"
     target = content.target if is_share else None
     return curves_figure(lines, MEASURES[measure], AXES[axis], target=target, is_share=is_share)
@@ -177,7 +221,10 @@ def leakage_curves(content: Content) -> list[Line | Dots]:
 
 def cluster_map_of(content: Content, run: StoredRun) -> ClusterMap:
     """Return positions and clusters of users, as many as there is room for on the maps of all runs."""
-    users, max_users = run.tables["users"], min(_MAX_ON_A_MAP, _MAX_ON_MAPS // len(content.inside))
+    users, max_users = (
+        run.tables["users"],
+        min(_MAX_ON_A_MAP, _MAX_ON_MAPS // len(content.inside) // content.num_facets),
+    )
     heads = [-1 if head is None else head for head in users["head"]]
     return map_of_users(np.stack([users["x_m"], users["y_m"]], axis=1), heads, max_users)
 

@@ -10,7 +10,7 @@ from typing import Any
 from fedcast.errors import FedcastError
 from fedcast.io import Column, check_writable, read_table, save_table, write_file
 from fedcast.report import content as contents
-from fedcast.report.content import Content, gather
+from fedcast.report.content import Content, gather_facets
 from fedcast.report.drawing import Figure
 from fedcast.report.figures.maps import cluster_figure
 from fedcast.report.figures.training import PARTS, delay_figure, leakage_figure
@@ -18,7 +18,7 @@ from fedcast.report.figures.users import class_change_figure, emd_figure, energy
 from fedcast.report.layout import check_width
 from fedcast.report.page import page
 from fedcast.report.save import FIGURE_FORMATS, save_figure
-from fedcast.runs import FailedRun, StoredRun, comparison_table, gains_table, runs_table
+from fedcast.runs import FailedRun, StoredRun, cell, comparison_table, gains_table, runs_table
 
 TABLE_FORMATS = ("csv", "parquet", "xlsx")
 DEFAULT_FORMATS = ("csv", "png")
@@ -26,18 +26,21 @@ _LEDGER = [Column(name, "int", minimum=least) for name, least in (("sample", 0),
 _Columns = dict[str, list[Any]]
 
 
-def write_report(runs: Sequence[StoredRun], path: str | Path, failed: Sequence[FailedRun] = ()) -> Path:
+def write_report(
+    runs: Sequence[StoredRun], path: str | Path, failed: Sequence[FailedRun] = (), tuned: Sequence[str] = ()
+) -> Path:
     """Write finished runs as one self-contained HTML file; the same runs give the same bytes.
 
     Args:
-        runs: which may differ only in rule, allocation method, algorithm, kind of sharing and seed; see
-            `fedcast.load_runs`.
+        runs: see `fedcast.load_runs`. Runs that differ in more than rule, allocation method, algorithm, kind of sharing
+            and seed are grouped by what they differ in; see `fedcast.facets`.
         path: of an .html file.
         failed: runs of the same comparison that failed, which it lists; see `fedcast.runs.load_failures`.
+        tuned: keys of settings that were tuned for each strategy; see `fedcast.runs.Study`.
     """
     path = Path(path)
     check_report_path(path)
-    return write_file(path, page(gather(runs, failed)))
+    return write_file(path, page(*gather_facets(runs, failed, tuned)))
 
 
 def check_report_path(path: Path) -> None:
@@ -68,13 +71,15 @@ def export_report(
     """
     folder = Path(folder)
     check_export(folder, formats, width)
-    content = gather(runs, failed)
+    found = gather_facets(runs, failed)
     tables, figures = ([name for name in kinds if name in formats] for kinds in (TABLE_FORMATS, FIGURE_FORMATS))
     # All are computed before the first is written: a damaged run leaves no incomplete export.
-    computed = _tables(content) if tables else {}
+    computed = _all_tables(found) if tables else {}
     files = [save_table(table, folder / f"{name}.{kind}") for name, table in computed.items() for kind in tables]
-    for name, figure in _figures(content) if figures else ():
-        files += [save_figure(figure, folder / f"{name}.{kind}", width) for kind in figures]
+    for place, content in enumerate(found if figures else (), 1):
+        ending = f"_facet{place}" if len(found) > 1 else ""
+        for name, figure in _figures(content, ending):
+            files += [save_figure(figure, folder / f"{name}.{kind}", width) for kind in figures]
     return files
 
 
@@ -91,13 +96,29 @@ def check_export(folder: Path, formats: Sequence[str], width: str = "screen") ->
         raise FedcastError(f"{folder}: is a file, expected a folder for tables and figures")
 
 
-def _figures(content: Content) -> Iterator[tuple[str, Figure]]:
+def _all_tables(found: Sequence[Content]) -> dict[str, _Columns]:
+    """Return the tables of all facets, with columns of what varies in front."""
+    parts = [_tables(content) for content in found]
+    names = dict.fromkeys(name for part in parts for name in part)
+    tables: dict[str, _Columns] = {}
+    for name in names:
+        columns: _Columns = {}
+        for content, part in zip(found, parts, strict=True):
+            table = part.get(name, {})
+            rows = len(next(iter(table.values()), []))
+            for key, values in ({key: [cell(value)] * rows for key, value in content.facet.items()} | table).items():
+                columns.setdefault(key, []).extend(values)
+        tables[name] = columns
+    return tables
+
+
+def _figures(content: Content, ending: str) -> Iterator[tuple[str, Figure]]:
     """Yield the name of the file and the figure, computed when it is needed."""
     for measure, axis in product(contents.MEASURES, contents.AXES):
-        yield f"{measure}_by_{axis}", contents.learning_figure(content, measure, axis)
-    yield "time_split", delay_figure(*contents.time_split(content))
+        yield f"{measure}_by_{axis}{ending}", contents.learning_figure(content, measure, axis)
+    yield f"time_split{ending}", delay_figure(*contents.time_split(content))
     if curves := contents.leakage_curves(content):
-        yield "leakage", leakage_figure(curves)
+        yield f"leakage{ending}", leakage_figure(curves)
     for run in content.inside:
         name, title, facts = run.folder.name, content.name_of(run), run.facts
         yield f"map_{name}", cluster_figure(contents.cluster_map_of(content, run), f"Clusters of {title}")

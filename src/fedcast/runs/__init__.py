@@ -15,6 +15,7 @@ from fedcast._lazy import lazy_names
 
 if TYPE_CHECKING:
     from fedcast.runs.checks import check_training
+    from fedcast.runs.comparable import Facet, cell, decides, facet_name, facets, gives_epochs, setting, stacked
     from fedcast.runs.comparison import (
         Interval,
         PairedTest,
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
         Strategy,
         compare,
         comparison_table,
-        gives_epochs,
         interval,
         paired_test,
         runs_table,
@@ -67,10 +67,20 @@ if TYPE_CHECKING:
         run_scenario,
         store_run,
     )
-    from fedcast.runs.sweeps import combinations, grid, sweep, with_given_epochs
+    from fedcast.runs.studies import (
+        Study,
+        StudyResult,
+        Trial,
+        facets_table,
+        load_study,
+        sweep_study,
+        trials_table,
+    )
+    from fedcast.runs.sweeps import combinations, grid, sweep, variants, with_given_epochs
     from fedcast.runs.trackers import log_run, log_runs, log_targets
 
 __all__ = [
+    "Facet",
     "Facts",
     "FailedRun",
     "Gain",
@@ -85,8 +95,12 @@ __all__ = [
     "Setting",
     "StoredRun",
     "Strategy",
+    "Study",
     "StudyFit",
+    "StudyResult",
     "TrainedRun",
+    "Trial",
+    "cell",
     "check_same_task",
     "check_study",
     "check_training",
@@ -94,7 +108,11 @@ __all__ = [
     "combinations",
     "compare",
     "comparison_table",
+    "decides",
     "design",
+    "facet_name",
+    "facets",
+    "facets_table",
     "facts_of",
     "fit_study",
     "gains",
@@ -107,6 +125,7 @@ __all__ = [
     "load_failures",
     "load_run",
     "load_runs",
+    "load_study",
     "log_run",
     "log_runs",
     "log_targets",
@@ -121,14 +140,19 @@ __all__ = [
     "runs_table",
     "save_runs",
     "score",
+    "setting",
+    "stacked",
     "store_run",
     "strategy_of",
     "study_task",
     "sweep",
+    "sweep_study",
     "tables_of",
     "train_prepared",
     "train_scenario",
+    "trials_table",
     "unpack",
+    "variants",
     "versions",
     "with_given_epochs",
 ]

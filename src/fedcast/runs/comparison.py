@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,9 @@ from fedcast.clustering import RULES, allocates
 from fedcast.cost import Delay, Metrics
 from fedcast.errors import FedcastError
 from fedcast.formatting import pluralize
+from fedcast.runs.comparable import cell, check_comparable, decides, gives_epochs, setting
 from fedcast.runs.store import FailedRun, StoredRun
-from fedcast.scenario import BEST_RULE, NOT_DECIDING, Scenario, flat_values
+from fedcast.scenario import BEST_RULE, Scenario
 from fedcast.sharing import CONTROLS
 
 LEVEL = 0.95
@@ -31,8 +31,6 @@ MEASURES = (
 TO_TARGET = ("rounds", "total_s")
 # Differences whose spread is below this, relative to the values, are equal up to rounding.
 _ROUNDING = 1e-9
-# Folders of one scenario that an error lists.
-_FOLDERS_NAMED = 12
 
 
 @dataclass(frozen=True)
@@ -63,6 +61,10 @@ class Strategy:
     def control(self) -> str:
         """Return the name of the control that this is, a key of `fedcast.sharing.CONTROLS`; empty: it is none."""
         return next((name for name, kind in CONTROLS.items() if kind == self.sharing), "")
+
+    def with_sharing(self, kind: str) -> Strategy:
+        """Return the same strategy with another kind of sharing."""
+        return replace(self, sharing=kind if self.rule != "none" else "raw")
 
     @property
     def without_sharing(self) -> Strategy:
@@ -144,6 +146,7 @@ class Row:
     speed_up: Interval | None  #: FedAvg's time to the target over its own, geometric mean; None without such seeds
     tests: dict[str, PairedTest]  #: of accuracy, rounds and total_s; empty without FedAvg on the same seeds
     failed: int = 0  #: how many more seeds failed; nothing else here counts them
+    settings: Mapping[str, Any] = field(default_factory=dict)  #: values of the parameters that were tuned
 
 
 def score(run: StoredRun, *, name_epochs: bool = False) -> Score:
@@ -191,35 +194,41 @@ def _place_in(table: Iterable[str], name: str) -> tuple[int, str]:
     return names.index(name) if name in names else len(names), name
 
 
-def compare(runs: Iterable[StoredRun], failed: Iterable[FailedRun] = ()) -> list[Row]:
+def compare(runs: Iterable[StoredRun], failed: Iterable[FailedRun] = (), tuned: Collection[str] = ()) -> list[Row]:
     """Return one row per strategy, FedAvg first; the order does not depend on that of the runs.
 
-    Runs may differ only in strategy and seed; any other difference is an error. Runs that `failed` are counted; a
-    strategy of which all runs failed has no row.
+    Runs may differ only in strategy and seed, and in settings that were `tuned` for each strategy, by dotted key; any
+    other difference is an error (see `facets`). Runs that `failed` are counted; a strategy of which all runs failed has
+    no row.
     """
     runs, failed = list(runs), list(failed)
     named = gives_epochs([*runs, *failed])
-    scores = scores_of(runs, name_epochs=named)
+    scores = scores_of(runs, name_epochs=named, tuned=tuned)
     failures = Counter(strategy_of(one.scenario, name_epochs=named) for one in failed)
     baseline = next((by_seed for strategy, by_seed in scores.items() if strategy.is_baseline), {})
     rows = [_row(strategy, by_seed, baseline) for strategy, by_seed in scores.items()]
-    return [replace(row, failed=failures[row.strategy]) for row in rows]
+    chosen = {strategy_of(run.scenario, name_epochs=named): run.scenario for run in runs}
+    return [
+        replace(
+            row,
+            failed=failures[row.strategy],
+            settings={key: setting(chosen[row.strategy], key) for key in tuned if decides(chosen[row.strategy], key)},
+        )
+        for row in rows
+    ]
 
 
-def scores_of(runs: Iterable[StoredRun], *, name_epochs: bool = False) -> dict[Strategy, dict[int, Score]]:
+def scores_of(
+    runs: Iterable[StoredRun], *, name_epochs: bool = False, tuned: Collection[str] = ()
+) -> dict[Strategy, dict[int, Score]]:
     """Return scores by strategy, FedAvg first, and by seed, ascending; raise an error if runs are not comparable."""
     runs = list(runs)
-    _check_comparable(runs)
+    check_comparable(runs, tuned)
     scores: dict[Strategy, dict[int, Score]] = {}
     named = name_epochs or gives_epochs(runs)
     for one in sorted((score(run, name_epochs=named) for run in runs), key=lambda one: (one.strategy.place, one.seed)):
         scores.setdefault(one.strategy, {}).setdefault(one.seed, one)
     return scores
-
-
-def gives_epochs(runs: Iterable[StoredRun | FailedRun]) -> bool:
-    """Return whether some runs give local epochs as a number and others leave the choice to their plan."""
-    return len({isinstance(run.scenario.training.local_epochs, int) for run in runs}) > 1
 
 
 def interval(values: Sequence[float]) -> Interval:
@@ -285,10 +294,13 @@ def comparison_table(rows: Sequence[Row]) -> dict[str, list[Any]]:
     return table
 
 
-def runs_table(runs: Iterable[StoredRun], failed: Iterable[FailedRun] = ()) -> dict[str, list[Any]]:
+def runs_table(
+    runs: Iterable[StoredRun], failed: Iterable[FailedRun] = (), varied: Iterable[str] = ()
+) -> dict[str, list[Any]]:
     """Return one row per run, by strategy and seed: its result, or the reason why it failed.
 
-    Rounds and time to the target are None where it was not reached.
+    Rounds and time to the target are None where it was not reached. Parameters that `varied`, by dotted key, have a
+    column each; None: it decides nothing in this run.
     """
     runs, failed = list(runs), list(failed)
     named = gives_epochs([*runs, *failed])
@@ -302,7 +314,11 @@ def runs_table(runs: Iterable[StoredRun], failed: Iterable[FailedRun] = ()) -> d
         found = [scores.get(folder) for folder in folders]
         return [None if one is None or (name in TO_TARGET and not one.reached) else one.measure(name) for one in found]
 
+    def values(key: str) -> list[Any]:
+        return [cell(setting(scenarios[one], key)) if decides(scenarios[one], key) else None for one in folders]
+
     return {
+        **{key: values(key) for key in varied},
         "strategy": [strategies[folder].name for folder in folders],
         "seed": [scenarios[folder].seed for folder in folders],
         "status": ["failed" if folder in reasons else "finished" for folder in folders],
@@ -340,44 +356,3 @@ def _speed_up(met: Sequence[tuple[Score, Score]]) -> Interval | None:
     logs = _interval_of_differences([math.log(other / one) for one, other in both], 1.0)
     half = None if logs.half_width is None else math.exp(logs.mean) * math.sinh(logs.half_width)
     return Interval(math.exp(logs.mean), half, logs.count)
-
-
-# Plug-in files may lie elsewhere for each run.
-_MAY_DIFFER = {
-    "seed", "plugins", "clustering.rule", "allocation.method", "training.algorithm", "sharing.kind",
-    *map(".".join, NOT_DECIDING),
-}  # fmt: skip
-
-
-def _check_comparable(runs: Sequence[StoredRun]) -> None:
-    """Raise an error that lists the groups of comparable runs, if there are several."""
-    groups: dict[str, list[StoredRun]] = {}
-    left_out = {"training.local_epochs"} if gives_epochs(runs) else set()
-    for run in runs:
-        settings = {key: value for key, value in _settings(run).items() if key not in left_out}
-        groups.setdefault(json.dumps(settings, sort_keys=True), []).append(run)
-    if not groups:
-        raise FedcastError("no runs to compare")
-    if len(groups) > 1:
-        (one, *_), (other, *_), *_ = groups.values()
-        first, settings = _settings(one), _settings(other)
-        differ = [key for key in first | settings if settings.get(key) != first.get(key)]
-        key = next(key for key in differ if key not in left_out)
-        raise FedcastError(
-            f"{other.folder}: {key} = {settings.get(key)}, but {one.folder} has {first.get(key)}; runs that are "
-            "compared may differ only in rule, method, algorithm, kind of sharing and seed. Give the folders of one "
-            "group:\n" + "\n".join(map(_folders, groups.values()))
-        )
-
-
-def _folders(runs: Sequence[StoredRun]) -> str:
-    names, more = [str(run.folder) for run in runs[:_FOLDERS_NAMED]], len(runs) - _FOLDERS_NAMED
-    return f"  {' '.join(names)}" + (f" and {more} more" if more > 0 else "")
-
-
-def _settings(run: StoredRun) -> dict[str, Any]:
-    values = flat_values(run.scenario)
-    # The table of a plug-in that is not loaded holds defaults, too, but only in runs that choose it.
-    usual = {key for key, (default, _) in run.plugin_options.items() if values.get(key) == default}
-    kept = {key: value for key, value in values.items() if key not in _MAY_DIFFER | usual}
-    return {key: "unset" if value is None else value for key, value in kept.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,13 +31,13 @@ class Gain:
     shared: Interval  #: with sharing
 
 
-def gains(runs: Iterable[StoredRun]) -> list[Gain]:
+def gains(runs: Iterable[StoredRun], tuned: Collection[str] = ()) -> list[Gain]:
     """Return the gain of each strategy that has a control, in rounds, time and accuracy.
 
-    Runs are those that `compare` takes, in any order. A gain needs runs of the strategy, of its control and of its
-    algorithm without sharing on the same seeds; others are left out.
+    Runs and `tuned` are those that `compare` takes, in any order. A gain needs runs of the strategy, of its control and
+    of its algorithm without sharing on the same seeds; others are left out.
     """
-    scores, found = scores_of(runs), []
+    scores, found = scores_of(runs, tuned=tuned), []
     for strategy in (one for one in scores if not one.control):
         for control in (one for one in scores if one.control and replace(one, sharing=strategy.sharing) == strategy):
             without = scores.get(strategy.without_sharing, {})

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 from fedcast import registry
 from fedcast.allocation import find_method
@@ -14,12 +15,18 @@ from fedcast.data import make_population
 from fedcast.errors import FedcastError, ScenarioError, SweepError
 from fedcast.rounds import fit_of
 from fedcast.runs.checks import check_model_size
+from fedcast.runs.comparable import decides
 from fedcast.runs.executors import Job, SweepProgress, sweep_here, sweep_in_processes, sweep_on_ray
 from fedcast.runs.store import FailedRun, check_store, is_done, run_folder, store_failure
-from fedcast.scenario import BEST_RULE, Scenario, missing_files, with_overrides
+from fedcast.scenario import BEST_RULE, Scenario, current_keys, missing_files, with_overrides
 from fedcast.sharing import CONTROLS
 
 _T = TypeVar("_T")
+# Parameters with an argument of their own, here and on the command line.
+_ARGUMENTS = {
+    "clustering.rule": "rules", "allocation.method": "methods", "training.algorithm": "algorithms", "seed": "seeds",
+    "sharing.kind": "controls, or one scenario for each kind",
+}  # fmt: skip
 
 
 def grid(
@@ -29,12 +36,14 @@ def grid(
     algorithms: Sequence[str] = (),
     seeds: Iterable[int] = (),
     controls: Sequence[str] = (),
+    vary: Mapping[str, Sequence[Any]] = MappingProxyType({}),
 ) -> list[Scenario]:
     """Return the scenario for every combination; an empty list means the scenario's own value.
 
     Rules ``none`` and ``central`` allocate nothing, so that all methods would give the same run: only the first method
     is used with them. `controls` (``work``, ``epochs``) add runs that train as much as each strategy without sharing,
-    see `fedcast.runs.gains`; they need the rule ``none`` among the rules.
+    see `fedcast.runs.gains`; they need the rule ``none`` among the rules. `vary` has values of any other parameters, by
+    dotted key; `fedcast.facets` groups the runs by them.
 
     Example:
         >>> made = grid(Scenario(), ["none", "daca"], ["jfvo", "saa"], seeds=[0, 1])
@@ -42,6 +51,9 @@ def grid(
         [('none', 'jfvo', 0), ('none', 'jfvo', 1), ('daca', 'jfvo', 0), ('daca', 'jfvo', 1)]
         >>> len(made)
         6
+        >>> rates = grid(Scenario(), ["none"], vary={"training.learning_rate": [0.1, 0.2]})
+        >>> [one.training.learning_rate for one in rates]
+        [0.1, 0.2]
     """
     rules, methods = _as_list("rules", rules, "['daca']"), _as_list("methods", methods, "['jfvo']")
     algorithms, seeds = _as_list("algorithms", algorithms, "['fedavg']"), _as_list("seeds", seeds, "range(3)")
@@ -54,7 +66,34 @@ def grid(
         for name in names:
             if name != BEST_RULE:
                 registry.find(kind, name)
-    return combinations(scenario, rules, methods, algorithms, seeds, controls)
+    made = [
+        one
+        for base in variants(scenario, vary)
+        for one in combinations(base, rules, methods, algorithms, seeds, controls)
+    ]
+    for key in vary:
+        if not any(decides(one, name) for one in made for name in current_keys(key)):
+            raise FedcastError(f"vary: {key} changes nothing: no run makes the choice that this is an option of")
+    return _each_once(made)
+
+
+def _each_once(scenarios: Iterable[Scenario]) -> list[Scenario]:
+    """Return the first of all scenarios of the same run, which differ in options that it does not use."""
+    found: dict[Path, Scenario] = {}
+    for scenario in scenarios:
+        found.setdefault(run_folder(Path(), scenario), scenario)
+    return list(found.values())
+
+
+def variants(scenario: Scenario, vary: Mapping[str, Sequence[Any]]) -> list[Scenario]:
+    """Return the scenario with every combination of values, by dotted key; what makes a strategy is an error."""
+    for key, values in vary.items():
+        if key in _ARGUMENTS:
+            raise FedcastError(f"vary: {key} makes a strategy or a seed; use {_ARGUMENTS[key]}")
+        if not _as_list(f"vary[{key!r}]", values, "[0.05, 0.1]"):
+            raise FedcastError(f"vary[{key!r}]: expected at least one value")
+    chosen = [dict(zip(vary, values, strict=True)) for values in itertools.product(*vary.values())]
+    return [with_overrides(scenario, values) for values in chosen]
 
 
 def with_given_epochs(scenarios: Sequence[Scenario]) -> list[Scenario]:
@@ -94,7 +133,7 @@ def combinations(
         if (method == methods[0] or allocates(rule)) and (kind == kinds[0] or rule != "none"):
             values = {"clustering.rule": rule, "allocation.method": method, "training.algorithm": algorithm}
             made.append(with_overrides(scenario, {**values, "sharing.kind": kind, "seed": seed}))
-    return list({run_folder(Path(), one): one for one in made}.values())
+    return _each_once(made)
 
 
 def _as_list(name: str, values: Iterable[_T], example: str) -> list[_T]:
@@ -159,7 +198,7 @@ def sweep(
 def _check_scenarios(scenarios: Sequence[Scenario], data_dir: Path | None, *, data_here: bool) -> None:
     """Raise an error for unknown names and missing or invalid files, before any run has a folder.
 
-    Runs of a sweep mostly use the same data, so that only the data of the first are loaded, and only if needed here.
+    Of runs with the same dataset only the data of the first are loaded, and only if they are needed here.
     """
     for scenario in scenarios:
         if scenario.clustering.rule != BEST_RULE:
@@ -169,5 +208,6 @@ def _check_scenarios(scenarios: Sequence[Scenario], data_dir: Path | None, *, da
         if faults := missing_files(scenario):
             raise ScenarioError("\n".join(faults))
         check_model_size(scenario)
-    if scenarios and data_here:
-        make_population(scenarios[0].data, scenarios[0].seed, data_dir)
+    if data_here:
+        for scenario in {one.data.dataset: one for one in reversed(scenarios)}.values():
+            make_population(scenario.data, scenario.seed, data_dir)

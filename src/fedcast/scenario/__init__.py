@@ -2,10 +2,11 @@
 
 import warnings
 
-from fedcast.scenario.describe import unit_of
+from fedcast.scenario.describe import parameter, unit_of
 from fedcast.scenario.identity import NOT_DECIDING, deciding_values, values_before_tables
 from fedcast.scenario.scenario_files import (
     PRESETS,
+    current_keys,
     flat_values,
     load_plugins,
     load_scenario,
@@ -14,6 +15,8 @@ from fedcast.scenario.scenario_files import (
     named_paths,
     preset,
     read_stored_scenario,
+    read_study_table,
+    read_values,
     to_toml,
     with_overrides,
 )
@@ -54,6 +57,7 @@ __all__ = [
     "Sidelink",
     "Training",
     "Trust",
+    "current_keys",
     "deciding_values",
     "flat_values",
     "load_plugins",
@@ -62,8 +66,11 @@ __all__ = [
     "model_name",
     "named_files",
     "named_paths",
+    "parameter",
     "preset",
     "read_stored_scenario",
+    "read_study_table",
+    "read_values",
     "to_toml",
     "unit_of",
     "values_before_tables",

@@ -65,6 +65,17 @@ def field_at(keys: Sequence[str]) -> FieldInfo | None:
     return None if section is None else values_of(section).get(keys[-1])
 
 
+def parameter(key: str) -> tuple[Any, str]:
+    """Return default and meaning of a parameter or option by dotted key; (None, "") if it is not known here.
+
+    Example:
+        >>> parameter("training.momentum")
+        (0.0, 'local momentum')
+    """
+    field = field_at(key.split("."))
+    return (None, "") if field is None else (field.default, field.description or "")
+
+
 def unit_of(name: str) -> str | None:
     """Return the unit that a field's name ends with.
 

@@ -33,6 +33,8 @@ from fedcast.text_files import is_file, read_text
 _MOST_BYTES = 2**24
 _MOST_LEVELS = 20
 _MOST_SHOWN = 80
+# Table of a scenario file that says what a comparison varies.
+_STUDY = "study"
 
 # Table I of the paper as printed, under the reading of its sidelink that gives v_th a meaning (SPEC §3, §4).
 PRESETS: dict[str, Tree] = {
@@ -88,7 +90,8 @@ def load_scenario(
     Plug-in files that the scenario names in ``plugins`` are run: use only files that you trust.
 
     Args:
-        path: a TOML file; what it leaves out is taken from the preset. None: the preset itself.
+        path: a TOML file; what it leaves out is taken from the preset. None: the preset itself. A table ``[study]``,
+            for `fedcast compare`, is not part of the scenario.
         base: name of the preset; None: the one that the file names (``preset = "digits"``), else ``default``.
         overrides: strings such as ``"data.num_users=50"``, or values by name; they win over the file. Relative paths
             in them start at the working folder.
@@ -101,6 +104,7 @@ def load_scenario(
         3
     """
     text, given = ("", {}) if path is None else _read(Path(path))
+    given.pop(_STUDY, None)
     start = Path() if path is None else Path(path).parent if folder is None else Path(folder)
     if start != Path():
         _change_paths(given, start, lambda file: str(start / file))
@@ -126,6 +130,25 @@ def load_scenario(
         if note:
             warnings.warn(f"{origin}: {note}", MovedKeyWarning, stacklevel=2)
     return scenario
+
+
+def read_study_table(path: str | Path) -> Tree:
+    """Return the table ``[study]`` of a scenario file, what it varies by dotted key; empty if there is none."""
+    table = _read(Path(path))[1].get(_STUDY, {})
+    if not isinstance(table, dict):
+        raise ScenarioError(f"{path}: study: expected a table, [study]")
+    vary = table.get("vary")
+    return table | {"vary": _leaves(vary)} if isinstance(vary, dict) else table
+
+
+def current_keys(key: str) -> list[str]:
+    """Return the keys that a parameter has now, also if it is named by an old one.
+
+    Example:
+        >>> current_keys("data.alpha"), current_keys("training.learning_rate")
+        (['data.dirichlet.alpha'], ['training.learning_rate'])
+    """
+    return list(_leaves(move_all(_nested({key: None}))))
 
 
 def read_stored_scenario(path: Path) -> Scenario:
@@ -342,6 +365,19 @@ def _value(text: str) -> Any:
         return tomllib.loads(f"value = {text}")["value"]
     except (ValueError, RecursionError):
         return text
+
+
+def read_values(text: str) -> list[Any]:
+    """Return values that are separated by commas, each as in an override.
+
+    Example:
+        >>> read_values("0.1, 1"), read_values("1,[1, 2]"), read_values("gain,emd")
+        ([0.1, 1], [1, [1, 2]], ['gain', 'emd'])
+    """
+    try:
+        return list(tomllib.loads(f"values = [{text}]")["values"])
+    except (ValueError, RecursionError):
+        return [_value(part.strip()) for part in text.split(",") if part.strip()]
 
 
 def _check(tree: Tree) -> tuple[Scenario | None, list[Fault]]:

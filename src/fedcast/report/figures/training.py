@@ -18,13 +18,15 @@ PARTS = ("sharing", "download", "compute", "upload")
 # Series numbers from the end of the palette: strategies are coloured from its front.
 PART_COLOURS = (4, 7, 5, 6)
 # As many points as a line of usual width can show.
-_MAX_POINTS = 300
+MAX_POINTS = 300
 # Heights of a row of bars, and of all rows if they fit; and what the names above bars and the gaps below them take.
 _LEAST_ROW, _MOST_ROW, _ALL_ROWS = 42.0, 72.0, 226.0
 _ABOVE_BAR, _AROUND_BAR = 19.0, 27.0
 
 
-def learning_curve(name: str, series: int, courses: Sequence[tuple[Sequence[float], Sequence[float]]]) -> Line:
+def learning_curve(
+    name: str, series: int, courses: Sequence[tuple[Sequence[float], Sequence[float]]], max_points: int = MAX_POINTS
+) -> Line:
     """Return the mean over seeds, one (x, y) per seed, interpolated linearly over the range that all seeds cover.
 
     The band of several seeds reaches from the lowest to the highest one.
@@ -37,7 +39,7 @@ def learning_curve(name: str, series: int, courses: Sequence[tuple[Sequence[floa
     start = max(x[0] for x, _ in courses)
     end = max(start, min(x[-1] for x, _ in courses))
     points = np.unique(np.array([start, *(x for x in courses[0][0] if start < x < end), end], dtype=np.float64))
-    points = points[evenly_spaced(len(points), _MAX_POINTS)]
+    points = points[evenly_spaced(len(points), max_points)]
     values = np.array([np.interp(points, x, y) for x, y in courses])
     low, high = (values.min(axis=0), values.max(axis=0)) if len(courses) > 1 else (None, None)
     return Line(points, values.mean(axis=0), series, low, high, label=name, series=series)

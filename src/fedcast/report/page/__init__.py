@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.resources import files
 
 from fedcast.report.colours import DARK, LIGHT
@@ -24,18 +25,18 @@ _WITHOUT_SCRIPT = "[hidden] { display: block !important; } #tip { display: none 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 
-def page(content: Content) -> str:
-    """Return the report of runs as an HTML document."""
-    main = tag("main", results.headline_section(content), *(section(content) for _, section in _SECTIONS.values()))
+def page(*contents: Content) -> str:
+    """Return the report of runs as an HTML document; one content for each facet."""
+    main = tag("main", results.headline_section(contents), *(section(contents) for _, section in _SECTIONS.values()))
     links = [tag("a", title, href=f"#{name}") for name, (title, _) in _SECTIONS.items()]
     toggle = tag("button", tag("span", "◐", aria_hidden="true"), type="button", id="theme", aria_label="Light or dark")
     bar = tag("nav", tag("a", "fedcast", href="#top", class_="brand"), tag("div", *links), toggle)
     tip = tag("div", id="tip", role="status", aria_live="polite", hidden=True)
     body = tag("body", bar, main, tip, tag("script", _asset("page.js")))
-    return "<!doctype html>\n" + tag("html", _head(content), body, lang="en") + "\n"
+    return "<!doctype html>\n" + tag("html", _head(contents), body, lang="en") + "\n"
 
 
-def _head(content: Content) -> Markup:
+def _head(contents: Sequence[Content]) -> Markup:
     return tag(
         "head",
         empty_tag("meta", charset="utf-8"),
@@ -43,7 +44,7 @@ def _head(content: Content) -> Markup:
         empty_tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         empty_tag("meta", name="color-scheme", content="light dark"),
         empty_tag("link", rel="icon", href="data:,"),
-        tag("title", f"{results.headline(content)} – fedcast"),
+        tag("title", f"{results.page_headline(contents)} – fedcast"),
         tag("style", _colours(), _asset("page.css")),
         tag("noscript", tag("style", Markup(_WITHOUT_SCRIPT))),
     )

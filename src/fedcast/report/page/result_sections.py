@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
-from fedcast.formatting import SPACE, difference, mean_and_interval, number, p_value, percent, pluralize, quantity
+from fedcast.formatting import (
+    SPACE,
+    difference,
+    mean_and_interval,
+    number,
+    p_value,
+    percent,
+    pluralize,
+    quantity,
+    setting_text,
+)
 from fedcast.report.colours import series_class
-from fedcast.report.content import AXES, MEASURES, Content, leakage_curves, learning_figure, time_split
+from fedcast.report.content import AXES, MEASURES, Content, failures, leakage_curves, learning_figure, time_split
 from fedcast.report.drawing import Dots, Line
 from fedcast.report.figures.training import PART_COLOURS, PARTS, delay_figure, leakage_figure
 from fedcast.report.html import Markup, colour_key, empty_tag, figure, note, scrolled, section, table, tag
@@ -21,25 +32,52 @@ from fedcast.runs import Gain, Interval, Row
 _DIGITS = 5
 
 
-def headline_section(content: Content) -> Markup:
+def headline_section(contents: Sequence[Content]) -> Markup:
     """Return the top of the page."""
-    scenario, seeds, runs = content.scenario, content.seeds, len(content.runs) + len(content.failed)
+    first = contents[0]
+    scenario, seeds = first.scenario, sorted({seed for content in contents for seed in content.seeds})
+    runs = len({run.folder for content in contents for run in content.runs})
+    failed = len({run.folder for content in contents for run in content.failed})
     above = (
         scenario.data.dataset,
         pluralize(scenario.data.num_users, "user"),
-        pluralize(len(content.rows), "strategy", "strategies"),
+        pluralize(len(first.all_strategies or first.rows), "strategy", "strategies"),
+        *([f"{len(contents)} settings"] if len(contents) > 1 else []),
         f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds",
-        f"target accuracy {percent(content.target)}",
-        *([f"{len(content.failed)} of {pluralize(runs, 'run')} failed"] if content.failed else []),
+        f"target accuracy {percent(first.target)}",
+        *([f"{failed} of {pluralize(runs + failed, 'run')} failed"] if failed else []),
+    )
+    parts = (
+        [note(evidence(first)), tag("dl", *_cards(first), class_="cards")]
+        if len(contents) == 1
+        else [note(f"By {', '.join(first.facet)}. The table below has the best strategy of each setting.")]
     )
     return tag(
-        "header",
-        tag("p", " · ".join(above), class_="eyebrow"),
-        tag("h1", headline(content)),
-        note(evidence(content)),
-        tag("dl", *_cards(content), class_="cards"),
-        id="top",
+        "header", tag("p", " · ".join(above), class_="eyebrow"), tag("h1", page_headline(contents)), *parts, id="top"
     )
+
+
+def page_headline(contents: Sequence[Content]) -> str:
+    """Return the headline of one comparison; of several, which strategy is the best in most of them."""
+    if len(contents) == 1:
+        return headline(contents[0])
+    counts = Counter(content.best.strategy.name for content in contents)
+    name, most = counts.most_common(1)[0]
+    gains = [
+        found.mean for content in contents if content.best.strategy.name == name and (found := content.best.speed_up)
+    ]
+    faster = (
+        f", up to {max(gains):.2f} times faster than FedAvg" if gains and name != "FedAvg" and max(gains) > 1 else ""
+    )
+    return f"{name} is the best strategy in {most} of {len(contents)} settings{faster}"
+
+
+def _by_facet(contents: Sequence[Content], parts_of: Callable[[Content], Iterable[Markup]]) -> Iterator[Markup]:
+    """Yield the parts of a section for each facet, under its name if there are several."""
+    for content in contents:
+        if len(contents) > 1:
+            yield tag("h3", content.name)
+        yield from parts_of(content)
 
 
 def headline(content: Content) -> str:
@@ -129,28 +167,69 @@ _COLUMNS = (
 )
 
 
-def comparison_section(content: Content) -> Markup:
-    """Return the comparison table, and how to read it."""
+def comparison_section(contents: Sequence[Content]) -> Markup:
+    """Return the comparison table of each facet, and how to read it."""
+    rows = [row for content in contents for row in content.rows]
     notes = [
         f"Rounds, time, energy and bytes are those up to the target; ≥{SPACE}where some seeds end without reaching it.",
         "± is the 95 % confidence interval of the mean over seeds; p is the p-value of a paired t-test against FedAvg.",
         "Worst tenth: final accuracy of the worst tenth of users, on their own label distribution.",
         "Sharing ratio: the share of its head's data that a user receives, averaged over users.",
     ]
-    if any(test.is_degenerate for row in content.rows for test in row.tests.values()):
+    if any(test.is_degenerate for row in rows for test in row.tests.values()):
         notes[1] += f" p{SPACE}–: no test, since the differences to FedAvg are equal up to rounding in all seeds."
-    if len(content.seeds) == 1:
+    if all(len(content.seeds) == 1 for content in contents):
         del notes[1]
-    box = scrolled(_table(content), "Comparison of strategies")
-    return section("comparison", "Comparison", box, note(" ".join(notes)), *_failures(content), *_gains(content))
+    if contents[0].tuned:
+        notes.append(
+            f"Below a strategy: its best {', '.join(contents[0].tuned)}, chosen on seeds that are not reported."
+        )
+    tables = _by_facet(contents, lambda content: [scrolled(_table(content), "Comparison of strategies")])
+    below = note(" ".join(notes))
+    gains = _by_facet([content for content in contents if content.gains], _gains)
+    overview = [_overview(contents)] if len(contents) > 1 else []
+    return section("comparison", "Comparison", *overview, *tables, below, *_failures(contents), *gains)
 
 
-def _failures(content: Content) -> Iterator[Markup]:
+def _overview(contents: Sequence[Content]) -> Markup:
+    """Return a table of facets and strategies: time to the target and speed-up; without it the final accuracy."""
+    strategies = contents[0].all_strategies
+
+    def text(row: Row | None, content: Content) -> Markup:
+        if row is None:
+            return tag("td", "–")
+        look = "best" if row is content.best and len(content.rows) > 1 else None
+        if row.reached < len(row.seeds):
+            missed = f"{row.reached} of {len(row.seeds)} reach it" if row.reached else "not reached"
+            return tag("td", percent(row.measures["accuracy"].mean), tag("small", missed), class_=look)
+        gain = None if row is content.baseline or row.speed_up is None else f"{row.speed_up.mean:.2f}{SPACE}×"
+        return tag("td", quantity(row.measures["total_s"].mean, "s"), *_small(gain), class_=look)
+
+    head = tag(
+        "tr", *(tag("th", name, scope="col") for name in (*contents[0].facet, *(one.name for one in strategies)))
+    )
+    body = []
+    for content in contents:
+        rows = {row.strategy: row for row in content.rows}
+        values = [tag("th", setting_text(value), scope="row") for value in content.facet.values()]
+        body.append(tag("tr", *values, *(text(rows.get(one), content) for one in strategies)))
+    title = "Best strategy of each setting"
+    below = "Time to the target and speed-up over FedAvg; final accuracy where some seeds do not reach it."
+    found = tag("table", tag("thead", head), tag("tbody", *body), class_="numbers")
+    return figure(title, scrolled(found, title), below=below)
+
+
+def _failures(contents: Sequence[Content]) -> Iterator[Markup]:
     """Yield the table of runs that failed, if there are any."""
-    if content.failed:
+    if found := failures(contents):
         title, below = "Runs that failed", "They are part of no other number on this page."
-        rows = [(name, ", ".join(map(str, seeds)), reason) for name, seeds, reason in content.failures]
-        yield figure(title, scrolled(table(("strategy", "seeds", "reason"), rows, "words"), title), below=below)
+        several = [*contents[0].facet, *contents[0].tuned] != []
+        rows = [
+            (name, *([facet] if several else []), ", ".join(map(str, seeds)), reason)
+            for facet, name, seeds, reason in found
+        ]
+        titles = ("strategy", *(["setting"] if several else []), "seeds", "reason")
+        yield figure(title, scrolled(table(titles, rows, "words"), title), below=below)
 
 
 _GAIN_MEASURES = {"rounds": ("rounds", ""), "total_s": ("time", "s"), "accuracy": ("final accuracy", "%")}
@@ -186,7 +265,8 @@ def _table(content: Content) -> Markup:
     names, reached, speed_ups = [], [], []
     for row in content.rows:
         swatch = tag("span", class_=f"swatch {series_class(content.series[row.strategy])}")
-        names.append(tag("th", swatch, row.strategy.name, scope="row"))
+        settings = [tag("small", f"{key} = {setting_text(value)}") for key, value in row.settings.items()]
+        names.append(tag("th", swatch, row.strategy.name, *settings, scope="row"))
         one = "yes" if row.reached else "no"
         failed = _small(f"{row.failed} failed" if row.failed else None)
         reached.append(tag("td", f"{row.reached} of {len(row.seeds)}" if len(content.seeds) > 1 else one, *failed))
@@ -224,21 +304,27 @@ def _small(text: str | None) -> list[Markup]:
     return [] if text is None else [tag("small", text)]
 
 
-def curves_section(content: Content) -> Markup:
+def curves_section(contents: Sequence[Content]) -> Markup:
     """Return the section of learning curves, with a legend that hides strategies and a choice of the axis."""
     choices = []
     for axis, title in AXES.items():
         choice = empty_tag("input", type="radio", name="axis", value=axis, checked=axis == "round")
         choices.append(tag("label", choice, tag("span", title + ("s" if axis == "round" else ""))))
     switch = tag("fieldset", tag("legend", "against"), *choices, class_="switch")
-    plots = [figure(title, *(_plot(content, measure, axis) for axis in AXES)) for measure, title in MEASURES.items()]
-    several = len(content.seeds) > 1
+
+    def plots(content: Content) -> list[Markup]:
+        found = [
+            figure(title, *(_plot(content, measure, axis) for axis in AXES)) for measure, title in MEASURES.items()
+        ]
+        return [tag("div", *found, class_="two")]
+
+    several = any(len(content.seeds) > 1 for content in contents)
     band = "Lines are means over seeds, bands reach from the lowest to the highest seed. " if several else ""
     return section(
         "training",
         "Training",
-        tag("div", _strategy_legend(content, content.series.values()), switch, class_="controls"),
-        tag("div", *plots, class_="two"),
+        tag("div", _strategy_legend(contents[0], contents[0].series.values()), switch, class_="controls"),
+        *_by_facet(contents, plots),
         note(f"{band}Simulated time includes sharing, which comes before the first round."),
     )
 
@@ -266,17 +352,20 @@ def _plot(content: Content, measure: str, axis: str) -> Markup:
 def _strategy_legend(content: Content, drawn: Collection[int]) -> Markup:
     """Return one button per strategy that is drawn, which hides and shows it in the figures of its section."""
     keys = []
-    for row in content.rows:
-        series = content.series[row.strategy]
+    for strategy, series in content.series.items():
         if series not in drawn:
             continue
         swatch = tag("span", class_=f"swatch {series_class(series)}")
-        keys.append(tag("button", swatch, row.strategy.name, type="button", aria_pressed="true", data_toggles=series))
+        keys.append(tag("button", swatch, strategy.name, type="button", aria_pressed="true", data_toggles=series))
     return tag("div", *keys, class_="legend", role="group", aria_label="Strategies shown")
 
 
-def delays_section(content: Content) -> Markup:
+def delays_section(contents: Sequence[Content]) -> Markup:
     """Return the section of where time goes and what less leakage costs."""
+    return section("time", "Time", *_by_facet(contents, _delays))
+
+
+def _delays(content: Content) -> list[Markup]:
     missed = any(row.reached < len(row.seeds) for row in content.rows)
     below = "Up to the target; where it is not met, up to the last round." if missed else "Up to the target."
     below += " Means over seeds." if len(content.seeds) > 1 else ""
@@ -296,4 +385,4 @@ def delays_section(content: Content) -> Markup:
     if not marks:
         below = "None of these runs was planned with a curve of delay against leakage."
     leakage = figure("Delay against leakage", *parts, below=below)
-    return section("time", "Time", tag("div", split, leakage, class_="two"))
+    return [tag("div", split, leakage, class_="two")]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from fedcast.formatting import SPACE, number, percent, pluralize, quantity
-from fedcast.report.content import Content, class_change_of, cluster_map_of, emd_change_of, user_energy_of
+from fedcast.report.content import MAX_INSIDE, Content, class_change_of, cluster_map_of, emd_change_of, user_energy_of
 from fedcast.report.figures.maps import cluster_figure
 from fedcast.report.figures.users import ClassChange, UserValues, class_change_figure, emd_figure, energy_figure
 from fedcast.report.html import Markup, colour_key, figure, note, scrolled, section, table, tag
@@ -25,21 +26,23 @@ _NOISE = {
 }
 
 
-def run_section(content: Content) -> Markup:
+def run_section(contents: Sequence[Content]) -> Markup:
     """Return the section of single runs: the choice of a run, and everything about the chosen one."""
-    runs, best = content.inside, content.best.strategy
-    sharing = [run for run in runs if run.facts.received_samples > 0] or runs
-    first = next((run for run in sharing if content.scores[run].strategy == best), sharing[0])
-    choice, options, parts = note(content.name_of(first)), [], []
-    for place, run in enumerate(runs):
-        options.append(tag("option", content.name_of(run), value=place, selected=run is first))
+    runs = [(content, run) for content in contents for run in content.inside][:MAX_INSIDE]
+    sharing = [pair for pair in runs if pair[1].facts.received_samples > 0] or runs
+    best = (pair for pair in sharing if pair[0].scores[pair[1]].strategy == pair[0].best.strategy)
+    first = next(best, sharing[0])
+    choice, options, parts = note(first[0].name_of(first[1])), [], []
+    for place, (content, run) in enumerate(runs):
+        is_first = run is first[1] and content is first[0]
+        options.append(tag("option", content.name_of(run), value=place, selected=is_first))
         figures = (
             tag("div", _map(content, run), _facts(run), class_="two"), _classes(content, run),
             tag("div", _emd(run), _energy(run), class_="two"), _ledger(run),
         )  # fmt: skip
-        parts.append(tag("div", *figures, class_="run", data_run=place, hidden=run is not first))
+        parts.append(tag("div", *figures, class_="run", data_run=place, hidden=not is_first))
     if len(runs) > 1:
-        count = len(content.runs)
+        count = len({run.folder for content in contents for run in content.runs})
         some = [tag("span", f"{len(runs)} of {count} runs", class_="note")] if len(runs) < count else []
         choice = tag("label", "Run ", tag("select", *options, id="run"), *some, class_="choice")
     return section("inside", "Inside a run", choice, *parts)

@@ -11,11 +11,11 @@ from typing import Any
 from pydantic import BaseModel
 
 from fedcast import registry
-from fedcast.formatting import quantity
+from fedcast.formatting import quantity, setting_text
 from fedcast.report.content import Content
 from fedcast.report.html import Markup, note, scrolled, section, table, tag
-from fedcast.runs import combinations, with_given_epochs
-from fedcast.scenario import Scenario, to_toml, unit_of
+from fedcast.runs import combinations, decides, setting, variants, with_given_epochs
+from fedcast.scenario import Scenario, parameter, to_toml, unit_of
 
 _PREFIXED = ("Hz", "W", "J", "m", "bit/s")
 _PLUGINS_NOTE = (
@@ -28,17 +28,33 @@ COMPARED = (
 )  # fmt: skip
 
 
-def scenario_section(content: Content) -> Markup:
+def scenario_section(contents: Sequence[Content]) -> Markup:
     """Return a table of what differs from the defaults, and the whole scenario."""
-    changed = list(differences(content.scenario, content.plugin_options))
+    content, varied = contents[0], [*contents[0].facet, *contents[0].tuned]
+    options = {key: option for one in contents for key, option in one.plugin_options.items()}
+    changed = [line for line in differences(content.scenario, options) if line[0] not in varied]
+    changed = [*((key, *_varied(contents, key)) for key in varied), *changed]
     shown = note("Every parameter has its default.")
     if changed:
         titles = ("parameter", "value", "default", "meaning")
         shown = scrolled(table(titles, changed, "words"), "What differs from the defaults")
     toml = tag("pre", tag("code", to_toml(content.scenario)))
-    compared = note("Rule, allocation method, algorithm, kind of sharing and seed are in the comparison.")
+    said = "Rule, allocation method, algorithm, kind of sharing and seed are in the comparison."
+    compared = note(said + (" The TOML is that of the first run." if varied else ""))
     whole = tag("details", tag("summary", "All parameters, as TOML"), toml)
     return section("scenario", "Scenario", shown, compared, whole)
+
+
+def _varied(contents: Sequence[Content], key: str) -> tuple[str, str, str]:
+    """Return all values, default and meaning of a parameter that varies."""
+    found = dict.fromkeys(
+        _text(key, setting(run.scenario, key))
+        for content in contents
+        for run in content.runs
+        if decides(run.scenario, key)
+    )
+    default, meaning = parameter(key)
+    return f"varies: {', '.join(found)}", _text(key, default), meaning
 
 
 def differences(
@@ -92,19 +108,19 @@ def _text(name: str, value: object) -> str:
     return f"{text} {unit}" if unit else text
 
 
-def reproduce_section(content: Content) -> Markup:
+def reproduce_section(contents: Sequence[Content]) -> Markup:
     """Return commands, run folders and versions."""
-    folders = [(content.name_of(run), tag("code", run.folder.name)) for run in content.runs]
-    packages = dict.fromkeys(name for run in content.runs for name in run.versions)
+    content, runs = contents[0], [run for one in contents for run in one.runs]
+    folders = [(one.name_of(run), tag("code", run.folder.name)) for one in contents for run in one.runs]
+    packages = dict.fromkeys(name for run in runs for name in run.versions)
     versions = [
-        (package, ", ".join(dict.fromkeys(run.versions.get(package, "absent") for run in content.runs)))
-        for package in packages
+        (package, ", ".join(dict.fromkeys(run.versions.get(package, "absent") for run in runs))) for package in packages
     ]
     return section(
         "reproduce",
         "How to reproduce",
         tag("p", "Save the scenario above as ", tag("code", "scenario.toml"), ", then:"),
-        tag("pre", tag("code", "\n".join(commands(content)))),
+        tag("pre", tag("code", "\n".join(commands(*contents)))),
         *([note(_PLUGINS_NOTE)] if content.scenario.plugins else []),
         note("The name of a run's folder depends on everything that determines the run: equal names, equal runs."),
         tag(
@@ -116,30 +132,43 @@ def reproduce_section(content: Content) -> Markup:
     )
 
 
-def commands(content: Content) -> list[str]:
+def commands(*contents: Content) -> list[str]:
     """Return one command for a whole grid of runs; otherwise one per run, and one for the page."""
-    keys = [*(_key(run.scenario) for run in content.runs), *(_key(one.scenario) for one in content.failed)]
+    content, varied = contents[0], [*contents[0].facet, *contents[0].tuned]
+    scenarios = [run.scenario for one in contents for run in one.runs]
+    scenarios += [run.scenario for one in contents for run in one.failed]
+    keys = [_key(scenario, varied) for scenario in scenarios]
     values = [list(dict.fromkeys(column)) for column in zip(*keys, strict=True)]
-    given, rules, methods, algorithms, kinds, _ = values
+    given, rules, methods, algorithms, kinds, *_ = values
     seeds = range(min(map(int, given)), min(map(int, given)) + len(given))
-    controls = list(dict.fromkeys(name for row in content.rows if (name := row.strategy.control)))
+    controls = list(dict.fromkeys(name for one in contents for row in one.rows if (name := row.strategy.control)))
     # A single kind is that of the scenario, and controls need the rule none.
     controls = controls if len(kinds) > 1 and "none" in rules else []
-    whole = combinations(content.scenario, rules, methods, algorithms, seeds, controls)
-    if set(keys) in ({_key(scenario) for scenario in made} for made in (whole, with_given_epochs(whole))):
+    vary = {key: list({str(one.facet[key]): one.facet[key] for one in contents}.values()) for key in content.facet}
+    whole = [
+        one
+        for base in variants(content.scenario, vary)
+        for one in combinations(base, rules, methods, algorithms, seeds, controls)
+    ]
+    grids = ({_key(scenario, varied) for scenario in made} for made in (whole, with_given_epochs(whole)))
+    if not content.tuned and set(keys) in grids:
         words = ["fedcast compare scenario.toml", f"--rules {','.join(rules)}", f"--seeds {len(seeds)}"]
         words += [f"--methods {','.join(methods)}"] if len(methods) > 1 else []
         words += [f"--algorithms {','.join(algorithms)}"] if len(algorithms) > 1 else []
         words += [f"--controls {','.join(controls)}"] if controls else []
+        words += [
+            f"--vary {shlex.quote(f'{key}=' + ','.join(map(setting_text, listed)))}" for key, listed in vary.items()
+        ]
         return [" ".join(words)]
-    differing = [(place, name) for place, name in enumerate(COMPARED) if len(values[place]) > 1]
+    differing = [(place, name) for place, name in enumerate((*COMPARED, *varied)) if len(values[place]) > 1]
     lines = []
-    for key in keys:
+    for key in dict.fromkeys(keys):
         settings = [f"--set {name}={shlex.quote(key[place])}" for place, name in differing]
         lines.append(" ".join(["fedcast train scenario.toml --out runs", *settings]))
     return [*lines, "fedcast report runs"]
 
 
-def _key(scenario: Scenario) -> tuple[str, ...]:
+def _key(scenario: Scenario, varied: Sequence[str] = ()) -> tuple[str, ...]:
     values = attrgetter(*COMPARED)(scenario)
-    return tuple(str(list(value)) if isinstance(value, tuple) else str(value) for value in values)
+    own = [setting(scenario, key) if decides(scenario, key) else "" for key in varied]
+    return tuple(setting_text(value) for value in (*values, *own))

@@ -1,0 +1,94 @@
+"""Progress of the runs of a comparison: bars, what is reused, what failed, and how long it will take."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from fedcast.cli.output import progress_bars
+from fedcast.formatting import pluralize, printable, quantity
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
+
+    from fedcast.runs import FailedRun
+    from fedcast.scenario import Scenario
+
+
+class StudyProgress:
+    """Bars on standard error while the runs of a study are done; only a terminal shows them."""
+
+    def __init__(self, store: Path, processes: int) -> None:
+        from rich.console import Console
+
+        self.runs = 0  #: of all sweeps so far
+        self._store, self._processes = store, processes
+        self._console = Console(stderr=True, markup=False, highlight=False)
+        self._bars = progress_bars(self._console)
+        self._scenarios: Sequence[Scenario] = ()
+        self._tasks: dict[int, TaskID] = {}
+        self._todo, self._start = 0, 0.0
+
+    def __enter__(self) -> Self:
+        self._bars.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bars.stop()
+
+    def begin(self, scenarios: Sequence[Scenario], purpose: str) -> None:
+        """Say how many runs there are, and which are reused."""
+        from fedcast.runs import is_done, run_folder
+
+        done, count = sum(is_done(run_folder(self._store, scenario)) for scenario in scenarios), len(scenarios)
+        what = f"{pluralize(count, 'run')} for tuning" if purpose == "tuning" else pluralize(count, "run")
+        if done:
+            self._say(f"{done} of {what} are finished and are reused")
+        elif count > 1:
+            self._say(f"{what} on {pluralize(min(self._processes, count), 'process', 'processes')}")
+        self.runs += count
+        self._scenarios, self._tasks = scenarios, {}
+        self._todo, self._start = count - done, time.monotonic()
+        self._overall = self._bars.add_task(what, total=count, completed=done, state="")
+
+    def show(self, position: int, number: int, accuracy: float) -> None:
+        """Show a round of a run."""
+        scenario = self._scenarios[position]
+        rounds = scenario.training.rounds
+        if position not in self._tasks:
+            kind = "" if scenario.sharing.kind == "raw" else f" {scenario.sharing.kind}"
+            name = f"{scenario.clustering.rule}{kind}, seed {scenario.seed}"
+            self._tasks[position] = self._bars.add_task(name, total=rounds, state="")
+        self._bars.update(self._tasks[position], completed=number, state=f"accuracy {accuracy:.3f}")
+        if number == rounds:
+            self._end(position)
+
+    def fail(self, one: FailedRun) -> None:
+        """Say why a run failed."""
+        from fedcast.runs import strategy_of
+
+        self._end(next(place for place, scenario in enumerate(self._scenarios) if scenario is one.scenario))
+        name = f"{strategy_of(one.scenario).name}, seed {one.scenario.seed}"
+        self._say(f"failed: {name}: {printable(one.reason.splitlines()[0])}")
+
+    def _end(self, position: int) -> None:
+        """Count a run that has ended; after the first, say how long the others will take."""
+        if position in self._tasks:
+            self._bars.remove_task(self._tasks.pop(position))
+        self._bars.advance(self._overall)
+        if self._start and self._todo > 1:
+            took, left = time.monotonic() - self._start, self._todo - 1
+            each = f"the first run took {quantity(took, 's')}"
+            # Others have been in progress for as long, so that their turn is nearly over.
+            turns = math.ceil(self._todo / self._processes) - 1
+            self._say(f"{each}; about {quantity(took * turns, 's')} for the {left} left" if turns else each)
+        self._start = 0.0
+
+    def _say(self, text: str) -> None:
+        self._console.print(text, soft_wrap=True)
