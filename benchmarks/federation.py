@@ -71,7 +71,8 @@ def make_devices(folder: Path, count: int, shared: int, port: int) -> tuple[Proj
         overrides={
             "data.dataset": "file", "data.file": str(folder / "test.npz"), "data.num_users": count,
             "training.model": "mlp", "training.model_weights": 25_252, "training.rounds": _ROUNDS,
-            "training.batch_size": 50, "allocation.method": "fixed", "allocation.max_sharing_ratio": 1.0,
+            "training.batch_size": 50, "training.local_epochs": 1, "clustering.rule": "daca",
+            "allocation.method": "fixed", "allocation.max_sharing_ratio": 1.0,
             "allocation.fixed.ratio": 1.0, "devices.energy_budget_j": 1e6, "cellular.snr_db": 20.0,
         },
     )  # fmt: skip

@@ -323,6 +323,31 @@ def test_a_full_disk_is_an_answer_and_leaves_nothing(net, monkeypatch):
     assert net.received("near") == 0
 
 
+def test_a_ledger_that_cannot_be_written_is_an_answer(net):
+    from fedcast.federation.device.calls import answer
+
+    device = net.devices["near"]
+    device.ledger._base.execute("PRAGMA query_only = ON")
+    assert "readonly" in net.share("head", "near")["rejected"]["near"]
+    assert (net.received("near"), device.inbox.files()) == (0, [])
+    net.log.clear()
+    request = {"run": RUN, "count": 8, "members": net.keys("far"), "kind": "raw", "balanced": False, "seed": 0}
+    assert "readonly" in answer(device, "share", request | {"user": 0}, net.send)["error"]
+    assert net.log == []
+    device.ledger._base.execute("PRAGMA query_only = OFF")
+    assert net.share("head", "near")["delivered"] == ["near"]
+    assert net.received("near") == 8
+
+
+def test_whatever_fails_in_a_call_is_an_answer(net, caplog):
+    from fedcast.federation.device.calls import answer
+
+    net.devices["near"].train_round = lambda _: 1 / 0
+    assert answer(net.devices["near"], "train_round", {}, net.send)["error"] == "ZeroDivisionError: division by zero"
+    assert "Traceback" in caplog.text
+    assert "unknown call" in answer(net.devices["near"], "format", {}, net.send)["error"]
+
+
 def test_memory_stays_bounded_while_many_samples_flow(tmp_path):
     """Scaled down: 12 MB of samples in chunks of 1 MiB, at most a few chunks in memory."""
     import tracemalloc
@@ -430,6 +455,8 @@ def test_private_keys_are_for_their_owner_alone(tmp_path):
         ("consent.toml", "max_ratio = 2\n", "invalid value 2 for max_ratio"),
         ("consent.toml", "ratio = 1\n", "unknown key 'ratio'; expected kinds"),
         ("consent.toml", "kinds = [", "not a TOML file"),
+        ("consent.toml", "kinds = \0", "not UTF-8 text"),
+        ("trust.toml", "a = " + "[" * 10_000, "not a TOML file"),
     ],
 )
 def test_files_of_the_owner_are_checked(net, file, content, message):

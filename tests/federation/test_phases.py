@@ -157,11 +157,14 @@ def test_a_device_that_comes_back_trains_again(tmp_path, monkeypatch):
     assert run.run().outcome.history.column("participants") == [0, USERS, USERS - 1, USERS - 1, USERS]
 
 
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    return federation(tmp_path_factory.mktemp("uninterrupted"), scenario_with())[0].run()
+
+
 @pytest.mark.parametrize("phase", ["describe", "plan", "share", "train"])
-def test_a_server_that_dies_resumes_with_the_same_result(tmp_path, monkeypatch, phase):
-    reference, *_ = federation(tmp_path / "a", scenario_with())
-    expected = reference.run()
-    run, *_ = federation(tmp_path / "b", scenario_with())
+def test_a_server_that_dies_resumes_with_the_same_result(tmp_path, uninterrupted, phase):
+    run, *_ = federation(tmp_path, scenario_with())
     asked = run.transport.ask
     calls = {"describe": "describe", "plan": "share", "share": "share", "train": "train_round"}
 
@@ -182,9 +185,18 @@ def test_a_server_that_dies_resumes_with_the_same_result(tmp_path, monkeypatch, 
     resumed.progress = lambda record: asked_rounds.append(record.round)
     result = resumed.run()
     assert asked_rounds == ([2] if phase == "train" else [1, 2])
-    for one, other in zip(result.outcome.weights, expected.outcome.weights, strict=True):
+    for one, other in zip(result.outcome.weights, uninterrupted.outcome.weights, strict=True):
         assert torch.equal(one, other)
-    assert resumed.state.samples == reference.state.samples
+    assert resumed.state.samples == uninterrupted.state.samples
+    assert _shared(resumed) == {name: _of(answer) for name, answer in uninterrupted.state.shared.items()}
+
+
+def _shared(run):
+    return {name: _of(answer) for name, answer in run.state.shared.items()}
+
+
+def _of(answer):
+    return answer["count"], sorted(answer["delivered"])
 
 
 def test_a_member_that_was_away_gets_its_samples_when_sharing_is_resumed(tmp_path):
@@ -203,6 +215,47 @@ def test_a_member_that_was_away_gets_its_samples_when_sharing_is_resumed(tmp_pat
     run.share()
     assert set(sent) == {name}
     assert run.state.samples[member] == before[member] + plan.shared[plan.head_of[member]]
+
+
+def test_a_member_that_comes_back_in_training_gets_its_samples(tmp_path):
+    """A run that is resumed shares again before it trains, and sends nothing to those who have all."""
+    run, *_ = federation(tmp_path, scenario_with(training__rounds=3))
+    run.describe()
+    run.plan()
+    plan = load_plan(run.folder / "plan.json")
+    member = int(np.flatnonzero(plan.head_of >= 0)[0])
+    name, sent = f"site-{member}", []
+    run.state.phase = "share"
+    away = run.transport.devices.pop(name)
+    run.should_stop = lambda: len(run.state.training_s) == 1
+    run.run()
+    assert run.state.phase == "train"
+    run.transport.devices[name] = away
+    run.transport.carry = lambda _, receiver, message: sent.append(receiver) or message
+    result = FederationRun(run.folder, run.transport).run()
+    assert set(sent) == {name}
+    received = plan.shared[plan.head_of[member]]
+    assert result.state.samples[member] == result.state.devices[member]["size"] + received
+    assert result.outcome.history.column("participants") == [0, USERS - 1, USERS, USERS]
+
+
+def test_a_head_that_is_away_when_a_run_is_resumed_keeps_what_it_delivered(tmp_path):
+    run, *_ = federation(tmp_path, scenario_with(training__rounds=2))
+    run.should_stop = lambda: len(run.state.training_s) == 1
+    before = run.run().state
+    head = next(iter(before.shared))
+    run.transport.devices.pop(head)
+    after = FederationRun(run.folder, run.transport).run().state
+    assert after.phase == "done"
+    assert (after.shared, after.samples) == (before.shared, before.samples)
+    assert {entry["device"] for entry in after.missing} == {head}
+
+
+def test_a_device_of_the_project_that_is_not_connected_is_named(tmp_path):
+    run, _, names = federation(tmp_path, scenario_with(), expected=[*(f"site-{user}" for user in range(USERS)), "late"])
+    run.describe()
+    assert run.state.missing == [{"device": "late", "when": "describe", "reason": "not connected"}]
+    assert [device["name"] for device in run.state.devices] == names
 
 
 def test_only_pairs_that_accept_each_other_are_linked(tmp_path):
@@ -293,12 +346,21 @@ def test_a_change_that_is_not_finite_is_left_out(tmp_path):
     ("changed", "message"),
     [
         ({"clustering__rule": "central"}, "clustering.rule"),
+        ({"sharing__kind": "work_control"}, "invalid value 'work_control' for sharing.kind: expected raw"),
         ({"data__descriptor": "values"}, "data.descriptor"),
     ],
 )
 def test_what_a_federation_cannot_do_is_an_error_at_the_start(tmp_path, changed, message):
     with pytest.raises(FedcastError, match=message):
         FederationRun(tmp_path, Loopback({}), scenario_with(**changed))
+
+
+@pytest.mark.parametrize("content", ["", "{", "[" * 10_000, '{"version": 1}', "[]", '{"version": 0}', "\0"])
+def test_a_damaged_state_is_one_clear_error(tmp_path, content):
+    (tmp_path / "federation.json").write_text(content)
+    with pytest.raises(FedcastError, match="federation.json") as error:
+        FederationRun(tmp_path, Loopback({}))
+    assert len(str(error.value).splitlines()) == 1
 
 
 def test_there_must_be_a_run_and_devices(tmp_path):

@@ -12,14 +12,16 @@ import typer
 from fedcast.cli.arguments import DataDir, Overrides, Preset, ScenarioFile, read_scenario
 from fedcast.cli.output import plain_table, progress_bars, screen
 from fedcast.errors import FedcastError
+from fedcast.formatting import pluralize, quantity
 
 if TYPE_CHECKING:
-    from fedcast.federation import Project, RunState
+    from fedcast.federation import DeviceLedger, Project, RunState
 
 federation = typer.Typer(name="federation", no_args_is_help=True, help="Run a plan on real devices.")
 
 _ProjectFolder = Annotated[Path, typer.Argument(metavar="PROJECT", help="Folder of the project.")]
 _DeviceFolder = Annotated[Path, typer.Argument(metavar="DEVICE", help="Folder of the device: PROJECT/devices/NAME.")]
+_PLANNED = ("share", "train", "done")  #: phases after the plan was made
 _RoundTimeout = Annotated[float, typer.Option(min=1, help="Seconds that a device has for a round.")]
 
 
@@ -202,12 +204,7 @@ def status(
 @federation.command()
 def ledger(device: _DeviceFolder) -> None:
     """Print what a device sent, received and refused. Run it on the device."""
-    from fedcast.federation import DeviceLedger
-
-    path = device / "device" / "ledger.sqlite"
-    if not path.exists():
-        raise FedcastError(f"{path}: no such file; the device has not been started yet")
-    found = DeviceLedger(path)
+    found = _ledger_of(device)
     table = plain_table("time of the device", "event", "with", "what", numbers=False)
     for entry in found.entries():
         table.add_row(
@@ -219,24 +216,74 @@ def ledger(device: _DeviceFolder) -> None:
     found.close()
 
 
+@federation.command()
+def forget(
+    device: _DeviceFolder,
+    name: Annotated[
+        str | None, typer.Argument(metavar="RUN", help="Run as `ledger` prints it; default: all runs.")
+    ] = None,
+) -> None:
+    """Delete the samples that a device received from others. Run it on the device.
+
+    The ledger stays: it counts what was sent against the consent, and recognises replays.
+    """
+    from fedcast.federation import forget_received
+
+    found = _ledger_of(device)
+    held = found.runs_with_samples()
+    if name is not None and name not in held:
+        known = ", ".join(held) or "none"
+        raise FedcastError(f"no samples of run {name!r} are stored here; runs with samples: {known}")
+    deleted = forget_received(device / "device", found, name)
+    found.close()
+    typer.echo(f"deleted {pluralize(deleted, 'sample')} of {pluralize(1 if name else len(held), 'run')}")
+
+
+def _ledger_of(device: Path) -> DeviceLedger:
+    from fedcast.federation import DeviceLedger
+
+    path = device / "device" / "ledger.sqlite"
+    if not path.exists():
+        raise FedcastError(f"{path}: no such file; the device has not been started yet")
+    return DeviceLedger(path)
+
+
 def _follow(project: Project, folder: Path, wait: float, timeouts: dict[str, float]) -> None:
     from rich.console import Console
 
     from fedcast.federation import load_state, run_to_end
 
-    rounds = int(load_state(folder).scenario["training"]["rounds"])
+    before = load_state(folder)
+    rounds, planned = int(before.scenario["training"]["rounds"]), before.phase in _PLANNED
     with progress_bars(Console(stderr=True)) as bars:
         task = bars.add_task("starting", total=rounds, state="")
 
         def show(state: RunState) -> None:
+            nonlocal planned
+            if not planned and state.phase in _PLANNED:
+                planned = True
+                _print_plan(folder, state)
             done = sum(key.startswith("round ") for key in state.measured_s)
-            bars.update(task, description=state.phase, completed=done, state=f"{len(state.missing)} answers missing")
+            accuracy = "" if state.accuracy is None else f"accuracy {state.accuracy:.3f}"
+            missing = f"{len(state.missing)} answers missing" if state.missing else ""
+            bars.update(
+                task, description=state.phase, completed=done, state=", ".join(filter(None, (accuracy, missing)))
+            )
 
         state = run_to_end(project, folder, timeouts, wait, show)
     if state.failure is not None:
         raise FedcastError(f"{state.failure}\nresume it with: fedcast federation resume {project.folder} {folder.name}")
     _print_run(folder.name, state)
-    typer.echo(f"results are in {folder}")
+    typer.echo(f"results are in {folder}; a page of them: fedcast report {folder}")
+
+
+def _print_plan(folder: Path, state: RunState) -> None:
+    from fedcast.cli.plan_text import print_plan
+    from fedcast.federation import described_world
+    from fedcast.plan import load_plan
+
+    made = load_plan(folder / "plan.json")
+    print_plan(screen(), made, described_world(made.scenario, state.devices, folder))
 
 
 def _print_run(name: str, state: RunState) -> None:
@@ -250,15 +297,17 @@ def _print_run(name: str, state: RunState) -> None:
     table.add_row("members that received samples", f"{members:,}")
     table.add_row("bytes sent while sharing", f"{sent:,}")
     table.add_row("rounds done", f"{len(rounds):,}")
+    if state.accuracy is not None:
+        table.add_row("accuracy", f"{state.accuracy:.4f}")
     for phase in ("describe", "plan", "share"):
         if phase in state.measured_s:
-            table.add_row(f"{phase}, measured", f"{state.measured_s[phase]:.2f} s")
+            table.add_row(f"{phase}, measured", quantity(state.measured_s[phase], "s"))
     if state.clock:
-        table.add_row("share, planned", f"{state.clock['sharing_s']:.2f} s")
-        table.add_row("round, planned", f"{state.clock['round_s']:.2f} s")
+        table.add_row("share, planned", quantity(state.clock["sharing_s"], "s"))
+        table.add_row("round, planned", quantity(state.clock["round_s"], "s"))
     if rounds:
-        table.add_row("round, measured (median)", f"{median(rounds):.2f} s")
-        table.add_row("of which training (median)", f"{median(state.training_s.values() or [0.0]):.2f} s")
+        table.add_row("round, measured (median)", quantity(median(rounds), "s"))
+        table.add_row("of which training (median)", quantity(median(state.training_s.values() or [0.0]), "s"))
     console.print(table)
     for miss in state.missing[-10:]:
         console.print(f"{miss['when']}: {miss['device']}: {miss['reason']}", soft_wrap=True)

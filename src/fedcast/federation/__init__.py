@@ -13,6 +13,7 @@ from fedcast._lazy import lazy_names
 if TYPE_CHECKING:
     from fedcast.federation.device.device import Device
     from fedcast.federation.device.envelope import RejectedError
+    from fedcast.federation.device.exchange import forget_received
     from fedcast.federation.device.keys import grouped, load_or_create_keys
     from fedcast.federation.device.ledger import DeviceLedger
     from fedcast.federation.device.samples import samples_of_arrays, write_samples
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
         RunState,
         Timeouts,
         Transport,
+        described_world,
         load_state,
         start_run,
     )
@@ -51,8 +53,10 @@ __all__ = [
     "Timeouts",
     "Transport",
     "connected_devices",
+    "described_world",
     "fill_trial",
     "follow_job",
+    "forget_received",
     "grouped",
     "load_or_create_keys",
     "load_project",

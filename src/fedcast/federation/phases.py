@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,10 +23,11 @@ from fedcast.federation.device.keys import public_keys
 from fedcast.federation.device.samples import sample_format
 from fedcast.federation.results import write_results
 from fedcast.io import save_table, write_file
-from fedcast.plan import Planned, SharingPlan, load_plan, make_world, plan_world, save_plan
+from fedcast.plan import Planned, SharingPlan, World, load_plan, make_world, plan_world, save_plan
 from fedcast.runs import clock_of
 from fedcast.scenario import Scenario, model_name
 from fedcast.sharing import find_sharing
+from fedcast.text_files import parse_json, read_text
 from fedcast.training import (
     Clock,
     Outcome,
@@ -44,8 +45,11 @@ PHASES = ("describe", "plan", "share", "train", "done")
 
 _VERSION = 1
 _CHECKPOINT = "checkpoint.pt"
+_NOT_CONNECTED = "not connected"
 # A device that did not answer is not waited for again, but looked for from time to time.
 _LOOK_EVERY_S, _LOOK_FOR_S = 10.0, 1.0
+# A device that answered before the heads shared answers at once after it, unless it is gone.
+_SOON_S = 10.0
 
 
 class Transport(Protocol):
@@ -88,6 +92,7 @@ class RunState:
     missing: list[dict[str, Any]] = field(default_factory=list)  #: who did not answer or refused, when and why
     measured_s: dict[str, float] = field(default_factory=dict)  #: of phases and rounds
     training_s: dict[str, float] = field(default_factory=dict)  #: of the slowest device in each round, on the device
+    accuracy: float | None = None  #: of the model on the test samples, after the last round
     away: list[str] = field(default_factory=list)  #: devices that did not answer and have not come back
     failure: str | None = None  #: why the run ended before it was done
 
@@ -116,6 +121,7 @@ class FederationRun:
         dataset: Dataset | None = None,
         data_dir: str | Path | None = None,
         timeouts: Timeouts | None = None,
+        expected: Sequence[str] = (),
         report: Report | None = None,
         progress: Callable[[Record], None] | None = None,
         should_stop: Callable[[], bool] | None = None,
@@ -129,12 +135,14 @@ class FederationRun:
             dataset: its test samples score the model; None: the one that the scenario names.
             data_dir: where dataset files are looked for first.
             timeouts: seconds of each phase.
+            expected: names of all devices of the project; those that are not there are named as missing.
             report: called with a line for people when something happens.
             progress: called after every round.
             should_stop: called after every round; if it returns true, training ends and can be resumed.
         """
         self.folder, self.transport, self.timeouts = Path(folder), transport, timeouts or Timeouts()
-        self.report, self.progress, self.should_stop = report or (lambda _: None), progress, should_stop
+        self.expected, self.report = expected, report or (lambda _: None)
+        self.progress, self.should_stop = progress, should_stop
         if (self.folder / STATE_FILE).exists():
             self.state = load_state(self.folder)
         elif scenario is None:
@@ -144,6 +152,7 @@ class FederationRun:
         self._away: set[str] = set()
         self._next_look = 0.0
         self._loaded = False
+        self._planned: Planned | None = None
         self.scenario = _check_scenario(Scenario.model_validate_json(json.dumps(self.state.scenario)))
         self.dataset = load_dataset(self.scenario.data, data_dir) if dataset is None else dataset
 
@@ -159,11 +168,11 @@ class FederationRun:
             self.state.phase = PHASES[PHASES.index(phase) + 1]
             self._save()
         if resumed:
-            # Devices may still be starting; whoever does not answer now is not waited for in every round.
-            self._ask("alive", {name: {} for name in self._names}, self.timeouts.describe_s)
+            # Who was away while samples were shared may be back. Heads send nothing to members that have all of it.
+            self.share()
         outcome = self.train()
         if outcome.stopped is None:
-            planned = plan_devices(self.scenario, self.state.devices, self.folder)
+            planned = self._planned or plan_devices(self.scenario, self.state.devices, self.folder)
             history, measured_s = outcome.history, self.state.measured_s
             write_results(self.folder / RESULTS, planned, self.state.shared, history, measured_s)
             self.state.phase = "done"
@@ -174,8 +183,10 @@ class FederationRun:
         """Ask devices for their keys, then, with the keys of all, whom they accept and how fast they reach them."""
         names = self.transport.names()
         self.report(f"describe: asking {len(names)} devices")
+        for name in sorted(set(self.expected) - set(names)):
+            self._miss(name, "describe", _NOT_CONNECTED)
         # Devices that have not entered the run do not answer each other.
-        present = self._ask("alive", {name: {} for name in names}, self.timeouts.describe_s)
+        present = self._ask("alive", {name: {} for name in names}, self.timeouts.describe_s, "describe")
         first = self._ask("describe", {name: {} for name in present}, self.timeouts.describe_s)
         usable = {name: answer for name, answer in first.items() if self._usable(name, answer)}
         peers = {name: answer["keys"] for name, answer in usable.items()}
@@ -188,7 +199,7 @@ class FederationRun:
 
     def plan(self) -> None:
         """Plan on what was described; the tables are written beside the plan."""
-        planned = plan_devices(self.scenario, self.state.devices, self.folder)
+        self._planned = planned = plan_devices(self.scenario, self.state.devices, self.folder)
         save_plan(planned.plan, self.folder / PLAN_FILE)
         self.state.clock = asdict(clock_of(planned))
         self.report(
@@ -211,15 +222,21 @@ class FederationRun:
                 "user": int(head),
             }
         # Members must be in the run before heads offer them anything.
-        self._ask("alive", {name: {} for name in names}, self.timeouts.describe_s)
-        answers = self._ask("share", requests, self.timeouts.share_s) if requests else {}
-        self.state.shared = {name: dict(answer) for name, answer in answers.items()}
+        present = self._ask("alive", {name: {} for name in names}, self.timeouts.describe_s, "share")
+        requests = {name: request for name, request in requests.items() if name in present}
+        answers = self._ask("share", requests, self.timeouts.share_s)
         for name, answer in answers.items():
             self._note_failures(name, answer)
-        present = self._ask("alive", {name: {} for name in names}, self.timeouts.describe_s)
-        own = {device["name"]: int(device["size"]) for device in self.state.devices}
-        self.state.samples = [int(present[name]["samples"]) if name in present else own[name] for name in names]
-        self.report(f"share: {sum(len(answer['delivered']) for answer in answers.values())} members received samples")
+            before = self.state.shared.get(name, {}).get("bytes_sent", 0)
+            self.state.shared[name] = {**answer, "bytes_sent": before + answer.get("bytes_sent", 0)}
+        present = self._ask("alive", {name: {} for name in present}, min(self.timeouts.describe_s, _SOON_S), "share")
+        # A device that is away keeps what it had.
+        held = self.state.samples or [int(device["size"]) for device in self.state.devices]
+        self.state.samples = [
+            int(present[name]["samples"]) if name in present else count for name, count in zip(names, held, strict=True)
+        ]
+        served = sum(len(answer["delivered"]) for answer in self.state.shared.values())
+        self.report(f"share: {served} members received samples")
 
     def train(self) -> Outcome:
         """Train all rounds that the checkpoint does not hold."""
@@ -278,6 +295,7 @@ class FederationRun:
         return build_model(name, self.dataset.sample_shape, self.dataset.num_classes, scenario.seed, None, options)
 
     def _after_round(self, record: Record) -> None:
+        self.state.accuracy = record.accuracy
         self._save()
         if self.progress is not None:
             self.progress(record)
@@ -285,13 +303,15 @@ class FederationRun:
     def _ask(
         self, call: str, requests: Mapping[str, Mapping[str, Any]], timeout_s: float, when: str | None = None
     ) -> dict[str, Mapping[str, Any]]:
-        """Ask devices, and note who does not answer or refuses."""
-        run = {"run": self.state.run}
-        answers = self.transport.ask(call, {name: {**request, **run} for name, request in requests.items()}, timeout_s)
+        """Ask devices, and note who is not there, does not answer or refuses."""
+        run, present = {"run": self.state.run}, set(self.transport.names())
+        asked = {name: {**request, **run} for name, request in requests.items() if name in present}
+        answers = self.transport.ask(call, asked, timeout_s)
         good = {}
         for name in requests:
             answer = answers.get(name)
-            reason = "no answer" if answer is None else answer.get("error")
+            silent = "no answer" if name in present else _NOT_CONNECTED
+            reason = silent if answer is None else answer.get("error")
             if answer is None:
                 self._away.add(name)
             if answer is None or reason is not None:
@@ -374,12 +394,12 @@ def load_state(folder: str | Path) -> RunState:
     """Read what the server of a run wrote."""
     path = Path(folder) / STATE_FILE
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = parse_json(read_text(path), str(path))
         if content.pop("version") == _VERSION:
             return RunState(**content)
     except FileNotFoundError:
         raise FedcastError(f"{path}: no such file; `fedcast federation run` writes one") from None
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (TypeError, KeyError, AttributeError) as error:
         raise FedcastError(f"{path}: not the state of a run: {error}") from None
     raise FedcastError(f"{path}: of another version of fedcast")
 
@@ -389,6 +409,11 @@ def plan_devices(scenario: Scenario, devices: list[dict[str, Any]], folder: Path
 
     Two devices are linked if each accepts the other; the rate is the lower of the two that they report.
     """
+    return plan_world(described_world(scenario, devices, folder))
+
+
+def described_world(scenario: Scenario, devices: list[dict[str, Any]], folder: Path) -> World:
+    """Return the world of described devices, and write its tables; see `plan_devices`."""
     names = [str(device["name"]) for device in devices]
     classes = [f"class_{label}" for label in range(len(devices[0]["counts"]))]
     counts = np.array([device["counts"] for device in devices], dtype=np.int64)
@@ -405,7 +430,7 @@ def plan_devices(scenario: Scenario, devices: list[dict[str, Any]], folder: Path
         "devices": scenario.devices.model_copy(update={"devices_file": str(folder / "devices.csv")}),
     }
     population = Population(counts, tuple(classes), names=np.array(names, dtype=np.str_))
-    return plan_world(make_world(scenario.model_copy(update=changed), population=population))
+    return make_world(scenario.model_copy(update=changed), population=population)
 
 
 def _limits(scenario: Scenario, devices: list[dict[str, Any]]) -> dict[str, list[float]]:

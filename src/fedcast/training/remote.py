@@ -147,6 +147,11 @@ class _RemoteTrainer(Trainer):
         super().__init__(federation, model, settings, seed, clock, set())
         self.ask = ask
 
+    @property
+    def held_samples(self) -> list[Ints]:
+        """None: users that were away receive samples of others later."""
+        return []
+
     def local_training(self, users: Ints, current: Round) -> tuple[Ints, list[BlockResult]]:
         """Ask users, and return those that answered with finite numbers, ascending."""
         weights = [weight.cpu().numpy() for weight in current.weights]

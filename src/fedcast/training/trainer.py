@@ -173,12 +173,17 @@ class Trainer:
         digest.update(repr((self.seed, settings, self.clock, sorted(self.dropped), self.model)).encode())
         federation, dataset = self.federation, self.federation.dataset
         for array in (
-            federation.users.samples, federation.users.offsets, federation.own_sizes, federation.distributions,
+            *self.held_samples, federation.own_sizes, federation.distributions,
             *_arrays(dataset.inputs), dataset.labels, *_arrays(dataset.test_inputs), dataset.test_labels,
             *self._first_weights, *([] if dataset.soft_labels is None else [dataset.soft_labels]),
         ):  # fmt: skip
             digest.update(np.ascontiguousarray(array).data)
         return digest.hexdigest()
+
+    @property
+    def held_samples(self) -> list[Ints]:
+        """Which samples users hold, as far as a checkpoint must not be resumed with others."""
+        return [self.federation.users.samples, self.federation.users.offsets]
 
     def start(self, checkpoint: Path | None) -> tuple[int, TrainingState, History]:
         """Resume from a checkpoint, or start; round 0 is the untrained model."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,4 +24,7 @@ def answer(device: Device, call: object, request: Mapping[str, Any], send: Send)
             return device.train_round(request)
     except (FedcastError, OSError) as error:
         return {"error": str(error)}
+    except Exception as error:  # a server that hears nothing would wait for its time-out
+        logging.getLogger(__name__).exception("call %s failed", call)
+        return {"error": f"{type(error).__name__}: {error}"}
     return {"error": f"unknown call {call!r}"}

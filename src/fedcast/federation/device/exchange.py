@@ -1,8 +1,8 @@
 """Sending an envelope to members, and receiving one: chunk by chunk, resumable at both ends, bounded in memory.
 
 A head offers the header. A member answers which chunk it needs next, or with its receipt if it has all, or with why it
-rejects. Chunks go to all members that are at the same place with one message. A member writes samples to a file beside
-its store and moves it there when the last chunk has been checked, so that training never sees half an envelope.
+rejects. A member writes samples to a file beside its store and moves it there when the last chunk has been checked, so
+that training never sees half an envelope.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,9 @@ Message = dict[str, Any]
 #: (names of devices, message) → the answers of those that answered in time
 Send = Callable[[Sequence[str], Message], Mapping[str, Message]]
 
-_TRIES = 3
+_TRIES = 2
+_MEMBERS_AT_ONCE = 16
+_INBOX, _STORED = "inbox", "received"
 
 
 @dataclass
@@ -54,89 +57,88 @@ class Delivery:
 
 def deliver(envelope: Envelope, spool: Path, send: Send, ledger: DeviceLedger) -> Delivery:
     """Send an envelope to all its members that have not acknowledged it; one call resumes what another one began."""
-    have = ledger.delivered(envelope.id)
-    result = Delivery([name for name, _ in envelope.contents.members if name in have])
-    waiting = {name: keys for name, keys in envelope.contents.members if name not in have}
-    if waiting:
-        _Sender(envelope, spool, send, ledger, waiting, result).run()
+    have, result = ledger.delivered(envelope.id), Delivery()
+    senders = {
+        name: _Sender(envelope, spool, send, ledger, name, keys)
+        for name, keys in envelope.contents.members
+        if name not in have
+    }
+    # Each at its own pace: one that does not answer must not hold up the others.
+    with ThreadPoolExecutor(_MEMBERS_AT_ONCE) as pool:
+        ended = [pool.submit(sender.run) for sender in senders.values()]
+    for future in ended:
+        future.result()
+    for name, _ in envelope.contents.members:
+        sender = senders.get(name)
+        if sender is None or sender.delivered:
+            result.delivered.append(name)
+        elif sender.fault is None:
+            result.silent.append(name)
+        else:
+            result.rejected[name] = sender.fault
+    result.bytes_sent = sum(sender.bytes_sent for sender in senders.values())
     return result
 
 
 class _Sender:
-    """The state of one delivery."""
+    """The delivery to one member."""
 
     def __init__(
-        self, envelope: Envelope, spool: Path, send: Send, ledger: DeviceLedger, waiting: Mapping[str, PublicKeys],
-        result: Delivery,
-    ) -> None:  # fmt: skip
-        self.envelope, self.spool, self.send, self.ledger, self.result = envelope, spool, send, ledger, result
-        self.waiting = dict(waiting)
-        self.tries = dict.fromkeys(waiting, 0)
-        self.reached = dict.fromkeys(waiting, -1)
-        self.next: dict[str, int] = {}
+        self, envelope: Envelope, spool: Path, send: Send, ledger: DeviceLedger, name: str, keys: PublicKeys
+    ) -> None:
+        self.envelope, self.spool, self.send, self.ledger, self.name, self.keys = (
+            envelope, spool, send, ledger, name, keys,
+        )  # fmt: skip
+        self.delivered, self.bytes_sent = False, 0
+        self.fault: str | None = None  #: of the last message; None: no answer
+        self.next: int | None = None  #: chunk that it needs; None: it must be offered the envelope
+        self.reached, self.tries = -1, 0
 
     def run(self) -> None:
-        """Offer the envelope and send chunks until every member has it or has failed."""
+        """Offer the envelope and send chunks until the member has it or has failed."""
         with self.spool.open("rb") as stream:
-            while self.waiting:
-                if offered := [name for name in self.waiting if name not in self.next]:
-                    header = self.envelope.header
-                    self._exchange(offered, {"topic": "offer", "header": header}, len(header))
+            while not self.delivered and self.tries < _TRIES:
+                if self.next is None:
+                    self._exchange({"topic": "offer", "header": self.envelope.header}, len(self.envelope.header))
                     continue
-                index = min(self.next.values())
-                targets = [name for name, place in self.next.items() if place == index]
-                data = read_chunk(self.envelope, stream, index)
-                message = {"topic": "chunk", "envelope": self.envelope.id, "index": index, "data": data}
-                self._exchange(targets, message, len(data))
+                data = read_chunk(self.envelope, stream, self.next)
+                message = {"topic": "chunk", "envelope": self.envelope.id, "index": self.next, "data": data}
+                self._exchange(message, len(data))
+        if not self.delivered:
+            self.ledger.log("not delivered", self.name, self.fault or "no answer")
 
-    def _exchange(self, targets: list[str], message: Message, size: int) -> None:
-        replies = self.send(targets, message)
-        self.result.bytes_sent += size * len(targets)
-        for name in targets:
-            reply = replies.get(name)
-            if reply is None:
-                self._failed(name, None)
-            elif "receipt" in reply:
-                self._acknowledged(name, reply["receipt"])
-            elif isinstance(place := reply.get("next"), int) and 0 <= place < self.envelope.contents.num_chunks:
-                self._advanced(name, place)
-            else:
-                # A member that was restarted does not know the envelope any more: it is offered again.
-                reason = str(reply.get("rejected", "an invalid answer"))
-                self._failed(name, reason, final=message["topic"] == "offer")
+    def _exchange(self, message: Message, size: int) -> None:
+        reply = self.send([self.name], message).get(self.name)
+        self.bytes_sent += size
+        if reply is None:
+            self._failed(None)
+        elif "receipt" in reply:
+            self._acknowledged(reply["receipt"])
+        elif isinstance(place := reply.get("next"), int) and 0 <= place < self.envelope.contents.num_chunks:
+            self._advanced(place)
+        else:
+            # A member that was restarted does not know the envelope any more: it is offered again.
+            self._failed(str(reply.get("rejected", "an invalid answer")), final=message["topic"] == "offer")
 
-    def _advanced(self, name: str, place: int) -> None:
-        if place > self.reached[name]:
-            self.reached[name], self.tries[name] = place, 0
-        elif self.next.get(name) == place:  # it did not take the chunk
-            self._failed(name, "it asks for the same chunk again and again")
+    def _advanced(self, place: int) -> None:
+        if place > self.reached:
+            self.reached, self.tries = place, 0
+        elif self.next == place:  # it did not take the chunk
+            self._failed("it asks for the same chunk again and again")
             return
-        self.next[name] = place
+        self.next = place
 
-    def _acknowledged(self, name: str, content: object) -> None:
-        if not is_receipt(content, self.envelope.id, self.waiting[name]):
-            self._failed(name, "its receipt is not signed by it")
+    def _acknowledged(self, content: object) -> None:
+        if not is_receipt(content, self.envelope.id, self.keys):
+            self._failed("its receipt is not signed by it")
             return
         assert isinstance(content, bytes)
-        self.ledger.record_delivered(self.envelope.id, name, content)
-        self.result.delivered.append(name)
-        self._drop(name)
+        self.ledger.record_delivered(self.envelope.id, self.name, content)
+        self.delivered = True
 
-    def _failed(self, name: str, reason: str | None, *, final: bool = False) -> None:
-        self.tries[name] += 1
-        self.next.pop(name, None)
-        if not final and self.tries[name] < _TRIES:
-            return
-        if reason is None:
-            self.result.silent.append(name)
-        else:
-            self.result.rejected[name] = reason
-        self.ledger.log("not delivered", name, reason or "no answer")
-        self._drop(name)
-
-    def _drop(self, name: str) -> None:
-        self.waiting.pop(name, None)
-        self.next.pop(name, None)
+    def _failed(self, fault: str | None, *, final: bool = False) -> None:
+        self.fault, self.next = fault, None
+        self.tries = _TRIES if final else self.tries + 1
 
 
 @dataclass
@@ -154,7 +156,7 @@ class Inbox:
 
     def __init__(self, folder: Path, name: str, keys: KeyPair, ledger: DeviceLedger) -> None:
         self.name, self.keys, self.ledger = name, keys, ledger
-        self._inbox, self.stored = folder / "inbox", folder / "received"
+        self._inbox, self.stored = folder / _INBOX, folder / _STORED
         self.stored.mkdir(parents=True, exist_ok=True)
         self.run = ""
         self._incoming: dict[str, _Incoming] = {}
@@ -171,7 +173,7 @@ class Inbox:
 
     @property
     def _partial(self) -> Path:
-        return self._inbox / hashlib.sha256(self.run.encode()).hexdigest()[:16]
+        return self._inbox / _folder_of(self.run)
 
     def files(self) -> list[Path]:
         """Return the files of samples that were received in this run."""
@@ -248,7 +250,32 @@ class Inbox:
         return _Incoming(envelope, key, path, whole)
 
     def _stored(self, envelope_id: str) -> Path:
-        return self.stored / f"{envelope_id}.samples"
+        return self.stored / _file_of(envelope_id)
+
+
+def _folder_of(run: str) -> str:
+    return hashlib.sha256(run.encode()).hexdigest()[:16]
+
+
+def _file_of(envelope_id: str) -> str:
+    return f"{envelope_id}.samples"
+
+
+def forget_received(folder: Path, ledger: DeviceLedger, run: str | None = None) -> int:
+    """Delete what a device received from others in a run, complete or not, or in all runs; return how many samples.
+
+    The ledger keeps that they were received, so that a replay is still recognised and nothing is sent again.
+    """
+    held = ledger.runs_with_samples()
+    runs = list(held) if run is None else [run]
+    for each in runs:
+        ledger.record_forgotten(each)
+    # All that were ever forgotten: a kill may have left a file of one.
+    for envelope in ledger.forgotten():
+        (folder / _STORED / _file_of(envelope)).unlink(missing_ok=True)
+    for partial in (folder / _INBOX).glob("*" if run is None else _folder_of(run)):
+        shutil.rmtree(partial)
+    return sum(held.get(each, 0) for each in runs)
 
 
 def reply_to(handle: Callable[[], Message], ledger: DeviceLedger, peer: str) -> Message:

@@ -29,8 +29,10 @@ CREATE TABLE IF NOT EXISTS delivered (envelope TEXT, member TEXT, at REAL, recei
 CREATE TABLE IF NOT EXISTS received (envelope TEXT PRIMARY KEY, at REAL, run TEXT, head TEXT, fingerprint TEXT,
     sequence INTEGER, kind TEXT, count INTEGER, UNIQUE (fingerprint, sequence));
 CREATE TABLE IF NOT EXISTS spent (what TEXT PRIMARY KEY, at REAL, epsilon REAL, answer TEXT, mu REAL DEFAULT 0);
+CREATE TABLE IF NOT EXISTS forgotten (envelope TEXT PRIMARY KEY, at REAL);
 CREATE TABLE IF NOT EXISTS events (at REAL, event TEXT, peer TEXT, detail TEXT);
 """
+_KEPT = "envelope NOT IN (SELECT envelope FROM forgotten)"
 
 
 @dataclass(frozen=True)
@@ -65,18 +67,26 @@ class DeviceLedger:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._lock:
+        with self._lock, self._readable_errors():
             self._base.execute("BEGIN IMMEDIATE")
             try:
                 yield self._base
+                self._base.execute("COMMIT")
             except BaseException:
-                self._base.execute("ROLLBACK")
+                if self._base.in_transaction:  # a full disk ends it by itself
+                    self._base.execute("ROLLBACK")
                 raise
-            self._base.execute("COMMIT")
 
     def _rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        with self._lock:
+        with self._lock, self._readable_errors():
             return self._base.execute(query, values).fetchall()
+
+    @contextmanager
+    def _readable_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise FedcastError(f"{self.path}: {error}") from None
 
     # --- what a head sends
 
@@ -146,8 +156,24 @@ class DeviceLedger:
 
     def received_in(self, run: str) -> list[tuple[str, int]]:
         """Return id and number of samples of the envelopes that were received in a run, in a fixed order."""
-        query = "SELECT envelope, count FROM received WHERE run = ? ORDER BY head, sequence"
+        query = f"SELECT envelope, count FROM received WHERE run = ? AND {_KEPT} ORDER BY head, sequence"
         return [(str(envelope), int(count)) for envelope, count in self._rows(query, run)]
+
+    def runs_with_samples(self) -> dict[str, int]:
+        """Return the runs whose received samples are still stored, oldest first, with their number."""
+        query = f"SELECT run, SUM(count) FROM received WHERE {_KEPT} GROUP BY run ORDER BY MIN(at)"
+        return {str(run): int(count) for run, count in self._rows(query)}
+
+    def record_forgotten(self, run: str) -> None:
+        """Record that the samples of a run are deleted here; that they were received stays known, against replays."""
+        with self._transaction() as base:
+            base.execute(
+                f"INSERT INTO forgotten SELECT envelope, ? FROM received WHERE run = ? AND {_KEPT}", (time.time(), run)
+            )
+
+    def forgotten(self) -> list[str]:
+        """Return the envelopes whose samples were deleted."""
+        return [str(envelope) for (envelope,) in self._rows("SELECT envelope FROM forgotten")]
 
     # --- privacy budget, and events
 
@@ -191,6 +217,8 @@ class DeviceLedger:
             "SELECT at, 'received', head, count || ' samples, run ' || run FROM received UNION ALL "
             "SELECT at, 'answered', '', what || ' with epsilon ' || epsilon FROM spent WHERE mu = 0 UNION ALL "
             "SELECT at, 'released', '', what || ' with mu ' || mu FROM spent WHERE mu > 0 UNION ALL "
+            "SELECT forgotten.at, 'deleted', head, count || ' samples, run ' || run FROM forgotten JOIN received "
+            "USING (envelope) UNION ALL "
             "SELECT at, event, peer, detail FROM events ORDER BY 1"
         )
         return [Entry(*row) for row in rows]

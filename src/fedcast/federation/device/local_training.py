@@ -28,7 +28,7 @@ class LocalTask:
             settings = settings_from_dict(given["settings"])
             seed, user, num_users = (int(given[name]) for name in ("seed", "user", "num_users"))
             options = registry.find("model", given["model"]).options(**given["model_options"])
-        except (ValueError, KeyError, TypeError, FedcastError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError, FedcastError) as error:
             raise RejectedError(f"invalid task: {error}") from None
         dataset = training_dataset(own, received)
         if not len(dataset):

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from fedcast.data import Dataset, TextWindows, dataset_from_arrays
 from fedcast.errors import DataError, FedcastError
 from fedcast.io import write_file
+from fedcast.text_files import parse_json, read_text
 from fedcast.typing import Ints
 
 _FORMAT_FILE, _INPUTS_FILE, _LABELS_FILE = "format.json", "inputs.npy", "labels.npy"
@@ -76,10 +77,9 @@ class OwnSamples:
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         try:
-            content = json.loads((self.folder / _FORMAT_FILE).read_text(encoding="utf-8"))
-            self.format = sample_format(content)
+            self.format = sample_format(parse_json(read_text(self.folder / _FORMAT_FILE), _FORMAT_FILE))
             self.inputs, self.labels = (_mapped(self.folder / name) for name in (_INPUTS_FILE, _LABELS_FILE))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, FedcastError) as error:
             raise DataError(f"{self.folder}: no readable samples: {error}") from None
         expected = (len(self.labels), *self.format.shape)
         if self.inputs.shape != expected or self.inputs.dtype.str != self.format.dtype:

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError
 from fedcast.errors import FedcastError
 from fedcast.federation.device.keys import PublicKeys
 from fedcast.sharing import DEFAULT_DELTA
+from fedcast.text_files import read_text
 
 TRUST_FILE, CONSENT_FILE = "trust.toml", "consent.toml"
 
@@ -80,10 +81,10 @@ def load_consent(path: str | Path) -> Consent:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(read_text(path))
     except FileNotFoundError:
         raise FedcastError(f"{path}: no such file; `fedcast federation init` writes one for each device") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise FedcastError(f"{path}: not a TOML file: {error}") from None
 
 

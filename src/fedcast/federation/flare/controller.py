@@ -25,9 +25,9 @@ _TRY_S, _RETRY_S = 2.0, 0.1
 class FederationController(Controller):  # type: ignore[misc]
     """Runs or resumes the run whose folder a job names."""
 
-    def __init__(self, folder: str, timeouts: dict[str, float] | None = None) -> None:
+    def __init__(self, folder: str, devices: list[str], timeouts: dict[str, float] | None = None) -> None:
         super().__init__()
-        self.folder, self.timeouts = folder, Timeouts(**(timeouts or {}))
+        self.folder, self.devices, self.timeouts = folder, devices, Timeouts(**(timeouts or {}))
 
     def start_controller(self, fl_ctx: FLContext) -> None:
         """Do nothing."""
@@ -46,6 +46,7 @@ class FederationController(Controller):  # type: ignore[misc]
                 self.folder,
                 transport,
                 timeouts=self.timeouts,
+                expected=self.devices,
                 report=lambda line: self.log_info(fl_ctx, line),
                 should_stop=lambda: bool(abort_signal.triggered),
             )

@@ -33,6 +33,7 @@ class DeviceExecutor(Executor):  # type: ignore[misc]
         self._device: Device | None = None
         # A round that outlived its time-out must not compete with the next one.
         self._one_call = threading.Lock()
+        self._loading = threading.Thread(target=import_module, args=("fedcast.training.remote",), daemon=True)
 
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
         """Load the device and take messages as soon as the job starts."""
@@ -41,8 +42,7 @@ class DeviceExecutor(Executor):  # type: ignore[misc]
             engine = fl_ctx.get_engine()
             engine.register_aux_message_handler(CALL_TOPIC, self._on_call)
             engine.register_aux_message_handler(PEER_TOPIC, self._on_peer)
-            # It takes seconds, and the server describes, plans and shares before it trains.
-            threading.Thread(target=import_module, args=("fedcast.training.remote",), daemon=True).start()
+            self._loading.start()
 
     def execute(self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
         """Refuse tasks: everything is asked by messages, which do not wait for a poll."""
@@ -52,6 +52,8 @@ class DeviceExecutor(Executor):  # type: ignore[misc]
     def _on_call(self, topic: str, request: Shareable, fl_ctx: FLContext) -> Shareable:
         del topic
         assert self._device is not None
+        # Importing PyTorch takes seconds and would slow down the messages of a transfer tenfold.
+        self._loading.join()
 
         def send(targets: Sequence[str], message: Message) -> dict[str, Message]:
             return _send(list(targets), message, fl_ctx)
@@ -77,8 +79,9 @@ class DeviceExecutor(Executor):  # type: ignore[misc]
 def _send(targets: list[str], message: Message, fl_ctx: FLContext) -> dict[str, Message]:
     request = Shareable()
     request[MESSAGE] = encode(message)
-    replies = fl_ctx.get_engine().send_aux_request(targets, PEER_TOPIC, request, _MESSAGE_S, fl_ctx)
-    return replies_of(replies)
+    engine = fl_ctx.get_engine()
+    with engine.new_context() as context:  # several threads send
+        return replies_of(engine.send_aux_request(targets, PEER_TOPIC, request, _MESSAGE_S, context))
 
 
 def replies_of(replies: Any) -> dict[str, Message]:

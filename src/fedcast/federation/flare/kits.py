@@ -19,10 +19,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from fedcast.errors import FedcastError
+from fedcast.errors import DataError, FedcastError
 from fedcast.federation.device.trust import CONSENT_FILE, TRUST_FILE
 from fedcast.federation.flare.names import ADMIN, CONTROLLER, DEPLOYER, EXECUTOR, ORGANISATION, SERVER
 from fedcast.io import write_file
+from fedcast.text_files import parse_json, read_text
 
 PROJECT_FILE = "project.json"
 
@@ -87,12 +88,12 @@ def load_project(folder: str | Path) -> Project:
     """Read a project that `make_project` wrote."""
     folder = Path(folder).resolve()
     try:
-        content = json.loads((folder / PROJECT_FILE).read_text(encoding="utf-8"))
+        content = parse_json(read_text(folder / PROJECT_FILE), str(folder / PROJECT_FILE))
         return Project(folder, tuple(content["devices"]), str(content["host"]), int(content["port"]))
     except FileNotFoundError:
         raise FedcastError(f"{folder}: there is no project; `fedcast federation init {folder}` makes one") from None
     except (ValueError, KeyError, TypeError) as error:
-        raise FedcastError(f"{folder / PROJECT_FILE}: not a project: {error}") from None
+        raise FedcastError(f"{folder / PROJECT_FILE}: not a project: {error!r}") from None
 
 
 def make_project(folder: str | Path, devices: list[str], host: str = "localhost", port: int = 8002) -> Project:
@@ -170,8 +171,8 @@ def check_device_policy(kit: Path) -> None:
     """Raise an error if a kit would let the server do more than fedcast expects, however it came to be so."""
     for name, expected in device_policy().items():
         try:
-            found = json.loads((kit / "local" / name).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            found = parse_json(read_text(kit / "local" / name), name)
+        except (OSError, DataError):
             found = None
         if found != expected:
             raise FedcastError(

@@ -21,6 +21,7 @@ from fedcast.federation.flare.kits import Project
 from fedcast.federation.flare.names import ADMIN, CONTROLLER, DEVICE_CONFIG, SERVER
 from fedcast.federation.phases import RunState, load_state
 from fedcast.io import write_file
+from fedcast.text_files import parse_json, read_text
 
 _PROCESSES = "processes.json"
 _STOP_S = 10.0
@@ -127,7 +128,7 @@ def wait_for_devices(project: Project, names: list[str], timeout_s: float) -> li
 
 def submit_job(project: Project, run_folder: Path, devices: list[str], timeouts: dict[str, float]) -> str:
     """Send the job of a run to the server; return its id."""
-    job = write_job(run_folder / "job", run_folder, devices, timeouts)
+    job = write_job(run_folder / "job", project, run_folder, devices, timeouts)
     with session(project) as connected:
         return str(connected.submit_job(str(job)))
 
@@ -137,9 +138,11 @@ def run_to_end(
 ) -> RunState:
     """Run or resume a run over the devices that are connected, and return what the server knew when it ended.
 
-    FLARE does not take a device that was restarted into a running job. When one is connected again, the job is ended
-    and another one continues with the next round.
+    A run that is done is left as it is. FLARE does not take a device that was restarted into a running job. When one is
+    connected again, the job is ended and another one continues with the next round.
     """
+    if (state := load_state(run_folder)).phase == "done":
+        return state
     while True:
         devices = wait_for_devices(project, list(project.devices), wait_s)
         if not devices:
@@ -158,7 +161,7 @@ def follow_job(
     *,
     until_returned: bool = False,
 ) -> RunState:
-    """Show how a run goes until its job ends; return what the server knew then.
+    """Show how a run goes until it is done or its job ends; return what the server knew then.
 
     With `until_returned` the job is also ended when a device that was lost is connected again.
     """
@@ -177,6 +180,8 @@ def follow_job(
                 again = f"start it and resume the run: fedcast federation resume {project.folder}"
                 raise FedcastError(f"the server went away ({type(error).__name__}); {again}") from None
             show(state)
+            if state.phase == "done":  # FLARE takes some seconds to end a job
+                return state
             if status.startswith("FINISHED"):
                 state = load_state(run_folder)
                 if state.phase != "done" and state.failure is None and not ended_here:
@@ -205,14 +210,14 @@ class _Lost:
         return any(heard.get(name, 0.0) > since + _LOST_S / 2 for name, since in long.items())
 
 
-def write_job(folder: Path, run_folder: Path, devices: list[str], timeouts: dict[str, float]) -> Path:
+def write_job(folder: Path, project: Project, run_folder: Path, devices: list[str], timeouts: dict[str, float]) -> Path:
     """Write a job: the controller for the server, and for devices what they expect, which is always the same."""
     if folder.exists():
         shutil.rmtree(folder)
+    arguments = {"folder": str(run_folder.resolve()), "devices": list(project.devices), "timeouts": timeouts}
     server = {
         "format_version": 2,
-        "workflows": [{"id": "federation", "path": CONTROLLER, "args": {"folder": str(run_folder.resolve()),
-                                                                       "timeouts": timeouts}}],
+        "workflows": [{"id": "federation", "path": CONTROLLER, "args": arguments}],
         "task_result_filters": [],
         "task_data_filters": [],
         "components": [],
@@ -232,8 +237,9 @@ def write_job(folder: Path, run_folder: Path, devices: list[str], timeouts: dict
 
 
 def _known(project: Project) -> dict[str, dict[str, Any]]:
+    path = project.folder / _PROCESSES
     try:
-        content: dict[str, dict[str, Any]] = json.loads((project.folder / _PROCESSES).read_text(encoding="utf-8"))
+        content: dict[str, dict[str, Any]] = parse_json(read_text(path), str(path))
     except FileNotFoundError:
         return {}
     return content
