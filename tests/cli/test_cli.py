@@ -26,7 +26,7 @@ def test_help_of_a_command_fits_a_screen(fedcast, command):
     code, out, _ = fedcast(command, "--help")
     assert code == 0
     # Options of plan are in groups.
-    assert len(out.splitlines()) <= (75 if command == "plan" else 45)
+    assert len(out.splitlines()) <= (75 if command == "plan" else 50)
 
 
 def test_version(fedcast):

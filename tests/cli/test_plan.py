@@ -250,21 +250,52 @@ def test_who_is_left_out_and_who_leads_all_the_same(fedcast, tables, tmp_path):
     assert (tmp_path / "p.csv").read_text().splitlines()[1].split(",")[5:8] == ["0.0", "0.0", "False"]
 
 
-def test_a_difference_lists_every_user_as_json(fedcast, tables, tmp_path):
-    assert fedcast("plan", *tables, "--json", "a.json")[0] == 0
-    assert fedcast("plan", *tables, "--set", "clustering.rule=none", "--json", "b.json")[0] == 0
-    code, out, _ = fedcast("plan", "diff", "a.json", "b.json", "--json", "d.json")
+def test_a_difference_lists_every_user_with_old_and_new_values(fedcast, tables, tmp_path):
+    assert fedcast("plan", *tables, *RULE, "--json", "a.json")[0] == 0
+    assert fedcast("plan", *tables, *RULE, "--rule", "none", "--json", "b.json")[0] == 0
+    code, out, _ = fedcast("plan", "diff", "a.json", "b.json", "--json", "d.json", "--table", "d.csv")
     assert code == 0
-    assert "have another head" in out
+    assert "4 users lost their head: 1 (0 is no longer a head), 2 (0 is no longer" in flat(out)
+    assert "2 users are no longer heads: 0 (sent 24, now alone), 4 (sent 12, now alone)" in flat(out)
     found = json.loads((tmp_path / "d.json").read_text())
-    head_of = np.array(json.loads((tmp_path / "a.json").read_text())["head_of"])
-    assert found["moved"] == np.flatnonzero(head_of >= 0).tolist()
-    assert found["former_heads"] == np.unique(head_of[head_of >= 0]).tolist()
-    assert set(found) == {"joined", "left", "new_heads", "former_heads", "moved", "volumes"}
+    plans = [json.loads((tmp_path / name).read_text()) for name in ("a.json", "b.json")]
+    assert found["rule"] == {"old": "daca", "new": "none"}
+    assert found["rounds"] == {"old": plans[0]["rounds"], "new": plans[1]["rounds"]}
+    users, head_of = found["users"], np.array(plans[0]["head_of"])
+    assert users["old_head"] == [None if head < 0 else head for head in head_of.tolist()]
+    assert users["new_head"] == [None] * 6
+    assert users["old_frequency_hz"] == plans[0]["frequency_hz"]
+    assert users["change"] == ["lost its head" if head >= 0 else "is no longer a head" for head in head_of]
+    with (tmp_path / "d.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert list(rows[0]) == list(users)
+    assert [row["old_head"] for row in rows] == ["" if head < 0 else str(head) for head in head_of]
     code, _, err = fedcast("plan", "diff", "a.json", "b.json", "--json", "a.json")
     assert (code, "this command reads that file" in err) == (2, True)
-    code, _, err = fedcast("plan", "diff", "a.json", "b.json", "--table", "d.csv")
-    assert (code, "diff takes two plans and --json" in err) == (2, True)
+    code, _, err = fedcast("plan", "diff", "a.json", "b.json", "--previous", "a.json")
+    assert (code, "diff takes two plans, --json and --table" in err) == (2, True)
+
+
+def test_changes_are_tried_without_editing_tables(fedcast, tables, tmp_path):
+    code, out, _ = fedcast("plan", *tables, *RULE, "--without", "0", "--changes", "d.csv", "--json", "p.json")
+    assert code == 0
+    assert "what changes without 0 1 user left: 0 (was a head) 3 users lost their head: 1 (0 left)" in flat(out)
+    assert "users without samples" not in out
+    assert (tmp_path / "d.csv").read_text().splitlines()[1].startswith("0,left,head,,24,0,")
+    assert json.loads((tmp_path / "p.json").read_text())["scenario"]["changes"]["without"] == ["0"]
+    out = flat(fedcast("plan", *tables, *RULE, "--cut", "0,3", "--consent", "4=0", "--changes", "d.json")[1])
+    assert "what changes without the link 0,3; consent 4=0" in out
+    assert "3 (0, link cut)" in out
+    assert json.loads((tmp_path / "d.json").read_text())["users"]["old_role"][4] == "head"
+    for words, message in (
+        (["--without", "9"], "invalid value '9' for changes.without: unknown user '9'"),
+        (["--cut", "1,2"], "invalid value '1,2' for changes.cut: there is no link between them"),
+        (["--consent", "1"], "invalid value '1' for changes.consent: expected a user and a share from 0 to 1"),
+        (["--cut", "0,3", "--previous", "p.json"], "--previous: cannot be combined with changes to try"),
+        (["--changes", "d.csv"], "--changes needs a plan to compare with"),
+    ):
+        code, _, err = fedcast("plan", *tables, *RULE, *words)
+        assert (code, message in flat(err.replace("│", " "))) == (2, True), words
 
 
 def test_a_device_that_left_keeps_its_row_with_zeros(fedcast, tables, tmp_path):

@@ -77,19 +77,27 @@ def test_who_joins_and_leaves_is_known_by_name(folder):
     now = write_tables(folder("now"), NAMES.__getitem__, users=[11, *staying, 10])
     after = planned(now, previous=before)
     change = diff_plans(before, after)
-    assert change.users(change.joined) == [NAMES[11], NAMES[10]]
-    assert sorted(change.users(change.left)) == sorted([NAMES[0], NAMES[5]])
+    assert change.users(change.of("joined")) == [NAMES[11], NAMES[10]]
+    assert sorted(change.users(change.of("left"))) == sorted([NAMES[0], NAMES[5]])
     heads = {
         plan: {str(plan.names[u]): str(plan.names[h]) for u, h in enumerate(plan.head_of) if h >= 0}
         for plan in (before, after)
     }
     volumes = {plan: {str(plan.names[h]): int(plan.shared[h]) for h in plan.heads} for plan in (before, after)}
     stay = {NAMES[u] for u in staying}
-    assert set(change.users(change.moved)) == {u for u in stay if heads[before].get(u) != heads[after].get(u)}
-    assert set(change.users(change.new_heads)) == volumes[after].keys() - volumes[before].keys()
-    assert set(change.users(change.former_heads)) == volumes[before].keys() - volumes[after].keys()
+
+    def found(*kinds):
+        return {name for kind in kinds for name in change.users(change.of(kind))}
+
+    assert found("became a head") == (volumes[after].keys() - volumes[before].keys()) & stay
+    assert found("is no longer a head") == (volumes[before].keys() - volumes[after].keys()) & stay
+    roles = found("became a head", "is no longer a head")
+    assert found("lost its head") == {u for u in stay - roles if u in heads[before] and u not in heads[after]}
+    assert found("got a head") == {u for u in stay - roles if u in heads[after] and u not in heads[before]}
+    both = heads[before].keys() & heads[after].keys() & stay
+    assert found("has another head") == {u for u in both if heads[before][u] != heads[after][u]}
     both = volumes[before].keys() & volumes[after].keys()
-    assert set(change.users(change.volumes)) == {h for h in both if volumes[before][h] != volumes[after][h]}
+    assert found("sends another volume") == {h for h in both if volumes[before][h] != volumes[after][h]}
     assert any(name in change.lines()[0] for name in (NAMES[10], NAMES[11]))
 
 
@@ -118,7 +126,7 @@ def test_users_in_another_order_change_nothing(folder):
         write_tables(folder("after"), NAMES.__getitem__, users=[3, 7, 1, 0, 2, 11, 10, 9, 8, 4, 5, 6]), before
     )
     assert after.delay.total_s <= before.delay.total_s * (1 + 1e-9)
-    assert diff_plans(before, after).users(diff_plans(before, after).joined) == []
+    assert len(diff_plans(before, after).of("joined")) == 0
     same = [str(after.names[h]) if h >= 0 else None for h in after.head_of]
     was = {str(n): str(before.names[h]) if h >= 0 else None for n, h in zip(before.names, before.head_of, strict=True)}
     assert same == [was[str(name)] for name in after.names]

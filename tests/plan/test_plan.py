@@ -218,10 +218,10 @@ def test_replanning_after_users_joined_and_left(plan):
     fresh = make_plan(more, with_curve=False)
     assert new.delay.total_s <= fresh.delay.total_s * 1.02
     difference = diff_plans(plan, new)
-    assert difference.joined.tolist() == [40, 41, 42, 43, 44]
-    assert any("5 users joined: 40, 41, 42, 43, 44" in line for line in difference.lines())
+    assert difference.of("joined").tolist() == [40, 41, 42, 43, 44]
+    assert any(line.startswith("5 users joined: 40 (") for line in difference.lines())
     fewer = make_plan(scenario("clustering.rule=daca", "data.num_users=30"), previous=plan, with_curve=False)
-    assert diff_plans(plan, fewer).left.tolist() == list(range(30, 40))
+    assert diff_plans(plan, fewer).of("left").tolist() == list(range(30, 40))
     assert (fewer.head_of < 30).all()
 
 

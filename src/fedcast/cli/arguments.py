@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated
@@ -12,6 +13,8 @@ import typer
 if TYPE_CHECKING:
     from fedcast.data import Population
     from fedcast.scenario import Scenario
+
+table_option = partial(typer.Option, rich_help_panel="Tables")
 
 ScenarioFile = Annotated[
     Path | None,
@@ -26,11 +29,14 @@ Overrides = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Change a value, e.g. data.num_users=50. Repeatable."),
 ]
 DataDir = Annotated[Path | None, typer.Option(help="Folder with dataset files, tried first.")]
-Counts = Annotated[Path | None, typer.Option(help="Label counts: user and a column per class, or user,class,count.")]
-Positions = Annotated[Path | None, typer.Option(help="Positions: user with x_m,y_m or longitude,latitude.")]
-BaseStations = Annotated[Path | None, typer.Option(help="Base stations: x_m,y_m or longitude,latitude.")]
-DeviceFile = Annotated[Path | None, typer.Option("--devices", help="Devices, a row per user.")]
-Links = Annotated[Path | None, typer.Option(help="Links: user_a, user_b, rate_bps, closeness.")]
+Counts = Annotated[
+    Path | None,
+    table_option(help="Label counts: user and a column per class, or user,class,count."),
+]
+Positions = Annotated[Path | None, table_option(help="Positions: user with x_m,y_m or longitude,latitude.")]
+BaseStations = Annotated[Path | None, table_option(help="Base stations: x_m,y_m or longitude,latitude.")]
+DeviceFile = Annotated[Path | None, table_option("--devices", help="Devices, a row per user.")]
+Links = Annotated[Path | None, table_option(help="Links: user_a, user_b, rate_bps, closeness.")]
 PictureWidth = Annotated[
     str, typer.Option("--width", help="Width of the picture: screen, column (3.5 in) or page (7.16 in).")
 ]

@@ -144,8 +144,11 @@ def _faster(ratio: float) -> str:
 
 def _left_out(made: SharingPlan, world: World, sends: Bools) -> list[str]:
     """Return how many users do not train, and why; users that cannot upload may still share."""
+    from fedcast.plan import read_changes
+
+    gone = read_changes(made.scenario.changes, made.num_users, made.names).gone
     empty = ~made.trained & (world.population.sizes == 0)
-    unable = ~made.trained & ~empty
+    unable, empty = ~made.trained & ~empty, empty & ~gone
     lines = []
     if empty.any():
         lines.append(f"{pluralize(int(empty.sum()), 'user')} without samples: nothing to train on")

@@ -108,7 +108,7 @@ def _readers(scenario: Scenario, names: Names | None, names_known: bool) -> list
     """Return functions that read the model's size, the fit of rounds and each table that exists."""
     from fedcast.cost import model_bits
     from fedcast.network import place_users
-    from fedcast.plan import network_of
+    from fedcast.plan import network_of, read_changes
 
     users, geometry, seed = scenario.data.num_users, scenario.geometry, scenario.seed
     anywhere = geometry.model_copy(update={"positions_file": None, "base_stations_file": None})
@@ -124,6 +124,7 @@ def _readers(scenario: Scenario, names: Names | None, names_known: bool) -> list
     return [
         *([lambda: model_bits(scenario)] if names_known and _samples_known(scenario) else []),
         lambda: _load_rounds(scenario),
+        lambda: read_changes(scenario.changes, users, names),
         *there,
     ]
 

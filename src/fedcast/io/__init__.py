@@ -9,7 +9,15 @@ from __future__ import annotations
 
 from fedcast.io.atomic import atomic_write, check_writable, write_file
 from fedcast.io.table import Column, Table
-from fedcast.io.table_files import TABLE_FORMATS, column_names, read_table, read_user_table, read_with_users, save_table
+from fedcast.io.table_files import (
+    TABLE_FORMATS,
+    column_names,
+    find_user,
+    read_table,
+    read_user_table,
+    read_with_users,
+    save_table,
+)
 
 __all__ = [
     "TABLE_FORMATS",
@@ -18,6 +26,7 @@ __all__ = [
     "atomic_write",
     "check_writable",
     "column_names",
+    "find_user",
     "read_table",
     "read_user_table",
     "read_with_users",

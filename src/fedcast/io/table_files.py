@@ -167,6 +167,23 @@ def read_user_table(
     return table.take(_rows_by_user(table, expected if table.names is None else len(table.names)))
 
 
+def find_user(text: str, num_users: int, names: Names | None = None) -> int:
+    """Return the id of a user that is called by its name, or by its id if users have no names.
+
+    Example:
+        >>> find_user("gate", 2, np.array(["lobby", "gate"])), find_user("1", 2)
+        (1, 1)
+    """
+    if names is not None:
+        found = np.flatnonzero(names == text)
+        if not len(found):
+            raise DataError(_no_such_name(text, names))
+        return int(found[0])
+    if not (text.isascii() and text.isdigit() and len(text) < 19 and int(text) < num_users):
+        raise DataError(f"unknown user {text!r}; expected a number from 0 to {num_users - 1:,}, users have no names")
+    return int(text)
+
+
 def _has_names(path: str | Path, column: str) -> bool:
     with _format_of(Path(path)) as module:
         first = module.first(Path(path), column)

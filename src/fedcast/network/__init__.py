@@ -14,7 +14,7 @@ from fedcast.network.build import build_graph
 from fedcast.network.cellular import CellularLinks, cellular_links, expected_s_per_bit
 from fedcast.network.fading import mean_inverse_efficiency
 from fedcast.network.geometry import Layout, layout_from_positions, place_users
-from fedcast.network.graph import Graph, check_graph, graph_from_edges, graph_from_links, has_rates
+from fedcast.network.graph import Graph, check_graph, graph_from_edges, graph_from_links, has_rates, without_links
 from fedcast.network.propagation import BITS_PER_BYTE
 from fedcast.network.sidelink import concurrent_rate_bps, pair_rate_bps, rate_bps, reach_m
 from fedcast.network.trust import closeness
@@ -40,4 +40,5 @@ __all__ = [
     "place_users",
     "rate_bps",
     "reach_m",
+    "without_links",
 ]

@@ -55,6 +55,18 @@ class Graph:
         """Number of links of each user, int64[K]."""
         return np.diff(self.offsets)
 
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """User of each entry of the arrays, int64[E]; `neighbours` has the other."""
+        return np.repeat(np.arange(self.num_users), self.degrees)
+
+    def between(self, pairs: ArrayLike) -> NDArray[np.bool_]:
+        """Return the entries of the arrays that join some pairs of users, given as [N, 2]; both directions, bool[E]."""
+        ends = np.asarray(pairs, dtype=np.int64).reshape(-1, 2)
+        keys = np.concatenate([ends, ends[:, ::-1]]) @ np.array([self.num_users, 1])
+        found: NDArray[np.bool_] = np.isin(self.rows * self.num_users + self.neighbours, keys)
+        return found
+
     def links_of(self, user: int) -> slice:
         """Return the slice of the arrays that holds the links of a user."""
         return slice(int(self.offsets[user]), int(self.offsets[user + 1]))
@@ -154,6 +166,19 @@ def graph_from_links(
     return _graph(table, num_users, sidelink.min_rate_bps, trust.min_closeness)
 
 
+def without_links(graph: Graph, dropped: NDArray[np.bool_]) -> Graph:
+    """Return the graph without some entries of its arrays, bool[E]: both directions of every link that is dropped.
+
+    Example:
+        >>> graph = graph_from_edges([0, 1], [1, 2], 1e6, 0.9, num_users=3)
+        >>> without_links(graph, graph.between([[2, 1]])).degrees.tolist()
+        [1, 1, 0]
+    """
+    kept = ~dropped
+    degrees = np.bincount(graph.rows[kept], minlength=graph.num_users)
+    return Graph(_offsets(degrees), graph.neighbours[kept], graph.rate_bps[kept], graph.closeness[kept])
+
+
 def has_rates(path: str | Path) -> bool:
     """Return whether a table of links has a column of rates; if not, rates come from the radio model."""
     return "rate_bps" in column_names(path)
@@ -243,7 +268,7 @@ def check_graph(graph: Graph, min_rate_bps: float = 0.0, min_closeness: float = 
         >>> links = Links(*(np.array(values) for values in ([0], [1], [5.0], [1.0])))
         >>> check_graph(assemble([links], num_users=2), min_rate_bps=5.0)
     """
-    rows = np.repeat(np.arange(graph.num_users), graph.degrees)
+    rows = graph.rows
     columns = graph.neighbours.astype(np.int64)
     if not len(rows) == len(columns) == len(graph.rate_bps) == len(graph.closeness) == graph.offsets[-1]:
         raise DataError("invalid graph: the arrays have different lengths")

@@ -1,9 +1,10 @@
 """Plans: make one from a scenario, save it as JSON, compare two."""
 
+from fedcast.plan.changes import changes_text, read_changes, unchanged
 from fedcast.plan.checks import needs_rounds, scenario_notes
 from fedcast.plan.control import control_of
 from fedcast.plan.diff import PlanDiff, diff_plans
-from fedcast.plan.make import Planned, clustering_of, make_plan, plan_world
+from fedcast.plan.make import Planned, clustering_of, make_plan, plan_changes, plan_world
 from fedcast.plan.refused import RefusedLinks, refused_links
 from fedcast.plan.search import CompareRules
 from fedcast.plan.sharing_plan import (
@@ -30,6 +31,7 @@ __all__ = [
     "RuleOutcome",
     "SharingPlan",
     "World",
+    "changes_text",
     "check_world",
     "clustering_of",
     "control_of",
@@ -40,14 +42,17 @@ __all__ = [
     "make_world",
     "needs_rounds",
     "network_of",
+    "plan_changes",
     "plan_from_json",
     "plan_schema",
     "plan_table",
     "plan_to_json",
     "plan_to_pandas",
     "plan_world",
+    "read_changes",
     "refused_links",
     "save_plan",
     "scenario_notes",
     "sharing_cost_of",
+    "unchanged",
 ]

@@ -12,9 +12,10 @@ from fedcast.allocation import AllocationResult, part_of
 from fedcast.clustering import ROUNDING, RULES, Clustering, cluster
 from fedcast.cost import TaskCost, feasibility, metrics_of, sharing_notes, task_cost
 from fedcast.errors import FedcastError, OutsideFitError
+from fedcast.formatting import quantity
 from fedcast.plan.checks import needs_rounds, ratio_notes
-from fedcast.plan.search import CompareRules, Search
-from fedcast.plan.sharing_plan import SharingPlan
+from fedcast.plan.search import Candidate, CompareRules, Search
+from fedcast.plan.sharing_plan import RuleOutcome, SharingPlan
 from fedcast.plan.world import World, check_world, make_world, sharing_cost_of
 from fedcast.rounds import RoundsModel, fit_of, rounds_assumptions
 from fedcast.scenario import BEST_RULE, Scenario
@@ -82,6 +83,41 @@ def plan_world(
         raise type(error)(f"{error}; or {named}share a fixed ratio: allocation.method = fixed") from None
 
 
+def plan_changes(
+    before: World, after: World, *, with_curve: bool = True, compare_rules: CompareRules = "no"
+) -> tuple[Planned, Planned]:
+    """Plan a world before and after changes; clusters of each plan, as far as they are possible, compete in the other.
+
+    A search may miss clusters. If only a link is taken away, the second plan is therefore never the faster one: its
+    clusters were possible before. The curve and the comparison of rules are those of the second plan.
+
+    Example:
+        >>> from fedcast.scenario import load_scenario
+        >>> few = ["data.num_users=12", "clustering.rule=gain", "training.local_epochs=1"]
+        >>> worlds = [make_world(load_scenario(overrides=[*few, *more])) for more in ([], ["changes.without=3"])]
+        >>> before, after = plan_changes(*worlds, with_curve=False)
+        >>> bool(before.plan.trained[3]), bool(after.plan.trained[3])
+        (True, False)
+    """
+    if not (needs_rounds(before.scenario) and needs_rounds(after.scenario)):
+        first = plan_world(before, with_curve=False)
+        return first, plan_world(after, with_curve=with_curve, compare_rules=compare_rules)
+    searches = Search(before), Search(after)
+    old, _ = searches[0].best()
+    first = _planned_from(searches[0], old, (), with_curve=False)
+    new, rules = searches[1].best(None, compare_rules, [first.plan])
+    second = _planned_from(searches[1], new, rules, with_curve)
+    back = searches[0].carried(second.plan)
+    if back is None or back.result.objective_s >= old.result.objective_s:
+        return first, second
+    note = (
+        f"with the clusters of this plan the task takes {quantity(back.result.objective_s, 's')} without the changes, "
+        f"where a plan of its own takes {quantity(old.result.objective_s, 's')}; the first is compared"
+    )
+    first = _planned_from(searches[0], back, (), with_curve=False)
+    return first, replace(second, plan=replace(second.plan, notes=(*second.plan.notes, note)))
+
+
 def clustering_of(world: World, plan: SharingPlan) -> Clustering:
     """Return the clusters of a loaded plan, with its volumes, in the world that it was made for."""
     settings = plan.scenario.clustering.model_copy(update={"rule": plan.rule, "composition": plan.composition})
@@ -96,7 +132,12 @@ def _predicted(world: World, previous: SharingPlan | None, with_curve: bool, com
     """Plan with predicted rounds and delay of the task."""
     search = Search(world)
     best, rules = search.best(previous, compare_rules)
-    result, model = best.result, search.rounds
+    return _planned_from(search, best, rules, with_curve)
+
+
+def _planned_from(search: Search, best: Candidate, rules: tuple[RuleOutcome, ...], with_curve: bool) -> Planned:
+    """Put the plan of a candidate together, with its prediction."""
+    world, result, model = search.world, best.result, search.rounds
     as_given, best_without = search.baselines()
     curve = search.leakage_curve(best) if with_curve and result.clustering.broadcast is None else ()
     clustering = _without_idle_heads(result.clustering)
@@ -111,11 +152,15 @@ def _predicted(world: World, previous: SharingPlan | None, with_curve: bool, com
         best_without=best_without,
         leakage=curve,
         rules=rules,
-        notes=(
-            *planned.plan.notes,
-            *search.notes,
-            *_extrapolation(model, result.steps),
-            *_beyond_reach(search, result),
+        notes=tuple(
+            dict.fromkeys(
+                [
+                    *planned.plan.notes,
+                    *search.notes,
+                    *_extrapolation(model, result.steps),
+                    *_beyond_reach(search, result),
+                ]
+            )
         ),
         passes=best.passes,
     )

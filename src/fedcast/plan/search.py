@@ -83,28 +83,39 @@ class Search:
             self.choices = self.choices[:1]
 
     def best(
-        self, previous: SharingPlan | None, compare_rules: CompareRules = "no"
+        self,
+        previous: SharingPlan | None = None,
+        compare_rules: CompareRules = "no",
+        competitors: Sequence[SharingPlan] = (),
     ) -> tuple[Candidate, tuple[RuleOutcome, ...]]:
-        """Return the fastest candidate of the scenario's rule or, if it is best, of all, and what each rule gives."""
+        """Return the fastest candidate of the scenario's rule or, if it is best, of all, and what each rule gives.
+
+        The clusters of `previous` and of `competitors` compete; planning also starts from the volumes of `previous`.
+        """
         rule = self.world.scenario.clustering.rule
         choose, every = rule == BEST_RULE, rule == BEST_RULE or compare_rules == "full"
         rules = ([] if choose else [rule]) + (self._rules() if every else [])
         found = {name: self._of_rule(name, previous) for name in dict.fromkeys(rules)}
         own = filter(_chosen_by_itself, found.values()) if choose else [found[rule]]
         candidates = [one for one in own if one is not None]
-        if previous is not None and (choose or allocates(rule)):
-            candidates += filter(None, [self._carried(previous)])
+        if choose or allocates(rule):
+            carried = [self.carried(plan) for plan in (*filter(None, [previous]), *competitors)]
+            candidates += filter(None, carried)
         if not candidates:
             raise self._failures[-1]
         chosen = min(candidates, key=_delay_s)
         if choose and not chosen.result.average_sharing_ratio:
             chosen = replace(chosen, rule="none")
-        refined = replace(chosen, result=self.allocate(chosen.result.clustering, chosen.local_epochs))
-        best = min(chosen, refined, key=_delay_s)
+        best = self._refined(chosen)
         if not choose and compare_rules != "no":
             others = list(found.values()) if every else self._first_passes(rule, best.local_epochs)
             self.notes += _faster_rule(best, filter(_chosen_by_itself, others))
         return best, tuple(_outcome(name, one) for name, one in found.items()) if every else ()
+
+    def _refined(self, chosen: Candidate) -> Candidate:
+        """Return the candidate with its volumes solved by all steps of the method, where that is better."""
+        refined = replace(chosen, result=self.allocate(chosen.result.clustering, chosen.local_epochs))
+        return min(chosen, refined, key=_delay_s)
 
     def _first_passes(self, rule: str, epochs: int) -> list[Candidate | None]:
         """Return what other rules give in one pass at given local epochs; of many users those that are quick."""
@@ -245,12 +256,20 @@ class Search:
             start = _carried_ratios(problem, former.head_of, former.shared)
         return self._best_of_passes(rule, problem, start)
 
-    def _carried(self, previous: SharingPlan) -> Candidate | None:
-        """Return the best candidate with the clusters of the previous plan."""
+    def carried(self, previous: SharingPlan) -> Candidate | None:
+        """Return the best candidate with the clusters of another plan, as far as links exist; None: no clusters."""
+        if not len(previous.heads):
+            return None
         former = match_users(previous, self.world.population.num_users, self.world.population.names)
         problem = _with(self._problem(previous.rule), composition=previous.composition)
-        clustering = _carried_clustering(problem, former.head_of)
-        return self._climb(previous.rule, clustering, self._best_alone())
+        heads = np.intersect1d(former.head_of, np.arange(problem.num_users))
+        allowed = np.floor(self.world.fleet.devices.consent * problem.skew.sizes + ROUNDING)
+        volumes = problem.volumes.copy()
+        volumes[heads] = np.minimum(former.shared[heads], allowed[heads])
+        clustering = _carried_clustering(replace(problem, volumes=volumes), former.head_of)
+        epochs = previous.local_epochs if previous.local_epochs in self.choices else self._best_alone()
+        best = self._climb(previous.rule, clustering, epochs)
+        return best and self._refined(best)
 
     def _best_of_passes(self, rule: str, problem: Problem, ratios: Floats) -> Candidate | None:
         """Repeat clustering and allocation until no offer gives new clusters; return the best with the passes."""

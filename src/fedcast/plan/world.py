@@ -37,6 +37,7 @@ from fedcast.network import (
     network_assumptions,
     place_users,
 )
+from fedcast.plan.changes import read_changes
 from fedcast.scenario import ClusteringSettings, Scenario, with_overrides
 from fedcast.typing import Floats
 
@@ -82,7 +83,7 @@ class World:
 
 
 def make_world(scenario: Scenario, data_dir: str | Path | None = None, population: Population | None = None) -> World:
-    """Load and partition the data, place the users, and find their links and devices.
+    """Load and partition the data, place the users, find their links and devices, and apply the scenario's changes.
 
     Dataset files are looked for in `data_dir` first. A `population` of `data.num_users` users replaces the data of the
     scenario.
@@ -102,18 +103,21 @@ def make_world(scenario: Scenario, data_dir: str | Path | None = None, populatio
         )
     if counts_file(data) is not None:
         scenario = with_overrides(scenario, {"data.num_users": population.num_users})
+    changed = read_changes(scenario.changes, population.num_users, population.names)
+    population = changed.of_population(population)
     layout = place_users(population.num_users, scenario.geometry, scenario.seed, population.names)
     samples = population.dataset.spec if population.dataset else None
     own_bits = population.dataset.bits_per_sample if population.dataset else _SYNTHETIC_BITS_PER_SAMPLE
     bits_per_sample, fleet = data.bits_per_sample or float(own_bits), fleet_of(scenario, layout, samples)
+    graph = changed.of_graph(network_of(scenario, layout), scenario.changes.cut)
     size = f"A shared sample has {bits_per_sample:,.0f} bits, as an MNIST image (data.bits_per_sample)."
     return World(
         scenario,
         population,
         skew_of(describe(population, data, scenario.seed)),
         layout,
-        network_of(scenario, layout),
-        fleet,
+        graph,
+        changed.of_fleet(fleet),
         bits_per_sample,
         (
             *drawn,

@@ -67,4 +67,6 @@ def _without_settings_of_runs(scenario: Scenario) -> Tree:
     # Keys that came later are left out where they change nothing, so that runs of before keep their folders.
     if content["geometry"]["base_stations_file"] is None:
         del content["geometry"]["base_stations_file"]
+    if not any(content["changes"].values()):
+        del content["changes"]
     return content

@@ -356,6 +356,25 @@ class Training(ChoiceSection):
         return value
 
 
+class Changes(Section):
+    """Changes to try without editing tables; users are called as in the tables."""
+
+    without: tuple[str, ...] = Field(
+        (), strict=False, description="users that take no part: they hold no samples and have no links"
+    )
+    cut: tuple[str, ...] = Field((), strict=False, description='links to take away, such as "lobby,roof"')
+    consent: tuple[str, ...] = Field(
+        (), strict=False, description='largest share of its samples that a user shares, such as "lobby=0.1"'
+    )
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _several_texts(cls, value: Any) -> Any:
+        # A single one, and ids as numbers, are what people write.
+        several = value if isinstance(value, list | tuple) else [value]
+        return [str(one) if isinstance(one, int) and not isinstance(one, bool) else one for one in several]
+
+
 class Scenario(Section):
     """All parameters of one task.
 
@@ -380,6 +399,7 @@ class Scenario(Section):
     allocation: Allocation = Allocation()
     sharing: SharingSettings = SharingSettings()
     training: Training = Training()
+    changes: Changes = Changes()
 
 
 def model_name(scenario: Scenario) -> str:
