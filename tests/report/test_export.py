@@ -14,7 +14,7 @@ from fedcast.errors import FedcastError
 from fedcast.report import export_report
 from tests.report.conftest import made_run
 
-TABLES = {"comparison", "runs", "history", "users", "heads", "classes", "ledger", "leakage", "time_split"}
+TABLES = {"comparison", "runs", "targets", "history", "users", "heads", "classes", "ledger", "leakage", "time_split"}
 
 
 @pytest.fixture(scope="module")

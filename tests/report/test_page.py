@@ -358,6 +358,37 @@ def test_wrong_places_are_refused(tmp_path, name, said):
         write_report([made_run("none", 0, FAST)], tmp_path / name)
 
 
+def test_several_targets_in_one_report(tmp_path):
+    runs = [made_run(rule, seed, course) for rule, course in (("none", SLOW), ("daca", FAST)) for seed in (0, 1)]
+    text = write_report(runs, tmp_path / "r.html", targets=[0.2, 0.65]).read_text().replace(SPACE, " ")
+    table = text.split("To several targets")[2].split("</table>")[0]
+    rows = [re.sub("<.*?>", "|", row) for row in re.findall("<tr>(.*?)</tr>", table)]
+    titles = [word for word in rows[0].split("|") if word]
+    assert titles[1:] == [f"{word} to {at} %" for at in (20, 50, 65) for word in ("rounds", "time")]
+    fedavg, daca = ([word for word in row.split("|") if word] for row in rows[1:])
+    assert fedavg[-2:] == ["not reached", "not reached"]
+    assert daca == [
+        "daca", "1", "± 0", "6 s", "± 0", "1.00 ×", "1", "± 0", "6 s", "± 0", "2.00 ×", "2", "± 0", "12 s", "± 0",
+    ]  # fmt: skip
+    assert "To several targets" not in write_report(runs, tmp_path / "s.html", targets=[0.5]).read_text()
+
+
+def test_bands_are_the_interval_of_the_table(tmp_path):
+    runs = [made_run("none", seed, [0.1, 0.3 + seed / 10]) for seed in range(3)]
+    text = write_report(runs, tmp_path / "r.html").read_text()
+    assert "bands their 95 % confidence interval" in text
+    (row,) = compare(runs)
+    band = re.search(r'"low":\[([^]]*)\],"high":\[([^]]*)\]', text)
+    low, high = (float(values.split(",")[-1]) for values in band.groups())
+    assert (high - low) / 2 == pytest.approx(row.measures["accuracy"].half_width, abs=1e-5)
+    text = write_report(runs, tmp_path / "s.html", bands="range").read_text()
+    assert "bands reach from the lowest to the highest seed" in text
+    with pytest.raises(FedcastError, match="invalid value 'minmax' for bands: expected interval or range"):
+        write_report(runs, tmp_path / "t.html", bands="minmax")
+    with pytest.raises(FedcastError, match="invalid value 80 for targets"):
+        write_report(runs, tmp_path / "t.html", targets=[80])
+
+
 def varied_runs():
     """Two learning rates, FedAvg and DACA, two seeds: DACA is faster at 0.4, FedAvg at 0.1."""
     for rate, fast in ((0.1, "none"), (0.4, "daca")):

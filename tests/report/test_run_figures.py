@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 from scipy.interpolate import interp1d
 
 from fedcast.clustering import cluster
@@ -54,6 +55,10 @@ def test_seeds_on_different_clocks_are_averaged_at_equal_times():
     assert found.x[-1] == min(x[-1] for x, _ in courses)
     straight = np.array([interp1d(x, y)(found.x) for x, y in courses])
     np.testing.assert_allclose(found.y, straight.mean(axis=0))
+    low, high = stats.t.interval(0.95, 3, straight.mean(axis=0), stats.sem(straight))
+    np.testing.assert_allclose(found.low, low)
+    np.testing.assert_allclose(found.high, high)
+    found = learning_curve("daca", 1, courses, bands="range")
     np.testing.assert_allclose(found.low, straight.min(axis=0))
     np.testing.assert_allclose(found.high, straight.max(axis=0))
 

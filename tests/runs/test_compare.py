@@ -15,7 +15,15 @@ from fedcast import load_scenario, with_overrides
 from fedcast.cli.compare import _print_comparison
 from fedcast.cost import Delay
 from fedcast.errors import FedcastError
-from fedcast.runs.comparison import Strategy, compare, comparison_table, interval, paired_test, score
+from fedcast.runs.comparison import (
+    Strategy,
+    compare,
+    comparison_table,
+    interval,
+    paired_test,
+    score,
+    targets_table,
+)
 from fedcast.runs.facts import Facts
 from fedcast.training import History, Record
 
@@ -116,6 +124,35 @@ def test_rows_are_paired_by_seed_whatever_the_order_of_runs():
         stats.ttest_rel([0.8, 0.9, 0.8], [0.6, 0.7, 0.4]).pvalue, rel=1e-12
     )
     assert first.tests == {}
+
+
+def test_other_targets_need_no_other_runs():
+    """Rounds take 6 s: by hand."""
+    runs = [stored("none", seed, course) for seed, course in enumerate(([0.1, 0.3, 0.6, 0.7], [0.1, 0.5, 0.6, 0.6]))]
+    runs += [stored("daca", seed, course) for seed, course in enumerate(([0.1, 0.7, 0.8, 0.9], [0.1, 0.6, 0.7, 0.7]))]
+    assert score(runs[0]).rounds == 2
+    assert (score(runs[0], target=0.3).rounds, score(runs[0], target=0.9).reached) == (1, False)
+    table = targets_table(runs, [0.3, 0.65, 0.9])
+    assert table["target"] == [0.3, 0.3, 0.65, 0.65, 0.9, 0.9]
+    assert table["strategy"] == ["FedAvg", "daca"] * 3
+    assert table["reached"] == [2, 2, 1, 2, 0, 1]
+    assert table["censored"] == [False, False, True, False, True, True]
+    assert table["rounds"] == [1.0, 1.0, 3.0, 1.5, 3.0, 3.0]
+    assert table["total_s"] == [6.0, 6.0, 18.0, 9.0, 18.0, 18.0]
+    assert [half is None for half in table["rounds_half_width"]] == table["censored"]
+    # Over the one seed in which both reach 0.65: 18 s against 6 s.
+    assert table["speed_up"][3] == pytest.approx(3.0)
+
+
+def test_a_lower_bound_has_no_interval():
+    runs = [stored("none", seed, course) for seed, course in enumerate(([0.1, 0.6], [0.1, 0.2]))]
+    screen = Console(file=StringIO(), width=100)
+    _print_comparison(screen, compare(runs), 0.5, {0.15: compare(runs, target=0.15)})
+    printed = screen.file.getvalue().replace("\u00a0", " ").splitlines()
+    lines = {line.split("  ")[0]: line.split("  ")[-1].strip() for line in printed if line}
+    assert lines["rounds to 50 %"] == "> 1"
+    assert lines["rounds to 15 %"] == "1 ± 0"
+    assert lines["delay to 15 %"] == "6 s ± 0"
 
 
 def test_without_fedavg_there_is_nothing_to_be_faster_than():

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -30,6 +31,8 @@ Log = Annotated[
     list[str] | None,
     typer.Option(metavar="TRACKER", help="Also log to tensorboard or mlflow, e.g. mlflow=URL. Repeatable."),
 ]
+
+Targets = Annotated[str | None, typer.Option(metavar="A,…", help="More target accuracies, e.g. 0.8,0.9.")]
 
 _COLUMNS = 4  # strategies per printed table
 # Title, measure and unit of each printed line.
@@ -77,28 +80,25 @@ def compare(
     overrides: Overrides = None,
     data_dir: DataDir = None,
     rules: Annotated[
-        str | None, typer.Option(help="Clustering rules; none is FedAvg. [default: none,scc,cec,daca,gain,blend]")
+        str | None, typer.Option(help="Clustering rules; none is FedAvg. Default: none,scc,cec,daca,gain,blend.")
     ] = None,
     methods: Annotated[str | None, typer.Option(help="Allocation methods. Default: the scenario's.")] = None,
     allocations: Annotated[str | None, typer.Option(hidden=True, help="Old name of --methods.")] = None,
     algorithms: Annotated[str | None, typer.Option(help="Algorithms. Default: the scenario's.")] = None,
     controls: Annotated[str | None, typer.Option(help="Also train as much without sharing: work, epochs.")] = None,
-    vary: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=V,…", help="Values of any parameter, one table each. Repeatable.")
-    ] = None,
-    tune_on: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Give each strategy its best, chosen on N more seeds.")
-    ] = None,
-    seeds: Annotated[int | None, typer.Option(min=1, metavar="N", help="Number of seeds. [default: 5]")] = None,
+    vary: Annotated[list[str] | None, typer.Option(metavar="KEY=V,…", help="Vary any parameter. Repeatable.")] = None,
+    tune_on: Annotated[int | None, typer.Option(min=1, metavar="N", help="Tune each strategy on N more seeds.")] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, metavar="N", help="Number of seeds. Default: 5.")] = None,
+    targets: Targets = None,
     spec: Annotated[Path | None, typer.Option(hidden=True, help="Scenario file with a table [study].")] = None,
     workers: Workers = None,
     ray: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Run on this Ray cluster.")] = None,
     out: Out = Path("out/compare"),
     log: Log = None,
 ) -> None:
-    """Compare rules × methods × algorithms over seeds and what else varies, with 95 % intervals and paired tests.
+    r"""Compare rules × methods × algorithms over seeds, with 95 % confidence intervals and paired tests.
 
-    If some runs fail, the others go on, and the exit code is 3. A table [study] in SCENARIO.toml has the same options.
+    SCENARIO.toml may have these options in a table \[study]. If runs fail, others go on; exit code 3.
     """
     from fedcast.runs import load_study
 
@@ -112,8 +112,19 @@ def compare(
     given: dict[str, Any] = {key: words(f"--{key}", text) for key, text in names.items() if text is not None}
     given |= {key: value for key, value in (("seeds", seeds), ("tune_on", tune_on)) if value is not None}
     given |= {"vary": _varied(vary)} if vary else {}
+    given |= {"targets": _accuracies(targets)} if targets else {}
     start = preset or (None if path else "digits")
     _compare(load_study(path, base=start, overrides=overrides or [], **given), data_dir, workers, ray, out, log)
+
+
+def _accuracies(text: str) -> list[float]:
+    """Return the values of --targets."""
+    from fedcast.scenario import read_values
+
+    values = read_values(text)
+    if not values or not all(isinstance(value, float) and 0 < value < 1 for value in values):
+        raise typer.BadParameter(f"--targets {text}: expected accuracies between 0 and 1, for example 0.8,0.9")
+    return values
 
 
 def _varied(given: list[str]) -> dict[str, list[Any]]:
@@ -146,6 +157,7 @@ def _compare(
         runs_table,
         stacked,
         sweep_study,
+        targets_table,
         trials_table,
     )
 
@@ -173,12 +185,18 @@ def _compare(
         save_table(trials_table(result.trials), out / "tuning.csv")
     if any(found for _, found in parts):
         save_table(stacked(shown, lambda facet: gains_table(gains(facet.runs, tuned))), out / "gains.csv")
-    page = write_report(runs, out / "report.html", failed, tuned)
+    page = write_report(runs, out / "report.html", failed, tuned, study.targets)
     console, target = screen(), study.scenario.rounds.target_accuracy
+    targets = [one for one in sorted(study.targets) if one != target]
+    if targets:
+        every = sorted([target, *targets])
+        made = stacked(shown, lambda facet: targets_table(facet.runs, every, facet.failed, tuned))
+        save_table(made, out / "targets.csv")
     for facet, found in parts:
         if facet.name:
             console.print(facet.name, style="bold")
-        _print_comparison(console, compare(facet.runs, facet.failed, tuned), target)
+        others = {one: compare(facet.runs, facet.failed, tuned, one) for one in targets}
+        _print_comparison(console, compare(facet.runs, facet.failed, tuned), target, others)
         if study.controls:
             _print_gains(console, found, target)
     console.print(f"report: {page}", soft_wrap=True)
@@ -202,6 +220,10 @@ def report(
     width: Annotated[
         str, typer.Option(help="Width of exported figures: screen, column (3.5 in) or page (7.16 in).")
     ] = "screen",
+    targets: Targets = None,
+    bands: Annotated[
+        str, typer.Option(help="Bands of learning curves: interval (95 % of the mean) or range (lowest to highest).")
+    ] = "interval",
 ) -> None:
     """Write finished runs as one HTML page that works offline, and as tables and figures if asked."""
     from fedcast.report import DEFAULT_FORMATS, check_export, check_report_path, export_report, write_report
@@ -214,18 +236,29 @@ def report(
     if export is not None:
         check_export(export, formats or DEFAULT_FORMATS, width)
     found, failed = load_runs(runs), load_failures(runs)
-    typer.echo(f"wrote {write_report(found, out, failed)}")
+    more: dict[str, Any] = {"targets": _accuracies(targets) if targets else [], "bands": bands}
+    typer.echo(f"wrote {write_report(found, out, failed, **more)}")
     if export is not None:
-        files = export_report(found, export, formats or DEFAULT_FORMATS, width, failed)
+        files = export_report(found, export, formats or DEFAULT_FORMATS, width, failed, **more)
         typer.echo(f"wrote {len(files)} files to {export}")
 
 
-def _print_comparison(console: Console, rows: Sequence[Row], target: float) -> None:
-    """Print measures as rows and strategies as columns; many strategies take several tables."""
+def _print_comparison(
+    console: Console, rows: Sequence[Row], target: float, others: Mapping[float, Sequence[Row]] = MappingProxyType({})
+) -> None:
+    """Print measures as rows and strategies as columns; many strategies take several tables.
+
+    `others` has the same strategies compared to further targets.
+    """
     for start in range(0, len(rows), _COLUMNS):
         part = rows[start : start + _COLUMNS]
         table = plain_table("", *(row.strategy.name for row in part), header_style="bold")
-        for title, cells in _lines(part, target):
+        lines = _lines(part, target)
+        for other, found in others.items():
+            there = found[start : start + _COLUMNS]
+            for name, title, unit in (("rounds", "rounds", ""), ("total_s", "delay", "s")):
+                lines.append((f"{title} to {100 * other:g} %", [_cell(row, name, unit) for row in there]))
+        for title, cells in lines:
             table.add_row(title, *cells)
         console.print(table, "")
     if any(test.is_degenerate for row in rows for test in row.tests.values()):
@@ -286,9 +319,10 @@ def _lines(rows: Sequence[Row], target: float) -> list[tuple[str, list[str]]]:
 
 
 def _cell(row: Row, name: str, unit: str) -> str:
-    """Format a measure; > marks rounds and delay to a target that some seeds did not reach."""
-    mark = "> " if name in ("rounds", "total_s") and row.reached < len(row.seeds) else ""
-    return mark + _interval(row.measures[name], unit)
+    """Format a measure; > marks rounds and delay to a target that some seeds did not reach: lower bounds of means."""
+    if name in ("rounds", "total_s") and row.is_censored:
+        return f"> {mean_and_interval(row.measures[name].mean, None, unit)[0]}"
+    return _interval(row.measures[name], unit)
 
 
 def _interval(interval: Interval, unit: str = "") -> str:

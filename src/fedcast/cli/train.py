@@ -47,7 +47,7 @@ def train(
             state = f"accuracy {record.accuracy:.3f}, {record.seconds:,.0f} simulated s"
             bars.update(task, completed=record.round, state=state)
 
-        folder = run_scenario(scenario, out, data_dir=data_dir, progress=show, should_stop=stop_requested)
+        folder = run_scenario(scenario, out, data_dir=data_dir, progress=show, should_stop=stop_requested, reuse=resume)
     if folder is None:
         raise typer.Exit(INTERRUPTED)
     run = load_run(folder)

@@ -6,14 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice, zip_longest
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
+from fedcast.errors import FedcastError
 from fedcast.report.colours import NUM_COLOURS
 from fedcast.report.drawing import Dots, Figure, Line
 from fedcast.report.figures.maps import ClusterMap, map_of_users
-from fedcast.report.figures.training import MAX_POINTS, PARTS, curves_figure, leakage_curve, learning_curve
+from fedcast.report.figures.training import MAX_POINTS, PARTS, Bands, curves_figure, leakage_curve, learning_curve
 from fedcast.report.figures.users import MAX_COLUMNS, ClassChange, UserValues, class_change, sorted_users
 from fedcast.runs import (
     FailedRun,
@@ -56,6 +57,8 @@ class Content:
     facet: Mapping[str, Any] = field(default_factory=dict)  #: what makes these runs differ from those of other facets
     num_facets: int = 1
     all_strategies: Sequence[Strategy] = ()  #: of all facets; empty: those of the rows
+    targets: Sequence[float] = ()  #: further accuracies to which rounds and time are shown
+    bands: Bands = "interval"  #: of learning curves
 
     @property
     def name(self) -> str:
@@ -76,6 +79,12 @@ class Content:
     def target(self) -> float:
         """Target accuracy."""
         return self.scenario.rounds.target_accuracy
+
+    @cached_property
+    def to_targets(self) -> dict[float, Sequence[Row]]:
+        """The comparison to each target, ascending; empty if there is only that of the scenario."""
+        targets = sorted({*self.targets, self.target}) if set(self.targets) - {self.target} else []
+        return {target: compare(self.runs, self.failed, self.tuned, target) for target in targets}
 
     @property
     def seeds(self) -> list[int]:
@@ -132,9 +141,18 @@ class Content:
 
 
 def gather_facets(
-    runs: Sequence[StoredRun], failed: Sequence[FailedRun] = (), tuned: Sequence[str] = ()
+    runs: Sequence[StoredRun],
+    failed: Sequence[FailedRun] = (),
+    tuned: Sequence[str] = (),
+    targets: Sequence[float] = (),
+    bands: Bands = "interval",
 ) -> list[Content]:
     """Order and compare runs, those that can be compared in one content each; there is at least one run."""
+    if bands not in get_args(Bands):
+        raise FedcastError(f"invalid value {bands!r} for bands: expected {' or '.join(get_args(Bands))}")
+    for target in targets:
+        if not 0 < target < 1:
+            raise FedcastError(f"invalid value {target!r} for targets: expected an accuracy between 0 and 1")
     groups = facets(runs, failed, tuned)
     found = [gather(group.runs, group.failed, tuned) for group in groups if group.runs or len(groups) == 1]
     shown = [group for group in groups if group.runs]
@@ -148,6 +166,8 @@ def gather_facets(
             facet=group.values,
             num_facets=len(shown),
             all_strategies=strategies,
+            targets=targets,
+            bands=bands,
         )
         for place, (content, group) in enumerate(zip(found, shown, strict=True))
     ]
@@ -186,7 +206,8 @@ def learning_figure(content: Content, measure: str, axis: str) -> Figure:
         courses = [(history.column(axis), history.column(measure)) for history in histories]
         # Many facets have fewer points each, so that the page stays small.
         most = min(MAX_POINTS, max(60, 3 * MAX_POINTS // content.num_facets))
-        lines.append(learning_curve(row.strategy.name, content.series[row.strategy], courses, most))
+        name, series = row.strategy.name, content.series[row.strategy]
+        lines.append(learning_curve(name, series, courses, most, content.bands))
     is_share = measure == "accuracy"
     target = content.target if is_share else None
     return curves_figure(lines, MEASURES[measure], AXES[axis], target=target, is_share=is_share)

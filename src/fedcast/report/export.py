@@ -13,12 +13,12 @@ from fedcast.report import content as contents
 from fedcast.report.content import Content, gather_facets
 from fedcast.report.drawing import Figure
 from fedcast.report.figures.maps import cluster_figure
-from fedcast.report.figures.training import PARTS, delay_figure, leakage_figure
+from fedcast.report.figures.training import PARTS, Bands, delay_figure, leakage_figure
 from fedcast.report.figures.users import class_change_figure, emd_figure, energy_figure
 from fedcast.report.layout import check_width
 from fedcast.report.page import page
 from fedcast.report.save import FIGURE_FORMATS, save_figure
-from fedcast.runs import FailedRun, StoredRun, cell, comparison_table, gains_table, runs_table
+from fedcast.runs import FailedRun, StoredRun, cell, comparison_table, gains_table, runs_table, targets_table
 
 TABLE_FORMATS = ("csv", "parquet", "xlsx")
 DEFAULT_FORMATS = ("csv", "png")
@@ -27,7 +27,12 @@ _Columns = dict[str, list[Any]]
 
 
 def write_report(
-    runs: Sequence[StoredRun], path: str | Path, failed: Sequence[FailedRun] = (), tuned: Sequence[str] = ()
+    runs: Sequence[StoredRun],
+    path: str | Path,
+    failed: Sequence[FailedRun] = (),
+    tuned: Sequence[str] = (),
+    targets: Sequence[float] = (),
+    bands: Bands = "interval",
 ) -> Path:
     """Write finished runs as one self-contained HTML file; the same runs give the same bytes.
 
@@ -37,10 +42,13 @@ def write_report(
         path: of an .html file.
         failed: runs of the same comparison that failed, which it lists; see `fedcast.runs.load_failures`.
         tuned: keys of settings that were tuned for each strategy; see `fedcast.runs.Study`.
+        targets: accuracies to which rounds and time are shown, besides the target of the scenario.
+        bands: of learning curves: ``interval``, the 95 % confidence interval of the mean, or ``range``, from the lowest
+            to the highest seed.
     """
     path = Path(path)
     check_report_path(path)
-    return write_file(path, page(*gather_facets(runs, failed, tuned)))
+    return write_file(path, page(*gather_facets(runs, failed, tuned, targets, bands)))
 
 
 def check_report_path(path: Path) -> None:
@@ -56,6 +64,8 @@ def export_report(
     formats: Sequence[str] = DEFAULT_FORMATS,
     width: str = "screen",
     failed: Sequence[FailedRun] = (),
+    targets: Sequence[float] = (),
+    bands: Bands = "interval",
 ) -> list[Path]:
     """Write every table and every figure of a report; return the files.
 
@@ -65,13 +75,15 @@ def export_report(
         formats: ``csv``, ``parquet`` and ``xlsx`` for tables, ``png``, ``svg`` and ``pdf`` for figures.
         width: of figures, see `fedcast.report.save_figure`.
         failed: see `fedcast.write_report`.
+        targets: likewise.
+        bands: likewise.
 
     Tables hold all runs, with strategy, seed and folder of the run in front. Figures of single runs are those that the
     page shows.
     """
     folder = Path(folder)
     check_export(folder, formats, width)
-    found = gather_facets(runs, failed)
+    found = gather_facets(runs, failed, (), targets, bands)
     tables, figures = ([name for name in kinds if name in formats] for kinds in (TABLE_FORMATS, FIGURE_FORMATS))
     # All are computed before the first is written: a damaged run leaves no incomplete export.
     computed = _all_tables(found) if tables else {}
@@ -137,6 +149,7 @@ def _tables(content: Content) -> dict[str, _Columns]:
     return {
         "comparison": comparison_table(content.rows),
         "runs": runs_table(content.runs, content.failed),
+        "targets": targets_table(content.runs, content.to_targets or [content.target], content.failed, content.tuned),
         **({"gains": gains_table(content.gains)} if content.gains else {}),
         **{
             name: {column: list(chain.from_iterable(part[name][column] for part in parts)) for column in columns}

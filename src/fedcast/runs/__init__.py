@@ -24,11 +24,13 @@ if TYPE_CHECKING:
         Strategy,
         compare,
         comparison_table,
+        half_widths,
         interval,
         paired_test,
         runs_table,
         score,
         strategy_of,
+        targets_table,
     )
     from fedcast.runs.facts import Facts, facts_of, tables_of
     from fedcast.runs.gain_parts import Gain, gains, gains_table
@@ -119,6 +121,7 @@ __all__ = [
     "gains_table",
     "gives_epochs",
     "grid",
+    "half_widths",
     "interval",
     "is_done",
     "ladder_of",
@@ -148,6 +151,7 @@ __all__ = [
     "sweep",
     "sweep_study",
     "tables_of",
+    "targets_table",
     "train_prepared",
     "train_scenario",
     "trials_table",

@@ -20,6 +20,7 @@ from fedcast.runs.comparable import cell, check_comparable, decides, gives_epoch
 from fedcast.runs.store import FailedRun, StoredRun
 from fedcast.scenario import BEST_RULE, Scenario
 from fedcast.sharing import CONTROLS
+from fedcast.typing import Floats
 
 LEVEL = 0.95
 # What is averaged over seeds, in the order of the columns of tables.
@@ -148,14 +149,19 @@ class Row:
     failed: int = 0  #: how many more seeds failed; nothing else here counts them
     settings: Mapping[str, Any] = field(default_factory=dict)  #: values of the parameters that were tuned
 
+    @property
+    def is_censored(self) -> bool:
+        """Return whether some seeds did not reach the target: means of rounds and time to it are lower bounds."""
+        return self.reached < len(self.seeds)
 
-def score(run: StoredRun, *, name_epochs: bool = False) -> Score:
-    """Return the result of a run up to its target or its last round.
+
+def score(run: StoredRun, *, name_epochs: bool = False, target: float | None = None) -> Score:
+    """Return the result of a run up to a target, by default its own, or its last round.
 
     With `name_epochs` local epochs that the run gives as a number are part of its strategy.
     """
     scenario, facts, history = run.scenario, run.facts, run.history
-    target = scenario.rounds.target_accuracy
+    target = scenario.rounds.target_accuracy if target is None else target
     met = history.rounds_to(target)
     last = history.records[-1]
     end = history.records[met] if met is not None else last
@@ -194,16 +200,21 @@ def _place_in(table: Iterable[str], name: str) -> tuple[int, str]:
     return names.index(name) if name in names else len(names), name
 
 
-def compare(runs: Iterable[StoredRun], failed: Iterable[FailedRun] = (), tuned: Collection[str] = ()) -> list[Row]:
+def compare(
+    runs: Iterable[StoredRun],
+    failed: Iterable[FailedRun] = (),
+    tuned: Collection[str] = (),
+    target: float | None = None,
+) -> list[Row]:
     """Return one row per strategy, FedAvg first; the order does not depend on that of the runs.
 
     Runs may differ only in strategy and seed, and in settings that were `tuned` for each strategy, by dotted key; any
     other difference is an error (see `facets`). Runs that `failed` are counted; a strategy of which all runs failed has
-    no row.
+    no row. Rounds, time, energy and bytes are those to `target`, by default that of the scenario.
     """
     runs, failed = list(runs), list(failed)
     named = gives_epochs([*runs, *failed])
-    scores = scores_of(runs, name_epochs=named, tuned=tuned)
+    scores = scores_of(runs, name_epochs=named, tuned=tuned, target=target)
     failures = Counter(strategy_of(one.scenario, name_epochs=named) for one in failed)
     baseline = next((by_seed for strategy, by_seed in scores.items() if strategy.is_baseline), {})
     rows = [_row(strategy, by_seed, baseline) for strategy, by_seed in scores.items()]
@@ -219,14 +230,19 @@ def compare(runs: Iterable[StoredRun], failed: Iterable[FailedRun] = (), tuned: 
 
 
 def scores_of(
-    runs: Iterable[StoredRun], *, name_epochs: bool = False, tuned: Collection[str] = ()
+    runs: Iterable[StoredRun],
+    *,
+    name_epochs: bool = False,
+    tuned: Collection[str] = (),
+    target: float | None = None,
 ) -> dict[Strategy, dict[int, Score]]:
     """Return scores by strategy, FedAvg first, and by seed, ascending; raise an error if runs are not comparable."""
     runs = list(runs)
     check_comparable(runs, tuned)
     scores: dict[Strategy, dict[int, Score]] = {}
     named = name_epochs or gives_epochs(runs)
-    for one in sorted((score(run, name_epochs=named) for run in runs), key=lambda one: (one.strategy.place, one.seed)):
+    found = [score(run, name_epochs=named, target=target) for run in runs]
+    for one in sorted(found, key=lambda one: (one.strategy.place, one.seed)):
         scores.setdefault(one.strategy, {}).setdefault(one.seed, one)
     return scores
 
@@ -242,12 +258,22 @@ def interval(values: Sequence[float]) -> Interval:
     if not len(values):
         raise FedcastError("an interval needs at least one value")
     mean = float(np.mean(values))
-    if len(values) == 1:
-        return Interval(mean, None, 1)
+    return Interval(mean, None if len(values) == 1 else float(half_widths(np.array(values))), len(values))
+
+
+def half_widths(values: Floats) -> Floats:
+    """Return half the width of the 95 % confidence interval of the mean over the first axis, by Student's t.
+
+    Example:
+        >>> half_widths(np.array([[1.0, 1.0], [2.0, 1.0], [3.0, 1.0]])).round(4).tolist()
+        [2.4841, 0.0]
+    """
     from scipy import stats
 
-    error = float(np.std(values, ddof=1)) / math.sqrt(len(values))
-    return Interval(mean, float(stats.t.ppf(0.5 + LEVEL / 2, len(values) - 1)) * error, len(values))
+    count = len(values)
+    quantile = float(stats.t.ppf(0.5 + LEVEL / 2, count - 1))
+    found: Floats = quantile * np.std(values, axis=0, ddof=1) / math.sqrt(count)
+    return found
 
 
 def paired_test(values: Sequence[float], others: Sequence[float]) -> PairedTest:
@@ -285,13 +311,39 @@ def comparison_table(rows: Sequence[Row]) -> dict[str, list[Any]]:
         "failed": [row.failed for row in rows],
     }
     for name in MEASURES:
-        known = [row.measures[name] if name not in TO_TARGET or row.reached == len(row.seeds) else None for row in rows]
+        known = [None if name in TO_TARGET and row.is_censored else row.measures[name] for row in rows]
         table[name] = [found.mean if found else None for found in known]
         table[f"{name}_half_width"] = [found.half_width if found else None for found in known]
     table["speed_up"] = [row.speed_up.mean if row.speed_up else None for row in rows]
     for name in ("accuracy", *TO_TARGET):
         table[f"{name}_p_value"] = [row.tests[name].p_value if name in row.tests else None for row in rows]
     return table
+
+
+def targets_table(
+    runs: Iterable[StoredRun], targets: Iterable[float], failed: Iterable[FailedRun] = (), tuned: Collection[str] = ()
+) -> dict[str, list[Any]]:
+    """Return one row per target and strategy: how many seeds reached it, rounds and time to it, speed-up over FedAvg.
+
+    Where some seeds did not reach a target, `censored` is true, and rounds and time are lower bounds of the mean: those
+    seeds count with all their rounds.
+    """
+    runs, failed = list(runs), list(failed)
+    found = [(target, row) for target in targets for row in compare(runs, failed, tuned, target)]
+    columns: dict[str, list[Any]] = {
+        "target": [target for target, _ in found],
+        "strategy": [row.strategy.name for _, row in found],
+        "seeds": [len(row.seeds) for _, row in found],
+        "reached": [row.reached for _, row in found],
+        "censored": [row.is_censored for _, row in found],
+    }
+    for name in TO_TARGET:
+        columns[name] = [row.measures[name].mean for _, row in found]
+        columns[f"{name}_half_width"] = [None if row.is_censored else row.measures[name].half_width for _, row in found]
+    speed_ups = [row.speed_up for _, row in found]
+    columns["speed_up"] = [one.mean if one else None for one in speed_ups]
+    columns["speed_up_half_width"] = [one.half_width if one else None for one in speed_ups]
+    return columns
 
 
 def runs_table(

@@ -31,6 +31,7 @@ from fedcast.runs import versions
 from fedcast.runs.checks import check_model_size
 from fedcast.runs.facts import Facts, Table, facts_of, tables_of
 from fedcast.runs.prepare import PreparedRun, prepare_run, train_prepared
+from fedcast.runs.reuse import same_training, training_key
 from fedcast.scenario import (
     NOT_DECIDING,
     Scenario,
@@ -176,11 +177,14 @@ def run_scenario(
     data_dir: Path | None = None,
     progress: Callable[[Record], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
+    reuse: bool = True,
 ) -> Path | None:
     """Run a scenario and return its run folder.
 
-    A finished run is returned as it is, an unfinished one is resumed from its checkpoint. Several processes may call
-    this for the same scenario at the same time: one does the work, the others wait for it.
+    A finished run is returned as it is, an unfinished one is resumed from its checkpoint. If the store has a finished
+    run of another scenario with the same training, for example to another target, its history is used, unless `reuse`
+    is false. Several processes may call this for the same scenario at the same time: one does the work, the others wait
+    for it.
 
     `store` is a folder of run folders, other arguments are those of `train_scenario`. If `should_stop` ends the run,
     None is returned.
@@ -195,6 +199,9 @@ def run_scenario(
             return folder
         try:
             prepared, checkpoint = _prepare(folder, scenario, data_dir), folder / "checkpoint.pt"
+            key = training_key(prepared)
+            if reuse and (other := same_training(Path(store), key, versions())) is not None:
+                return _reuse(folder, other, key, progress)
             trained = train_prepared(prepared, checkpoint=checkpoint, progress=progress, should_stop=should_stop)
         except (Exception, SystemExit) as error:
             known = plugin_error(error) or error
@@ -206,7 +213,19 @@ def run_scenario(
         if trained.outcome.stopped:
             _log(folder, trained.outcome.stopped)
             return None
-        finish_run(folder, trained.history)
+        finish_run(folder, trained.history, key)
+    return folder
+
+
+def _reuse(folder: Path, other: Path, key: str, progress: Callable[[Record], None] | None) -> Path:
+    """Finish a run with the history of another one, whose training is the same."""
+    run = load_run(other)
+    if (other / "checkpoint.pt").exists():
+        write_file(folder / "checkpoint.pt", (other / "checkpoint.pt").read_bytes())
+    _log(folder, f"not trained: {other.name} has the same training")
+    finish_run(folder, run.history, key)
+    if progress is not None:
+        progress(run.history.records[-1])
     return folder
 
 
@@ -228,14 +247,14 @@ def prepare_folder(scenario: Scenario, store: Path, *, data_dir: Path | None = N
         return folder, None if is_done(folder) else _prepare(folder, scenario, data_dir)
 
 
-def finish_run(folder: Path, history: History) -> None:
-    """Write the history of training, and mark the run as finished."""
+def finish_run(folder: Path, history: History, training: str | None = None) -> None:
+    """Write the history of training, and mark the run as finished; `training` is the key of its training."""
     history.save(folder / "history.json")
     history.save(folder / "history.csv")
     _log(folder, f"finished after round {history.records[-1].round}")
     named = {path.name: path for path in sorted(folder.iterdir()) if path.name[0] != "."}
     digests = {name: _digest_of(path).hex() for name, path in named.items() if name not in _FILES_WITHOUT_DIGEST}
-    _write_json(folder / "done.json", {"format": RUN_FORMAT, "files": digests})
+    _write_json(folder / "done.json", {"format": RUN_FORMAT, "files": digests, "training": training})
 
 
 def save_finished_run(folder: Path, files: Mapping[str, bytes]) -> Path:

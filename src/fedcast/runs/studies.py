@@ -28,6 +28,7 @@ _EXPECTED = {
     "seeds": "a whole number >= 1",
     "tune_on": "a whole number >= 0",
     "vary": "a table of lists of values",
+    "targets": "a list of accuracies between 0 and 1",
 }
 Settings = dict[str, Any]
 
@@ -49,6 +50,7 @@ class Study:
     seeds: int = 5  #: number of seeds, starting with the scenario's
     tune_on: int = 0  #: number of seeds after those, on which settings are chosen; 0: nothing is tuned
     vary: Mapping[str, Sequence[Any]] = field(default_factory=dict)  #: values by dotted key
+    targets: Sequence[float] = ()  #: accuracies to which rounds and time are reported, besides the scenario's target
 
     def __post_init__(self) -> None:
         if self.tune_on and not self.tuned:
@@ -145,6 +147,8 @@ def _is_valid(name: str, value: Any) -> bool:
         return isinstance(value, int) and not isinstance(value, bool) and value >= (name == "seeds")
     if name == "vary":
         return isinstance(value, Mapping) and all(isinstance(one, list | tuple) and one for one in value.values())
+    if name == "targets":
+        return isinstance(value, list | tuple) and all(isinstance(one, float) and 0 < one < 1 for one in value)
     return isinstance(value, list | tuple) and all(isinstance(one, str) for one in value)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,8 +13,11 @@ from fedcast.report.colours import INK, PAPER, dash_of
 from fedcast.report.drawing import Axis, Bars, Dots, Figure, Key, Level, Line, Mark, Panel, Text
 from fedcast.report.figures.users import evenly_spaced
 from fedcast.report.scales import upper_end
+from fedcast.runs import half_widths
 from fedcast.typing import Floats
 
+# What the band of a learning curve shows.
+Bands = Literal["interval", "range"]
 PARTS = ("sharing", "download", "compute", "upload")
 # Series numbers from the end of the palette: strategies are coloured from its front.
 PART_COLOURS = (4, 7, 5, 6)
@@ -25,14 +29,20 @@ _ABOVE_BAR, _AROUND_BAR = 19.0, 27.0
 
 
 def learning_curve(
-    name: str, series: int, courses: Sequence[tuple[Sequence[float], Sequence[float]]], max_points: int = MAX_POINTS
+    name: str,
+    series: int,
+    courses: Sequence[tuple[Sequence[float], Sequence[float]]],
+    max_points: int = MAX_POINTS,
+    bands: Bands = "interval",
 ) -> Line:
     """Return the mean over seeds, one (x, y) per seed, interpolated linearly over the range that all seeds cover.
 
-    The band of several seeds reaches from the lowest to the highest one.
+    The band of several seeds is the 95 % confidence interval of the mean (``interval``), as in tables, or reaches from
+    the lowest to the highest seed (``range``).
 
     Example:
-        >>> line = learning_curve("daca", 1, [([0, 1, 2], [0.0, 0.4, 0.6]), ([0, 1, 2], [0.2, 0.4, 1.0])])
+        >>> courses = [([0, 1, 2], [0.0, 0.4, 0.6]), ([0, 1, 2], [0.2, 0.4, 1.0])]
+        >>> line = learning_curve("daca", 1, courses, bands="range")
         >>> line.y.tolist(), line.low.tolist(), line.high.tolist()
         ([0.1, 0.4, 0.8], [0.0, 0.4, 0.6], [0.2, 0.4, 1.0])
     """
@@ -41,7 +51,12 @@ def learning_curve(
     points = np.unique(np.array([start, *(x for x in courses[0][0] if start < x < end), end], dtype=np.float64))
     points = points[evenly_spaced(len(points), max_points)]
     values = np.array([np.interp(points, x, y) for x, y in courses])
-    low, high = (values.min(axis=0), values.max(axis=0)) if len(courses) > 1 else (None, None)
+    low = high = None
+    if len(courses) > 1 and bands == "range":
+        low, high = values.min(axis=0), values.max(axis=0)
+    elif len(courses) > 1:
+        half = half_widths(values)
+        low, high = values.mean(axis=0) - half, values.mean(axis=0) + half
     return Line(points, values.mean(axis=0), series, low, high, label=name, series=series)
 
 

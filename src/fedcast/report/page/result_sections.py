@@ -171,7 +171,8 @@ def comparison_section(contents: Sequence[Content]) -> Markup:
     """Return the comparison table of each facet, and how to read it."""
     rows = [row for content in contents for row in content.rows]
     notes = [
-        f"Rounds, time, energy and bytes are those up to the target; ≥{SPACE}where some seeds end without reaching it.",
+        f"Rounds, time, energy and bytes are those up to the target; >{SPACE}where some seeds end without reaching it, "
+        "so that the mean is a lower bound.",
         "± is the 95 % confidence interval of the mean over seeds; p is the p-value of a paired t-test against FedAvg.",
         "Worst tenth: final accuracy of the worst tenth of users, on their own label distribution.",
         "Sharing ratio: the share of its head's data that a user receives, averaged over users.",
@@ -184,7 +185,9 @@ def comparison_section(contents: Sequence[Content]) -> Markup:
         notes.append(
             f"Below a strategy: its best {', '.join(contents[0].tuned)}, chosen on seeds that are not reported."
         )
-    tables = _by_facet(contents, lambda content: [scrolled(_table(content), "Comparison of strategies")])
+    tables = _by_facet(
+        contents, lambda content: [scrolled(_table(content), "Comparison of strategies"), *_targets(content)]
+    )
     below = note(" ".join(notes))
     gains = _by_facet([content for content in contents if content.gains], _gains)
     overview = [_overview(contents)] if len(contents) > 1 else []
@@ -286,7 +289,7 @@ def _cells(content: Content, column: _Column) -> list[Markup]:
     found = [row.measures[column.measure] for row in content.rows]
     texts = [mean_and_interval(each.mean, each.half_width, column.unit) for each in found]
     # A strategy that missed the target in some seeds has only a lower bound, which is never the best.
-    bounded = [column.to_target and row.reached < len(row.seeds) for row in content.rows]
+    bounded = [column.to_target and row.is_censored for row in content.rows]
     known = [(each.mean, text) for each, (text, _), is_bound in zip(found, texts, bounded, strict=True) if not is_bound]
     all_equal = len({text for _, text in known}) < 2
     best = None if column.better is None or all_equal else column.better(known, key=itemgetter(0))[1]
@@ -296,8 +299,39 @@ def _cells(content: Content, column: _Column) -> list[Markup]:
         p = None if test is None or test.p_value is None else p_value(test.p_value)
         p = f"p{SPACE}–" if test is not None and test.is_degenerate else p
         look = "best" if mean == best and not is_bound else None
-        cells.append(tag("td", f"≥{SPACE}{mean}" if is_bound else mean, *_small(half), *_small(p), class_=look))
+        shown = [f">{SPACE}{mean}"] if is_bound else [mean, *_small(half)]
+        cells.append(tag("td", *shown, *_small(p), class_=look))
     return cells
+
+
+def _targets(content: Content) -> Iterator[Markup]:
+    """Yield the table of rounds and time to several targets, if there are several."""
+    if not content.to_targets:
+        return
+    titles = [
+        "strategy",
+        *(f"{word} to {percent(target)}" for target in content.to_targets for word in ("rounds", "time")),
+    ]
+    body = []
+    for place, row in enumerate(content.rows):
+        rows = [rows[place] for rows in content.to_targets.values()]
+        cells = [_to_target(one, name, unit) for one in rows for name, unit in (("rounds", ""), ("total_s", "s"))]
+        body.append(tag("tr", tag("th", row.strategy.name, scope="row"), *cells))
+    title, head = "To several targets", tag("tr", *(tag("th", name, scope="col") for name in titles))
+    found = tag("table", tag("thead", head), tag("tbody", *body), class_="numbers")
+    below = f"Means over seeds; >{SPACE}where some seeds end without reaching the target. ×: speed-up over FedAvg."
+    yield figure(title, scrolled(found, title), below=below)
+
+
+def _to_target(row: Row, name: str, unit: str) -> Markup:
+    """Return rounds or time to a target: with interval and speed-up, as a lower bound, or not reached."""
+    if not row.reached:
+        return tag("td", "not reached")
+    mean, half = mean_and_interval(row.measures[name].mean, row.measures[name].half_width, unit)
+    if row.is_censored:
+        return tag("td", f">{SPACE}{mean}", *_small(f"{row.reached} of {len(row.seeds)} seeds"))
+    gain = None if row.strategy.is_baseline or name == "rounds" else row.speed_up
+    return tag("td", mean, *_small(half), *_small(None if gain is None else f"{gain.mean:.2f}{SPACE}×"))
 
 
 def _small(text: str | None) -> list[Markup]:
@@ -319,7 +353,11 @@ def curves_section(contents: Sequence[Content]) -> Markup:
         return [tag("div", *found, class_="two")]
 
     several = any(len(content.seeds) > 1 for content in contents)
-    band = "Lines are means over seeds, bands reach from the lowest to the highest seed. " if several else ""
+    meant = {
+        "interval": "bands their 95 % confidence interval",
+        "range": "bands reach from the lowest to the highest seed",
+    }
+    band = f"Lines are means over seeds, {meant[contents[0].bands]}. " if several else ""
     return section(
         "training",
         "Training",
