@@ -56,6 +56,7 @@ class Setting:
     epochs: int
     step: float  # learning rate
     seed: int
+    repeat: int = 0  # of the same population, with other initial weights and batches
 
     @property
     def world(self) -> str:
@@ -65,7 +66,8 @@ class Setting:
     @property
     def name(self) -> str:
         """Name of the run."""
-        return f"{self.world}-E{self.epochs}-lr{self.step:g}"
+        again = f"-r{self.repeat}" if self.repeat else ""
+        return f"{self.world}-E{self.epochs}-lr{self.step:g}{again}"
 
 
 def tuning(dataset: str, seeds: Sequence[int] = (0, 1)) -> list[Setting]:
@@ -82,11 +84,14 @@ def design(dataset: str, count: int, first_seed: int = 100) -> list[Setting]:
     return [_setting(dataset, point, first_seed + number) for number, point in enumerate(points[:count])]
 
 
-def choices(dataset: str, populations: Sequence[tuple[str, float, int]], step: float) -> list[Setting]:
-    """Return every rule, volume and number of epochs for some populations (partition, level, seed)."""
+def choices(
+    dataset: str, populations: Sequence[tuple[str, float, int]], step: float, repeats: int = 1
+) -> list[Setting]:
+    """Return every rule, volume and number of epochs for some populations (partition, level, seed), repeated."""
     kept = [
-        Setting("choices", partition, level, rule, ratio, epochs, step, seed)
-        for (partition, level, seed), (rule, ratio), epochs in product(
+        Setting("choices", partition, level, rule, ratio, epochs, step, seed, repeat)
+        for repeat, (partition, level, seed), (rule, ratio), epochs in product(
+            range(repeats),
             populations,
             [("none", 0.0), *product(("daca", "gain", "blend"), (0.05, 0.2, 1.0))],
             (1, 2, 5, 10) if dataset == "digits" else (1, 2, 3, 5),

@@ -89,6 +89,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--parts", nargs="+", default=["tuning", "design"], choices=["tuning", "design", "choices"])
     parser.add_argument("--count", type=int, default=300, help="runs of the design")
+    parser.add_argument("--repeats", type=int, default=1, help="runs of each of the choices")
     parser.add_argument("--first", type=int, default=0, help="first run of the design")
     options = parser.parse_args()
     settings: list[Setting] = []
@@ -97,7 +98,9 @@ def main() -> None:
     if "design" in options.parts:
         settings += design(options.dataset, options.count)[options.first :]
     if "choices" in options.parts:
-        settings += choices(options.dataset, POPULATIONS[options.dataset], CHOICE_STEP[options.dataset])
+        settings += choices(
+            options.dataset, POPULATIONS[options.dataset], CHOICE_STEP[options.dataset], options.repeats
+        )
     done = stored(options.dataset)
     listed, data = [], None
     for setting in settings:

@@ -51,20 +51,32 @@ def load_federation(folder: Path, world: str, dataset: Any) -> Any:
 
 
 def train_run(folder: Path, run: dict[str, Any], dataset: Any, model_name: str, top: float) -> list[float]:
-    """Train one run until it meets the top target, and return its test accuracy after every round."""
+    """Train one run until it meets the top target, and return its test accuracy after every round.
+
+    A run that diverges ends with the round before, below its target; of round 0 it has no accuracy.
+    """
+    from fedcast.errors import FedcastError
     from fedcast.training import TrainingSettings, build_model, train
 
     settings = TrainingSettings(
         rounds=run["max_rounds"], local_epochs=run["epochs"], learning_rate=run["step"], engine="stacked",
         compile="never", device=os.environ.get("STUDY_DEVICE", "auto"), checkpoint_every=1000,
     )  # fmt: skip
-    model = build_model(model_name, dataset.inputs.shape[1:], dataset.num_classes, run["seed"])
-    seen = [0.0]
+    # Far from the seeds of populations, which other runs use.
+    seed = run["seed"] + 10_000 * run.get("repeat", 0)
+    model = build_model(model_name, dataset.inputs.shape[1:], dataset.num_classes, seed)
+    seen = [0.0]  # round 0 is not reported
     federation = load_federation(folder, run["world"], dataset)
-    outcome = train(
-        federation, model, settings, seed=run["seed"], progress=lambda record: seen.append(record.accuracy),
-        should_stop=lambda: seen[-1] >= top,
-    )  # fmt: skip
+    try:
+        outcome = train(
+            federation, model, settings, seed=seed, progress=lambda record: seen.append(record.accuracy),
+            should_stop=lambda: seen[-1] >= top,
+        )  # fmt: skip
+    except FedcastError as error:
+        if "diverged" not in str(error):
+            raise
+        print(f"{run['name']}: {error}", flush=True)
+        return [round(accuracy, 5) for accuracy in seen]
     return [round(accuracy, 5) for accuracy in outcome.history.column("accuracy")]
 
 
