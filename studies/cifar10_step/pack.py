@@ -19,7 +19,7 @@ from fedcast_paper.training_setting import dirichlet, scenario, shared_by, task
 # (momentum, learning rate). Both momenta in turns, so that the first processes compile the steps of both.
 GRID = [
     (0.0, 0.0025), (0.9, 0.0005), (0.0, 0.00125), (0.9, 0.001),
-    (0.0, 0.01), (0.9, 0.00025), (0.9, 0.002), (0.0, 0.005),
+    (0.0, 0.01), (0.9, 0.00025), (0.9, 0.002), (0.0, 0.005), (0.9, 0.004),
 ]  # fmt: skip
 SEEDS = (0, 1)
 

@@ -2,7 +2,8 @@
 
     python studies/cifar10_step/table.py
 
-Learning rate 0.005 without momentum is that of the paper's table: its runs of 100 rounds are in results/full/runs.
+Runs of 100 rounds at learning rate 0.005 without momentum (table2) and 0.001 with momentum 0.9 (table2-volumes) are in
+results/full/runs.
 """
 
 from __future__ import annotations
@@ -14,16 +15,20 @@ import numpy as np
 
 HERE = Path(__file__).parent
 PAPER_RUNS = HERE.parents[1] / "results" / "full" / "runs"
-OF_PAPER = {0: "none-fixed-fedavg-0-723b28b08379", 1: "none-fixed-fedavg-1-904666cf94af"}
+IN_TABLES = {
+    "momentum-0-lr-0.005-s0 (table2)": "none-fixed-fedavg-0-723b28b08379",
+    "momentum-0-lr-0.005-s1 (table2)": "none-fixed-fedavg-1-904666cf94af",
+    "momentum-0.9-lr-0.001-s0 (table2-volumes)": "none-fixed-fedavg-0-08dd037700a0",
+    "momentum-0.9-lr-0.001-s1 (table2-volumes)": "none-fixed-fedavg-1-c8fa9abf3285",
+}
 MEAN_OF, AT = 10, (25, 40, 50, 60, 70, 77, 85, 100)
 
 
 def courses() -> dict[str, list[float]]:
     """Return the accuracy after every round, by momentum, learning rate and seed."""
     stored: dict[str, list[float]] = json.loads((HERE / "accuracy.json").read_text())
-    for seed, run in OF_PAPER.items():
-        curves = json.loads((PAPER_RUNS / f"{run}.json").read_text())["curves"]
-        stored[f"momentum-0-lr-0.005-s{seed} (paper's table)"] = curves["accuracy"]
+    for name, run in IN_TABLES.items():
+        stored[name] = json.loads((PAPER_RUNS / f"{run}.json").read_text())["curves"]["accuracy"]
     return dict(sorted(stored.items()))
 
 

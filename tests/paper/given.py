@@ -10,8 +10,8 @@ from fedcast_paper.trained import Trained, archived, save_trained
 FACTS = {
     "emd_before": 1.5, "emd_after": 1.4, "emd_after_a": 1.5, "emd_after_b": 1.4, "emd_after_c": 1.3, "js_before": 0.4,
     "js_after": 0.3, "kl_after": 1.0, "shift": 0.02, "heads": 10, "members": 60, "sent_samples": 600,
-    "received_samples": 3600, "distinct_samples": 500, "average_sharing_ratio": 0.06, "sharing_s": 5.0,
-    "download_s": 1.0, "compute_s": 2.0, "upload_s": 3.0,
+    "received_samples": 3600, "distinct_samples": 500, "largest_revealed_share": 0.1, "average_sharing_ratio": 0.06,
+    "sharing_s": 5.0, "download_s": 1.0, "compute_s": 2.0, "upload_s": 3.0,
 }  # fmt: skip
 
 

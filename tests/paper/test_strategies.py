@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from fedcast_paper.figure_parts import learning_curves
+from fedcast_paper.figures import table2_volumes
 from fedcast_paper.figures.beyond_rounds import speed_up
 from fedcast_paper.figures.table2 import cell_scenarios
 from fedcast_paper.over_seeds import LAST_ROUNDS, gain_rows, late_accuracy
@@ -101,6 +102,52 @@ def test_table2_sets_the_paper_beside_ours(job):
     # What the paper prints stands there although nothing of ours was run.
     absent = where(result.tables["cells"], dataset="cifar10", alpha=10.0, rule="cec")
     assert (absent["paper"], absent["accuracy"], absent["seeds"]) == ([77.95], [None], [0])
+
+
+def test_table2_volumes_splits_gains_into_work_and_skew(job):
+    lasts = {"none": 0.60, "daca": 0.70, "daca work": 0.62}
+    volume = table2_volumes.cell_scenarios(job, "cifar10", 0.1, "all")
+    for scenario in volume:
+        kind = " work" if scenario.sharing.kind == "work_control" else ""
+        if (name := scenario.clustering.rule + kind) in lasts:
+            # Seeds move all strategies alike, so that differences have no spread but the one of the control.
+            last = lasts[name] + 0.03 * scenario.seed + (0.001 * scenario.seed if kind else 0.0)
+            keep(job, scenario, rising(100, 50, last), average_sharing_ratio=0.7)
+    # Without its control a cell stays out.
+    for scenario in table2_volumes.cell_scenarios(job, "mnist", 0.1, "10 %"):
+        if scenario.clustering.rule == "scc":
+            keep(job, scenario, rising(50, 20, 0.97))
+    result = data("table2-volumes", job)
+    cells = result.tables["cells"]
+    assert set(zip(cells["dataset"], cells["alpha"], cells["volume"], strict=True)) == {("cifar10", 0.1, "all")}
+    daca = {name: values[0] for name, values in where(cells, rule="daca").items()}
+    assert daca["gain"] == pytest.approx(10) == daca["work"] + daca["skew"]
+    assert (daca["work"], daca["gain_half_width"]) == (pytest.approx(2.1), pytest.approx(0, abs=1e-9))
+    assert daca["work_half_width"] == pytest.approx(stats.t.ppf(0.975, 2) * 0.1 / np.sqrt(3))
+    assert daca["paper_gain"] == pytest.approx(75.90 - 67.72)
+    assert daca["simulated_s"] == 5 + 100 * 6
+    control = {name: values[0] for name, values in where(cells, rule="daca work").items()}
+    assert (control["gain"], control["work"], control["paper"]) == (pytest.approx(2.1), None, None)
+    shown = summary("table2-volumes", result)
+    assert shown["of it skew"] == ["–", "+7.90 ± 0.25", "–"]
+    assert result.verdicts == ()  # three seeds settle nothing
+    assert "CIFAR-10, Dir 0.1, all" not in result.notes[0]
+    assert "CIFAR-10, Dir 0.1, JFVO" in result.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("volume", "method", "cap"), [("10 %", "fixed", 0.2), ("all", "fixed", 1.0), ("JFVO", "jfvo", 1.0)]
+)
+def test_table2_volumes_shares_what_its_columns_say(job, volume, method, cap):
+    daca = [
+        scenario.allocation
+        for scenario in table2_volumes.cell_scenarios(job, "cifar10", 0.1, volume)
+        if scenario.clustering.rule == "daca"
+    ]
+    assert {(allocation.method, allocation.max_sharing_ratio) for allocation in daca} == {(method, cap)}
+    if method == "fixed":
+        ratio = {allocation.options("allocation", "fixed").ratio for allocation in daca}
+        assert ratio == {table2_volumes.VOLUMES[volume]}
 
 
 def test_beyond_rounds_counts_rounds_seconds_and_who_never_arrives(job):

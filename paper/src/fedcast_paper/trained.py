@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from fedcast.io import atomic_write
 from fedcast.scenario import Scenario, load_scenario
 from fedcast.sharing import CONTROLS
 from fedcast_paper.job import Job
+from fedcast_paper.reproduction_result import source_commit
 
 if TYPE_CHECKING:
     from fedcast.runs import StoredRun
@@ -41,7 +42,7 @@ class Trained:
         scenario: scenario of the run.
         facts: known before training: skew, shared samples, delays and so on.
         curves: by name (`CURVES`; also `NOISY` if users have noise), a value for each round starting at 0, or None.
-        made_by: versions and machine.
+        made_by: versions, machine, and the commit at which the run was archived (not in older files).
     """
 
     scenario: Scenario
@@ -202,6 +203,7 @@ def _read(job: Job, name: str, scenario: Scenario) -> Trained:
         return load_trained(kept, scenario)
     run = _summary(load_run(job.store / name))
     if kept is not None:
+        run = replace(run, made_by={**run.made_by, "commit": source_commit()})
         save_trained(run, kept)
     return run
 
