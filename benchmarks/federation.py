@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import psutil
@@ -94,47 +95,61 @@ def started(project: Project) -> Iterator[float]:
             stop_process(project, name, kill=True)
 
 
-class Memory:
-    """Samples the resident memory of each device, all its processes together."""
+class Watch:
+    """Samples the memory and the CPU seconds of each device, all its processes together.
+
+    Memory is proportional (PSS): what processes share, such as the code of PyTorch, is divided among them.
+    """
 
     def __init__(self, project: Project) -> None:
         pids = running_processes(project)
         self.roots = [psutil.Process(pids[name]) for name in project.devices]
         self.peaks = [0.0] * len(self.roots)
+        self.cpu_s: dict[int, float] = {}
         self.ended = threading.Event()
         self.thread = threading.Thread(target=self._watch)
         self.thread.start()
 
     def _watch(self) -> None:
-        while not self.ended.wait(0.5):
+        while not self.ended.wait(2.0):
             for place, root in enumerate(self.roots):
                 total = 0.0
                 for process in [root, *root.children(recursive=True)]:
                     try:
-                        total += process.memory_info().rss / MIB
+                        total += process.memory_full_info().pss / MIB
+                        times = process.cpu_times()
                     except psutil.Error:
                         continue
+                    self.cpu_s[process.pid] = times.user + times.system
                 self.peaks[place] = max(self.peaks[place], total)
 
-    def end(self) -> float:
-        """Return the median over devices of the peaks."""
+    def end(self) -> tuple[float, float]:
+        """Return the median over devices of the peaks, MiB, and CPU seconds per device."""
         self.ended.set()
         self.thread.join()
-        return statistics.median(self.peaks)
+        return statistics.median(self.peaks), sum(self.cpu_s.values()) / len(self.roots)
 
 
-def one_run(project: Project, scenario: Scenario) -> tuple[RunState, float, float]:
-    """Return what the server knew at the end, seconds of the whole job, and memory per device, MiB."""
+class Run(NamedTuple):
+    """What the server knew at the end, seconds of the whole job, memory (MiB) and CPU seconds per device."""
+
+    state: RunState
+    took_s: float
+    mib: float
+    cpu_s: float
+
+
+def one_run(project: Project, scenario: Scenario) -> Run:
     folder = project.folder / "runs" / f"{time.time_ns()}"
     start_run(folder, scenario)
-    memory, begun = Memory(project), time.monotonic()
-    job = submit_job(project, folder, list(project.devices), {})
+    watch, begun = Watch(project), time.monotonic()
+    job = submit_job(project, folder, list(project.devices), {"describe_s": 300.0})
     state = follow_job(project, job, folder, lambda _: None)
     took = time.monotonic() - begun
-    peak = memory.end()
+    found = Run(state, took, *watch.end())
     if state.phase != "done" or state.missing:
         raise SystemExit(f"the run failed: {state.failure} {state.missing}")
-    return state, took, peak
+    return found
 
 
 def overheads(state: RunState) -> list[float]:
@@ -153,32 +168,45 @@ def measure(quick: bool) -> dict[str, Figure]:
             # The server keeps no samples, so that a second run sends all of them again.
             runs = [one_run(project, scenario) for _ in range(1 if quick else 3)]
         head = project.devices[0]
-        shares = [state.shared[head]["seconds"] for state, _, _ in runs]
-        sizes = {
-            (answer["count"], len(answer["delivered"])) for state, _, _ in runs for answer in state.shared.values()
-        }
+        shares = [one.state.shared[head]["seconds"] for one in runs]
+        sizes = {(answer["count"], len(answer["delivered"])) for one in runs for answer in one.state.shared.values()}
         assert sizes == {(shared, 2)}, sizes
         how = f"{shared * _RECORD_BYTES / 1e6:.1f} MB from a head to two members, drawn, encrypted, sent by way of the "
         how += f"server, checked, stored and acknowledged; median of {len(runs)}"
         figures["federation.share_8mb_s"] = Figure(statistics.median(shares), "s", how)
-        beyond = [value for state, _, _ in runs for value in overheads(state)]
+        beyond = [value for one in runs for value in overheads(one.state)]
         how = f"round of six devices minus the slowest device's training, mlp, median of {len(beyond)}"
         figures["federation.round_overhead_s"] = Figure(statistics.median(beyond), "s", how)
         how = f"submit to end: describe, plan, share, {_ROUNDS} rounds; {up_s:.1f} s before that to start all processes"
-        figures["federation.job_s"] = Figure(statistics.median([took for _, took, _ in runs]), "s", how)
-        how = "peak resident memory of a device's processes, median of six devices"
-        figures["federation.device_mib"] = Figure(statistics.median([peak for *_, peak in runs]), "MiB", how)
+        figures["federation.job_s"] = Figure(statistics.median([one.took_s for one in runs]), "s", how)
+        how = "peak proportional memory (PSS) of a device's processes, median of six devices"
+        figures["federation.device_mib"] = Figure(statistics.median([one.mib for one in runs]), "MiB", how)
         if not quick:
             project, scenario = make_devices(Path(place) / "many", 30, 600, 18_321)
             with started(project) as up_s:
-                state, took, peak = one_run(project, scenario)
+                large = one_run(project, scenario)
             how = (
-                f"the same with 30 devices, {len(state.devices)} described, {up_s:.0f} s to start; {peak:.0f} MiB each"
+                f"the same with 30 devices, {len(large.state.devices)} described; {up_s:.0f} s before that to start all"
             )
-            figures["federation.job_30_s"] = Figure(took, "s", how)
+            figures["federation.job_30_s"] = Figure(large.took_s, "s", how)
             how = f"round of 30 devices minus the slowest device's training, median of {_ROUNDS - 1}"
-            figures["federation.round_overhead_30_s"] = Figure(statistics.median(overheads(state)), "s", how)
+            figures["federation.round_overhead_30_s"] = Figure(statistics.median(overheads(large.state)), "s", how)
+            figures |= _limits(large)
     return figures
+
+
+def _limits(large: Run) -> dict[str, Figure]:
+    """Return what a device of 30 needs, and how many this machine has memory for."""
+    memory = psutil.virtual_memory().total / MIB
+    how = "the same of 30 devices, which share more"
+    cpu = "CPU seconds of a device: most of it imports FLARE and PyTorch, on all cores at once when a job starts"
+    room = f"devices that {memory / 1024:.0f} GiB of memory hold; {psutil.cpu_count()} cores start one in "
+    room += f"{large.cpu_s / (psutil.cpu_count() or 1):.1f} s, which must stay within the time-out of the first phase"
+    return {
+        "federation.device_30_mib": Figure(large.mib, "MiB", how),
+        "federation.device_30_cpu_s": Figure(large.cpu_s, "s", cpu),
+        "federation.devices_in_memory": Figure(float(memory // large.mib), "", room),
+    }
 
 
 if __name__ == "__main__":

@@ -69,7 +69,7 @@ def kill(project, name: str) -> None:
     assert processes.stop_process(project, name, kill=True)
 
 
-def wait_until(condition, seconds=120.0):
+def wait_until(condition, seconds=240.0):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end

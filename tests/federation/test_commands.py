@@ -18,8 +18,10 @@ def fedcast(capsys):
 
 @pytest.fixture
 def device(tmp_path):
-    folder = tmp_path / "ana"
+    folder = tmp_path / "renamed"
     (folder / "device").mkdir(parents=True)
+    (folder / "flare" / "startup").mkdir(parents=True)
+    (folder / "flare" / "startup" / "fed_client.json").write_text('{"client": {"fqsn": "ana"}}')
     return folder
 
 

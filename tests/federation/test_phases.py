@@ -1,6 +1,7 @@
 import json
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import torch
 from fedcast import load_scenario
 from fedcast.data import Population, load_dataset, populate
 from fedcast.errors import FedcastError
-from fedcast.federation import Device, FederationRun, Loopback, write_samples
+from fedcast.federation import Device, FederationRun, Loopback, load_state, start_run, write_samples
 from fedcast.federation.phases import plan_devices
 from fedcast.plan import load_plan, make_world
 from fedcast.report import write_report
@@ -99,6 +100,8 @@ def test_results_are_those_of_a_run_with_measured_seconds(tmp_path):
     assert stored.history.column("round") == [0, 1, 2]
     page = write_report([stored], tmp_path / "report.html").read_text()
     assert "a round, measured on devices (median)" in page
+    assert "fedcast federation run PROJECT scenario.toml" in page
+    assert "fedcast compare" not in page
 
 
 def test_results_count_what_members_received(tmp_path):
@@ -361,6 +364,16 @@ def test_a_damaged_state_is_one_clear_error(tmp_path, content):
     with pytest.raises(FedcastError, match="federation.json") as error:
         FederationRun(tmp_path, Loopback({}))
     assert len(str(error.value).splitlines()) == 1
+
+
+def test_a_server_in_another_folder_finds_the_files_of_the_scenario(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    scenario = scenario_with(data__dataset="file", data__file="test.npz")
+    with pytest.raises(FedcastError, match=r"no such file: test\.npz"):
+        start_run("run", scenario)
+    Path("test.npz").touch()
+    start_run("run", scenario)
+    assert load_state("run").scenario["data"]["file"]["path"] == str(tmp_path / "test.npz")
 
 
 def test_there_must_be_a_run_and_devices(tmp_path):

@@ -55,21 +55,20 @@ def init(
         fill_trial(made, scenario, data_dir)
         console.print(f"{len(names)} devices in {made.folder}; start them with: fedcast federation up {project}")
         return
-    console.print(f"Send each folder in {made.folder / 'devices'} to its owner, who runs there:", soft_wrap=True)
+    console.print(f"start the server: fedcast federation start {project / 'server'}", soft_wrap=True)
+    console.print(f"send each folder in {made.folder / 'devices'} to its owner, who runs there:", soft_wrap=True)
     console.print("  fedcast federation samples DEVICE samples.npz\n  fedcast federation keys DEVICE")
-    console.print("Owners compare fingerprints by voice or in person and write them into trust.toml, what they agree")
-    console.print("to into consent.toml; then: fedcast federation start DEVICE")
+    console.print("owners compare fingerprints by voice, then edit device/trust.toml and device/consent.toml:")
+    console.print("  fedcast federation start DEVICE")
 
 
 @federation.command()
 def keys(device: _DeviceFolder) -> None:
     """Print the fingerprint of a device's keys; without keys, draw them. Run it on the device."""
-    from fedcast.federation import grouped, load_or_create_keys
+    from fedcast.federation import device_name, grouped, load_or_create_keys
 
-    if not (device / "device").is_dir():
-        raise FedcastError(f"{device}: not the folder of a device; expected the folder device in it")
-    found = load_or_create_keys(device / "device" / "keys.pem").public.fingerprint
-    typer.echo(f"{device.resolve().name}: {grouped(found)}")
+    name = device_name(device)
+    typer.echo(f"{name}: {grouped(load_or_create_keys(device / 'device' / 'keys.pem').public.fingerprint)}")
 
 
 @federation.command()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fedcast.federation.device.keys import grouped, load_or_create_keys
     from fedcast.federation.device.ledger import DeviceLedger
     from fedcast.federation.device.samples import samples_of_arrays, write_samples
-    from fedcast.federation.flare.kits import Project, load_project, make_project
+    from fedcast.federation.flare.kits import Project, device_name, load_project, make_project
     from fedcast.federation.flare.processes import (
         connected_devices,
         follow_job,
@@ -54,6 +54,7 @@ __all__ = [
     "Transport",
     "connected_devices",
     "described_world",
+    "device_name",
     "fill_trial",
     "follow_job",
     "forget_received",

@@ -25,7 +25,7 @@ from fedcast.federation.results import write_results
 from fedcast.io import save_table, write_file
 from fedcast.plan import Planned, SharingPlan, World, load_plan, make_world, plan_world, save_plan
 from fedcast.runs import clock_of
-from fedcast.scenario import Scenario, model_name
+from fedcast.scenario import Scenario, missing_files, model_name, with_absolute_paths
 from fedcast.sharing import find_sharing
 from fedcast.text_files import parse_json, read_text
 from fedcast.training import (
@@ -370,8 +370,10 @@ def _seconds(answer: Mapping[str, Any]) -> float:
 
 
 def start_run(folder: str | Path, scenario: Scenario) -> RunState:
-    """Write a run that has not begun into a new folder, for a server in another process."""
-    state = RunState(secrets.token_hex(16), _check_scenario(scenario).model_dump(mode="json"))
+    """Write a run that has not begun into a new folder, for a server in another process of this host."""
+    if missing := missing_files(_check_scenario(scenario)):
+        raise FedcastError("\n".join(missing))
+    state = RunState(secrets.token_hex(16), with_absolute_paths(scenario).model_dump(mode="json"))
     if (Path(folder) / STATE_FILE).exists():
         raise FedcastError(f"{folder}: there is a run already; resume it, or use another folder")
     _write_state(folder, state)

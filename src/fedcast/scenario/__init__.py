@@ -18,6 +18,7 @@ from fedcast.scenario.scenario_files import (
     read_study_table,
     read_values,
     to_toml,
+    with_absolute_paths,
     with_overrides,
 )
 from fedcast.scenario.sections import (
@@ -76,6 +77,7 @@ __all__ = [
     "to_toml",
     "unit_of",
     "values_before_tables",
+    "with_absolute_paths",
     "with_overrides",
 ]
 

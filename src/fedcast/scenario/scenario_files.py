@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tomllib
 import warnings
@@ -175,6 +176,19 @@ def with_overrides(scenario: Scenario, values: Mapping[str, Any]) -> Scenario:
     if made is None:
         raise ScenarioError(fault_lines(faults))
     return made
+
+
+def with_absolute_paths(scenario: Scenario) -> Scenario:
+    """Return the scenario with absolute paths, for a process in another working folder.
+
+    Example:
+        >>> made = with_absolute_paths(load_scenario(overrides=["data.file=mine.npz"]))
+        >>> all(path.is_absolute() for path in named_paths(made).values())
+        True
+    """
+    tree = scenario.model_dump(mode="json")
+    _change_paths(tree, Path(), lambda file: str(Path(file).resolve()))
+    return Scenario.model_validate_json(json.dumps(tree))
 
 
 def flat_values(scenario: Scenario) -> Tree:

@@ -167,6 +167,15 @@ def server_policy(kit: Path) -> dict[str, Any]:
     return _policy(CONTROLLER, resources)
 
 
+def device_name(folder: str | Path) -> str:
+    """Return the name that a device has in its kit, whatever its folder is called."""
+    config = Path(folder) / "flare" / "startup" / "fed_client.json"
+    try:
+        return str(parse_json(read_text(config), str(config))["client"]["fqsn"])
+    except (OSError, KeyError, TypeError):
+        raise FedcastError(f"{folder}: not the folder of a device: {config} cannot be read") from None
+
+
 def check_device_policy(kit: Path) -> None:
     """Raise an error if a kit would let the server do more than fedcast expects, however it came to be so."""
     for name, expected in device_policy().items():

@@ -7,10 +7,8 @@ import runpy
 import sys
 from pathlib import Path
 
-from fedcast.errors import FedcastError
-from fedcast.federation.flare.kits import check_device_policy
+from fedcast.federation.flare.kits import check_device_policy, device_name
 from fedcast.federation.flare.names import DEVICE_FOLDER, ORGANISATION
-from fedcast.text_files import parse_json, read_text
 
 _APPS = "nvflare.private.fed.app"
 # Small devices: the allocator keeps less memory for each thread.
@@ -25,7 +23,7 @@ def start_device(folder: Path) -> None:
     from fedcast.federation.device.device import Device
     from fedcast.federation.flare.guard import limit_commands
 
-    name = _name_in(folder / "flare" / "startup" / "fed_client.json")
+    name = device_name(folder)
     Device(name, folder / "device").ledger.close()  # errors in the owner's files are found now, not in a run
     limit_commands()
     _run("client.client_train", folder / "flare", "fed_client.json", f"uid={name}")
@@ -34,14 +32,6 @@ def start_device(folder: Path) -> None:
 def start_server(kit: Path) -> None:
     """Run the server until it is stopped."""
     _run("server.server_train", kit.resolve(), "fed_server.json")
-
-
-def _name_in(config: Path) -> str:
-    """Return the name of a device in its kit; the folder may have been renamed."""
-    try:
-        return str(parse_json(read_text(config), str(config))["client"]["fqsn"])
-    except (OSError, KeyError, TypeError):
-        raise FedcastError(f"{config}: not the kit of a device") from None
 
 
 def _run(module: str, kit: Path, config: str, *more: str) -> None:

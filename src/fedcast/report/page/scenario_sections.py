@@ -14,7 +14,7 @@ from fedcast import registry
 from fedcast.formatting import quantity, setting_text
 from fedcast.report.content import Content
 from fedcast.report.html import Markup, note, scrolled, section, table, tag
-from fedcast.runs import combinations, decides, setting, variants, with_given_epochs
+from fedcast.runs import StoredRun, combinations, decides, setting, variants, with_given_epochs
 from fedcast.scenario import Scenario, parameter, to_toml, unit_of
 
 _PREFIXED = ("Hz", "W", "J", "m", "bit/s")
@@ -22,6 +22,8 @@ _PLUGINS_NOTE = (
     "Copy the plug-in files too: the scenario names them, and their paths start at the folder of scenario.toml. "
     "A run is the same only if their content is."
 )
+_FOLDERS_NOTE = "The name of a run's folder depends on everything that determines the run: equal names, equal runs."
+_DEVICES_NOTE = "The same devices with the same samples give the same weights, up to rounding."
 # What runs of a report may differ in; the comparison shows these.
 COMPARED = (
     "seed", "clustering.rule", "allocation.method", "training.algorithm", "sharing.kind", "training.local_epochs",
@@ -111,7 +113,7 @@ def _text(name: str, value: object) -> str:
 def reproduce_section(contents: Sequence[Content]) -> Markup:
     """Return commands, run folders and versions."""
     content, runs = contents[0], [run for one in contents for run in one.runs]
-    folders = [(one.name_of(run), tag("code", run.folder.name)) for one in contents for run in one.runs]
+    folders = [(one.name_of(run), tag("code", _folder_name(run))) for one in contents for run in one.runs]
     packages = dict.fromkeys(name for run in runs for name in run.versions)
     versions = [
         (package, ", ".join(dict.fromkeys(run.versions.get(package, "absent") for run in runs))) for package in packages
@@ -122,7 +124,7 @@ def reproduce_section(contents: Sequence[Content]) -> Markup:
         tag("p", "Save the scenario above as ", tag("code", "scenario.toml"), ", then:"),
         tag("pre", tag("code", "\n".join(commands(*contents)))),
         *([note(_PLUGINS_NOTE)] if content.scenario.plugins else []),
-        note("The name of a run's folder depends on everything that determines the run: equal names, equal runs."),
+        note(_DEVICES_NOTE if _on_devices(runs) else _FOLDERS_NOTE),
         tag(
             "div",
             scrolled(table(("run", "folder"), folders, "words"), "Run folders", tall=True),
@@ -132,8 +134,19 @@ def reproduce_section(contents: Sequence[Content]) -> Markup:
     )
 
 
+def _on_devices(runs: Sequence[StoredRun]) -> bool:
+    return any(run.measured_s for run in runs)
+
+
+def _folder_name(run: StoredRun) -> str:
+    """Return the name of a run's folder; results of real devices are in a folder of their run."""
+    return run.folder.parent.name if run.measured_s else run.folder.name
+
+
 def commands(*contents: Content) -> list[str]:
     """Return one command for a whole grid of runs; otherwise one per run, and one for the page."""
+    if _on_devices([run for one in contents for run in one.runs]):
+        return ["fedcast federation run PROJECT scenario.toml"]
     content, varied = contents[0], [*contents[0].facet, *contents[0].tuned]
     scenarios = [run.scenario for one in contents for run in one.runs]
     scenarios += [run.scenario for one in contents for run in one.failed]
