@@ -29,7 +29,9 @@ def scenario_of(path: Path) -> Scenario:
 def test_all_stored_runs_are_found_under_their_names_and_had_the_names_of_before():
     scenarios = {path.stem: scenario_of(path) for path in STORED}
     assert {run_folder(Path("no store"), scenario).name for scenario in scenarios.values()} == set(scenarios)
-    former = sorted(str(former_name(scenario)) for scenario in scenarios.values())
+    # Later runs name the commit that stored them.
+    first = [path.stem for path in STORED if "commit" not in json.loads(path.read_text(encoding="utf-8"))["made_by"]]
+    former = sorted(str(former_name(scenarios[name])) for name in first)
     assert len(former) == 451
     assert hashlib.sha256("\n".join(former).encode()).hexdigest() == FORMER_NAMES
 
