@@ -22,7 +22,7 @@ from fedcast.report.colours import series_class
 from fedcast.report.content import MEASURES, gather, leakage_curves, learning_figure, time_split
 from fedcast.report.page import page
 from fedcast.report.page.result_sections import evidence, headline
-from fedcast.report.page.scenario_sections import commands, differences
+from fedcast.report.page.scenario_sections import COMPARED, commands, differences
 from fedcast.runs.comparison import compare
 from fedcast.runs.store import load_runs, run_folder
 from fedcast.scenario import to_toml
@@ -219,7 +219,7 @@ def test_the_same_runs_give_the_same_bytes_in_another_process_and_folder(real_ru
 
 def test_what_differs_from_the_defaults_is_told():
     scenario = load_scenario(base="digits", overrides=["sidelink.carrier_hz=6e9", "clustering.rule=scc", "seed=4"])
-    told = {name: (value, default) for name, value, default, _ in differences(scenario)}
+    told = {name: (value, default) for name, value, default, _ in differences(scenario, left_out=COMPARED)}
     assert told["sidelink.carrier_hz"] == (f"6{SPACE}GHz", f"28{SPACE}GHz")
     assert told["training.learning_rate"] == ("0.4", "0.2")
     assert told["data.bits_per_sample"] == ("250,000", "unset")

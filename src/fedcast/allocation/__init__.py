@@ -1,6 +1,11 @@
 """Allocation: how much heads share and how fast devices compute. One file per method; `METHODS` lists them."""
 
-from fedcast.allocation.allocation_problem import AllocationProblem, make_allocation_problem, part_of
+from fedcast.allocation.allocation_problem import (
+    AllocationProblem,
+    make_allocation_problem,
+    part_of,
+    skew_for_model,
+)
 from fedcast.allocation.engine import Solution, Step
 from fedcast.allocation.inner import Feasible, Minimiser, Surrogate, minimise_surrogate
 from fedcast.allocation.methods import (
@@ -33,5 +38,6 @@ __all__ = [
     "method_options",
     "minimise_surrogate",
     "part_of",
+    "skew_for_model",
     "solve",
 ]

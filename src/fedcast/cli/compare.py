@@ -207,8 +207,14 @@ def _compare(
 
 
 def report(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="Run folders, or folders of run folders.")],
-    out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("report.html"),
+    runs: Annotated[
+        list[Path],
+        typer.Argument(metavar="RUN | PLAN.json", help="Run folders, or folders of them; or a plan."),
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="HTML file to write.", show_default="report.html, or that of the plan")
+    ] = None,
+    data_dir: DataDir = None,
     export: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Also write all tables and figures.")] = None,
     formats: Annotated[
         list[str] | None,
@@ -225,10 +231,19 @@ def report(
         str, typer.Option(help="Bands of learning curves: interval (95 % of the mean) or range (lowest to highest).")
     ] = "interval",
 ) -> None:
-    """Write finished runs as one HTML page that works offline, and as tables and figures if asked."""
-    from fedcast.report import DEFAULT_FORMATS, check_export, check_report_path, export_report, write_report
+    """Write finished runs, or a plan, as one HTML page that works offline; runs as tables and figures too if asked."""
+    from fedcast.report import check_report_path
+
+    plans = [path for path in runs if path.suffix.lower() == ".json"]
+    if plans:
+        if len(runs) > 1 or export is not None:
+            raise FedcastError(f"{plans[0]}: one plan makes one page; give no other plan, run or --export with it")
+        _report_plan(plans[0], out or plans[0].with_suffix(".html"), data_dir)
+        return
+    from fedcast.report import DEFAULT_FORMATS, check_export, export_report, write_report
     from fedcast.runs import load_failures, load_runs
 
+    out = out or Path("report.html")
     check_report_path(out)
     for option, given in (("--format", formats), ("--width", width != "screen")):
         if given and export is None:
@@ -241,6 +256,15 @@ def report(
     if export is not None:
         files = export_report(found, export, formats or DEFAULT_FORMATS, width, failed, **more)
         typer.echo(f"wrote {len(files)} files to {export}")
+
+
+def _report_plan(path: Path, out: Path, data_dir: Path | None) -> None:
+    from fedcast.plan import load_plan, world_of_plan
+    from fedcast.report import check_report_path, write_plan_report
+
+    check_report_path(out)
+    plan = load_plan(path)
+    typer.echo(f"wrote {write_plan_report(plan, world_of_plan(plan, data_dir), out)}")
 
 
 def _print_comparison(

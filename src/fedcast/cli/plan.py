@@ -74,6 +74,7 @@ def plan(
     changes: Annotated[Path | None, change_option(help="Write what changed for each user: .json, .csv, …")] = None,
     json: Json = None,
     table: Annotated[Path | None, typer.Option(help="Write one row per user: .csv, .parquet or .xlsx.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Write the plan as one HTML page that works offline.")] = None,
     picture: Annotated[Path | None, typer.Option(help="Draw the map of the plan: .png, .svg or .pdf.")] = None,
     width: PictureWidth = "screen",
     bom: Annotated[bool, typer.Option("--bom", help="Start a .csv with a byte-order mark, for Excel.")] = False,
@@ -94,13 +95,13 @@ def plan(
         plan_to_json,
         unchanged,
     )
-    from fedcast.report import check_figure_path, plan_figure, save_figure
+    from fedcast.report import check_figure_path, check_report_path, plan_figure, save_figure, write_plan_report
     from fedcast.scenario import named_files
 
     words = words or []
     tables = table_files(links, positions, base_stations, devices)
     if words[:1] == ["diff"]:
-        _compare(words[1:], json, table, bom, [counts, previous, changes, picture, *tables.values()])
+        _compare(words[1:], json, table, bom, [counts, previous, changes, report, picture, *tables.values()])
         return
     if len(words) > 1:
         raise typer.BadParameter(f"{' '.join(words)}: expected one scenario file, or diff A.json B.json")
@@ -121,6 +122,8 @@ def plan(
         raise typer.BadParameter(f"--previous: cannot be combined with changes to try ({what_if})")
     if changes is not None and not what_if and previous is None:
         raise typer.BadParameter("--changes needs a plan to compare with: --previous, --without, --cut or --consent")
+    if report is not None:
+        check_report_path(report)
     if picture is not None:
         check_figure_path(picture, width)
     before = load_plan(previous) if previous is not None else None
@@ -141,6 +144,8 @@ def plan(
         save_table(plan_table(made, world), table, bom=bom)
     if changes is not None and difference is not None:
         _write_difference(difference, changes, bom)
+    if report is not None:
+        write_plan_report(made, world, report)
     if picture is not None:
         save_figure(plan_figure(world, clustering_of(world, made)), picture, width)
     console = screen(json)
@@ -152,7 +157,9 @@ def plan(
         console.print(f"\nwhat changes {what_if}" if what_if else "\nwhat changed", style="bold")
         for line in difference.lines():
             console.print(f"  {line}")
-    if written := [str(path) for path in (json, table, changes, picture) if path is not None and str(path) != "-"]:
+    if written := [
+        str(path) for path in (json, table, changes, report, picture) if path is not None and str(path) != "-"
+    ]:
         console.print(f"\nwrote {' and '.join(written)}", soft_wrap=True)
 
 

@@ -3,7 +3,17 @@
 from fedcast.clustering.blend import blend_objective
 from fedcast.clustering.clustering_problem import ROUNDING, Problem, Rule, make_problem, water_fill
 from fedcast.clustering.clustering_result import Broadcast, Clustering, Proof
-from fedcast.clustering.explanation import ConditionReport, Explanation, HeadRow, UserRow, check_conditions, explain
+from fedcast.clustering.explanation import (
+    REASONS,
+    STATUSES,
+    ConditionReport,
+    Explanation,
+    HeadRow,
+    Status,
+    UserRow,
+    check_conditions,
+    explain,
+)
 from fedcast.clustering.rules import (
     RULES,
     Comparison,
@@ -19,8 +29,10 @@ from fedcast.clustering.sample_problems import DataKind, disc_problem, path_prob
 from fedcast.clustering.selection import ascending, cover, join_best
 
 __all__ = [
+    "REASONS",
     "ROUNDING",
     "RULES",
+    "STATUSES",
     "Broadcast",
     "Clustering",
     "Comparison",
@@ -31,6 +43,7 @@ __all__ = [
     "Problem",
     "Proof",
     "Rule",
+    "Status",
     "UserRow",
     "allocates",
     "ascending",

@@ -1,11 +1,15 @@
 """Plans: make one from a scenario, save it as JSON, compare two."""
 
+from fedcast.plan.baselines import baseline_delay
+from fedcast.plan.bottleneck import Bottleneck, Bottlenecks, TaskDelays, find_bottlenecks, saved
 from fedcast.plan.changes import changes_text, read_changes, unchanged
 from fedcast.plan.checks import needs_rounds, scenario_notes
 from fedcast.plan.control import control_of
 from fedcast.plan.diff import PlanDiff, diff_plans
+from fedcast.plan.left_out import LeftOut, find_left_out
 from fedcast.plan.make import Planned, clustering_of, make_plan, plan_changes, plan_world
 from fedcast.plan.refused import RefusedLinks, refused_links
+from fedcast.plan.remade_world import world_of_plan
 from fedcast.plan.search import CompareRules
 from fedcast.plan.sharing_plan import (
     Baseline,
@@ -23,19 +27,26 @@ from fedcast.plan.world import World, check_world, link_rates_bps, make_world, n
 
 __all__ = [
     "Baseline",
+    "Bottleneck",
+    "Bottlenecks",
     "CompareRules",
     "LeakagePoint",
+    "LeftOut",
     "PlanDiff",
     "Planned",
     "RefusedLinks",
     "RuleOutcome",
     "SharingPlan",
+    "TaskDelays",
     "World",
+    "baseline_delay",
     "changes_text",
     "check_world",
     "clustering_of",
     "control_of",
     "diff_plans",
+    "find_bottlenecks",
+    "find_left_out",
     "link_rates_bps",
     "load_plan",
     "make_plan",
@@ -52,7 +63,9 @@ __all__ = [
     "read_changes",
     "refused_links",
     "save_plan",
+    "saved",
     "scenario_notes",
     "sharing_cost_of",
     "unchanged",
+    "world_of_plan",
 ]

@@ -50,11 +50,12 @@ def refused_links(world: World) -> RefusedLinks:
         lowered["sidelink.min_rate_bps"] = 0.0
     offered = network_of(with_overrides(scenario, lowered), world.layout)
     first, second, place = _pairs(offered)
-    kept = ~np.isin(first * offered.num_users + second, _keys(world.graph))
-    place = place[kept]
-    rate, closeness = offered.rate_bps[place], offered.closeness[place]
-    too_slow = rate < np.float32(scenario.sidelink.min_rate_bps)
-    return RefusedLinks(first[kept], second[kept], rate, closeness, too_slow, closeness < scenario.trust.min_closeness)
+    too_slow = offered.rate_bps[place] < np.float32(scenario.sidelink.min_rate_bps)
+    too_distant = offered.closeness[place] < scenario.trust.min_closeness
+    # Links may also be missing since the scenario cuts them (`changes`), which no threshold refuses.
+    kept = ~np.isin(first * offered.num_users + second, _keys(world.graph)) & (too_slow | too_distant)
+    rate, closeness = offered.rate_bps[place[kept]], offered.closeness[place[kept]]
+    return RefusedLinks(first[kept], second[kept], rate, closeness, too_slow[kept], too_distant[kept])
 
 
 def _pairs(graph: Graph) -> tuple[Ints, Ints, Ints]:

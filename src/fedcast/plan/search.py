@@ -156,6 +156,10 @@ class Search:
     def _nobody_shares(self) -> Clustering:
         return cluster(_with(self._problem("none"), composition="own"))
 
+    def adapted(self, rule: str, clustering: Clustering, epochs: int) -> Candidate | None:
+        """Return the best volumes and local epochs for given clusters, from these epochs on; None: not reachable."""
+        return self._climb(rule, clustering, epochs)
+
     def alone(self, epochs: int) -> AllocationResult | None:
         """Return the task without sharing; None: the target is not reachable."""
         if epochs not in self._alone:

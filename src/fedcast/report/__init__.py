@@ -1,4 +1,4 @@
-"""The report: finished runs as one HTML page, and as tables and figures for other programs.
+"""The report: finished runs, or a plan, as one HTML page, and as tables and figures for other programs.
 
 Figures are described without saying how they are drawn (`fedcast.report.drawing` has an example); `save_figure` writes
 them as SVG, PNG or PDF.
@@ -34,11 +34,13 @@ from fedcast.report.figures.maps import (
     plan_figure,
 )
 from fedcast.report.figures.users import ClassDots, class_dots, class_dots_figure
+from fedcast.report.paths import check_report_path
 from fedcast.report.save import check_figure_path, save_figure
 
 # Imported when first used: reports of runs need PyTorch; figures of plans do not.
 if TYPE_CHECKING:
-    from fedcast.report.export import DEFAULT_FORMATS, check_export, check_report_path, export_report, write_report
+    from fedcast.report.export import DEFAULT_FORMATS, check_export, export_report, write_report
+    from fedcast.report.plan_page import write_plan_report
 
 __all__ = [
     "DEFAULT_FORMATS",
@@ -75,6 +77,7 @@ __all__ = [
     "network_map",
     "plan_figure",
     "save_figure",
+    "write_plan_report",
     "write_report",
 ]
 

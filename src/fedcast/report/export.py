@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fedcast.errors import FedcastError
-from fedcast.io import Column, check_writable, read_table, save_table, write_file
+from fedcast.io import Column, read_table, save_table, write_file
 from fedcast.report import content as contents
 from fedcast.report.content import Content, gather_facets
 from fedcast.report.drawing import Figure
@@ -17,6 +17,7 @@ from fedcast.report.figures.training import PARTS, Bands, delay_figure, leakage_
 from fedcast.report.figures.users import class_change_figure, emd_figure, energy_figure
 from fedcast.report.layout import check_width
 from fedcast.report.page import page
+from fedcast.report.paths import check_report_path
 from fedcast.report.save import FIGURE_FORMATS, save_figure
 from fedcast.runs import FailedRun, StoredRun, cell, comparison_table, gains_table, runs_table, targets_table
 
@@ -49,13 +50,6 @@ def write_report(
     path = Path(path)
     check_report_path(path)
     return write_file(path, page(*gather_facets(runs, failed, tuned, targets, bands)))
-
-
-def check_report_path(path: Path) -> None:
-    """Check that a report can be written to a file, before any work is done for it."""
-    if path.suffix.lower() not in (".html", ".htm"):
-        raise FedcastError(f"{path}: a report is an .html file; --export FOLDER writes tables and figures")
-    check_writable(path)
 
 
 def export_report(

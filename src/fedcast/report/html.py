@@ -49,6 +49,27 @@ def _attribute(key: str, value: object) -> str:
     return f' {name}="{coordinate(value) if isinstance(value, float) else escape(value)}"'
 
 
+def with_code(text: str) -> Markup:
+    """Return text in which words between backticks are code.
+
+    Example:
+        >>> with_code("use `a < b` here")
+        'use <code>a &lt; b</code> here'
+    """
+    parts = text.split("`")
+    return Markup("".join(tag("code", part) if place % 2 else escape(part) for place, part in enumerate(parts)))
+
+
+def sentence(text: str) -> str:
+    """Return text with a capital first letter and a full stop.
+
+    Example:
+        >>> sentence("rounds are extrapolated")
+        'Rounds are extrapolated.'
+    """
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
+
+
 def note(text: str) -> Markup:
     """Return a paragraph in small letters."""
     return tag("p", text, class_="note")

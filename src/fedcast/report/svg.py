@@ -59,7 +59,8 @@ def _words(words: Words, page: bool) -> Markup:
     """Write a text; on the page its class decides size and, unless it has one of its own, colour."""
     look: dict[str, object] = {"font_size": words.size, "fill": hex_of(words.colour)}
     if page:
-        look = {"class_": words.role, "fill": None if words.colour in (INK, MUTED) else css_of(words.colour)}
+        usual = MUTED if words.role in ("tick", "label") else INK
+        look = {"class_": words.role, "style": None if words.colour == usual else f"fill:{css_of(words.colour)}"}
     if words.rotate:
         look["transform"] = f"rotate({coordinate(-words.rotate)} {coordinate(words.x)} {coordinate(words.y)})"
     anchor = None if words.anchor == "start" else words.anchor

@@ -41,7 +41,7 @@ _WIDTH, _NAMED_WIDTH = 440.0, 640.0
 # A map is at most this much higher than wide.
 _HIGHEST = 1.0
 # Numbers by which the page shows and hides kinds of links.
-_UNUSED, _REFUSED = 101, 102
+UNUSED, REFUSED = 101, 102
 # On paper and on a dark screen, and none of the colours of clusters.
 _REFUSED_COLOUR = "#d6336c"
 _SCHEMATIC_CROWD = "no table gives places, and there are too many users for a schematic layout"
@@ -167,14 +167,22 @@ def plan_figure(world: World, clustering: Clustering, title: str = "Who shares w
     """Draw the clusters of a plan, its heads, members, links used and refused; many users together."""
     from fedcast.plan import refused_links
 
-    schematic = not world.places_known
-    if world.layout.num_users > _MAX_CLUSTER_USERS:
-        return crowd_figure(world.layout, clustering.head_of, title, schematic=schematic)
+    if is_crowd(world):
+        return crowd_figure(world.layout, clustering.head_of, title, schematic=not world.places_known)
+    return cluster_figure(plan_map(world, clustering, refused_links(world)), title)
+
+
+def is_crowd(world: World) -> bool:
+    """Return whether there are too many users to draw each of them."""
+    return world.layout.num_users > _MAX_CLUSTER_USERS
+
+
+def plan_map(world: World, clustering: Clustering, refused: RefusedLinks) -> ClusterMap:
+    """Return the map of the clusters of a plan; users without names have their ids as names."""
     layout = world.layout
     if layout.names is None:
         layout = replace(layout, names=np.arange(layout.num_users).astype(np.str_))
-    shown = cluster_map(layout, clustering, schematic=schematic, refused=refused_links(world))
-    return cluster_figure(shown, title)
+    return cluster_map(layout, clustering, schematic=not world.places_known, refused=refused)
 
 
 def _refusals(layout: Layout, refused: RefusedLinks, chosen: Bools) -> tuple[str, ...]:
@@ -316,19 +324,21 @@ def _rate_bar(shown: NetworkMap) -> Panel:
     return Panel([bar], x, Axis(limits=(0.0, 1.0), show=False), height=7.0)
 
 
-def cluster_figure(shown: ClusterMap, title: str = "Who shares with whom", tips: Sequence[str] = ()) -> Figure:
+def cluster_figure(
+    shown: ClusterMap, title: str = "Who shares with whom", tips: Sequence[str] = (), width: float | None = None
+) -> Figure:
     """Draw heads as large dots, members joined to them in the colour of the cluster, and other users in grey.
 
-    `tips` are texts of the report page, one for each user shown.
+    `tips` are texts of the report page, one for each user shown; `width` in points replaces the usual one.
     """
     small = max(_SMALLEST, min(1.0, (_ROOMY / max(len(shown.users), 1)) ** 0.5))
     join_clusters = shown.join_cluster.tolist()
     look: dict[str, Any] = {"css": "joins", "data": {"cluster": join_clusters}}
     joins = Segments(shown.joins_km, [1 + number for number in join_clusters], max(1.4 * small, 0.6), 0.5, **look)
     links: list[Mark] = [
-        Segments(shown.unused_km, MUTED, 0.6, 0.45, label=_counted(shown.unused_km, "link not used"), series=_UNUSED),
+        Segments(shown.unused_km, MUTED, 0.6, 0.45, label=_counted(shown.unused_km, "link not used"), series=UNUSED),
         Segments(
-            shown.refused_km, _REFUSED_COLOUR, 0.9, 0.8, dash="dashed", series=_REFUSED, tips=shown.refused_tips,
+            shown.refused_km, _REFUSED_COLOUR, 0.9, 0.8, dash="dashed", series=REFUSED, tips=shown.refused_tips,
             label=_counted(shown.refused_km, "link refused"),
         ),
     ]  # fmt: skip
@@ -354,7 +364,7 @@ def cluster_figure(shown: ClusterMap, title: str = "Who shares with whom", tips:
     says = f"Map of {pluralize(users, 'user')}: {', '.join(labels[::-1])}"
     panel, note = _map_panel(marks, shown.positions_km, shown), _SCHEMATIC if shown.schematic else ""
     title += shown_of(users, shown.num_users)
-    return Figure([[panel]], title, width=_width(shown), note=note, description=says)
+    return Figure([[panel]], title, width=width or _width(shown), note=note, description=says)
 
 
 def crowd_figure(

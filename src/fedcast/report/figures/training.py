@@ -13,7 +13,6 @@ from fedcast.report.colours import INK, PAPER, dash_of
 from fedcast.report.drawing import Axis, Bars, Dots, Figure, Key, Level, Line, Mark, Panel, Text
 from fedcast.report.figures.users import evenly_spaced
 from fedcast.report.scales import upper_end
-from fedcast.runs import half_widths
 from fedcast.typing import Floats
 
 # What the band of a learning curve shows.
@@ -55,6 +54,8 @@ def learning_curve(
     if len(courses) > 1 and bands == "range":
         low, high = values.min(axis=0), values.max(axis=0)
     elif len(courses) > 1:
+        from fedcast.runs import half_widths  # needs PyTorch, which figures of plans do not
+
         half = half_widths(values)
         low, high = values.mean(axis=0) - half, values.mean(axis=0) + half
     return Line(points, values.mean(axis=0), series, low, high, label=name, series=series)
@@ -111,7 +112,9 @@ def curves_figure(
     return Figure([[Panel([*marks, *lines], *axes)]], title, description=says)
 
 
-def delay_figure(names: Sequence[str], seconds: Floats, title: str = "Where the time goes") -> Figure:
+def delay_figure(
+    names: Sequence[str], seconds: Floats, title: str = "Where the time goes", x_label: str = "simulated seconds"
+) -> Figure:
     """Draw the parts of S strategies' delays, float64[S, 4], as stacked bars, the name and the total above each."""
     rows, totals = len(names), seconds.sum(axis=1).tolist()
     tall = min(max(_ALL_ROWS / rows, _LEAST_ROW), _MOST_ROW)
@@ -131,7 +134,7 @@ def delay_figure(names: Sequence[str], seconds: Floats, title: str = "Where the 
     end = upper_end(totals)
     texts = [Text(0.0, place, name, dy=12.0, role="name") for place, name in enumerate(names)]
     texts += [Text(end, at, quantity(total, "s"), "end", dy=12.0, role="name") for at, total in enumerate(totals)]
-    x = Axis("simulated seconds", (0.0, end), grid=True)
+    x = Axis(x_label, (0.0, end), grid=True)
     panel = Panel([bars, *texts], x, Axis(limits=(0.0, float(rows)), show=False, flipped=True), height=tall * rows)
     keys = [Key(name, Bars([0], [0], colour)) for name, colour in zip(PARTS, PART_COLOURS, strict=True)]
     says = "Seconds of sharing, download, compute and upload of " + ", ".join(names)

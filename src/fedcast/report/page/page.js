@@ -30,7 +30,8 @@
 
   // Marks: elements with a tip.
   const isShown = (mark) => !mark.closest("[data-series][hidden]");
-  const marksOf = (plot) => [...plot.querySelectorAll(".mark")].filter(isShown);
+  // Links are pointed at themselves, not near them.
+  const marksOf = (plot) => [...plot.querySelectorAll(".mark:not(line)")].filter(isShown);
 
   function middleOf(mark) {
     const box = mark.getBoundingClientRect();
@@ -175,6 +176,41 @@
   document.getElementById("run")?.addEventListener("change", (event) => {
     clear();
     document.querySelectorAll("[data-run]").forEach((one) => { one.hidden = one.dataset.run !== event.target.value; });
+  });
+
+  // Tables that are sorted by a click on a title, and filtered by a text and a role.
+  document.querySelectorAll("table[data-sortable]").forEach((table) => {
+    const body = table.tBodies[0], rows = [...body.rows], titles = [...table.tHead.rows[0].cells];
+    const filters = table.closest("section").querySelector(".filters");
+    const keyOf = (row, place) => row.cells[place].dataset.value ?? row.cells[place].textContent;
+    const compare = new Intl.Collator("en", { numeric: true }).compare;
+    titles.forEach((title, place) => title.querySelector("button").addEventListener("click", () => {
+      const down = title.getAttribute("aria-sort") === "ascending";
+      titles.forEach((one) => one.removeAttribute("aria-sort"));
+      title.setAttribute("aria-sort", down ? "descending" : "ascending");
+      const known = rows.filter((row) => keyOf(row, place) !== "");
+      const isNumber = known.every((row) => !Number.isNaN(Number(keyOf(row, place))));
+      known.sort((one, other) => {
+        const [a, b] = [keyOf(one, place), keyOf(other, place)];
+        return (isNumber ? a - b : compare(a, b)) * (down ? -1 : 1);
+      });
+      // Rows without a value stay at the end.
+      body.append(...known, ...rows.filter((row) => keyOf(row, place) === ""));
+    }));
+    const find = filters.querySelector("[data-find]"), role = filters.querySelector("[data-role]");
+    const show = () => {
+      const wanted = find.value.trim().toLowerCase();
+      let count = 0;
+      for (const row of rows) {
+        const named = [row.cells[0], row.cells[2]].some((cell) => cell.textContent.toLowerCase().includes(wanted));
+        row.hidden = !(named && (!role.value || row.dataset.roles.includes(role.value)));
+        count += !row.hidden;
+      }
+      filters.querySelector("[data-count]").textContent =
+        count === rows.length ? `${count.toLocaleString("en")} users` : `${count.toLocaleString("en")} of ${rows.length.toLocaleString("en")} users`;
+    };
+    find.addEventListener("input", show);
+    role.addEventListener("change", show);
   });
 
   // Light or dark mode: as in the system settings, unless the button was used. Some browsers store nothing for local files.

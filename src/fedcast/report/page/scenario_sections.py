@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from operator import attrgetter
-from types import MappingProxyType
-from typing import Any
 
-from pydantic import BaseModel
-
-from fedcast import registry
-from fedcast.formatting import quantity, setting_text
+from fedcast.formatting import setting_text
 from fedcast.report.content import Content
 from fedcast.report.html import Markup, note, scrolled, section, table, tag
+from fedcast.report.scenario_table import differences, differences_table, value_text, whole_scenario
 from fedcast.runs import StoredRun, combinations, decides, setting, variants, with_given_epochs
-from fedcast.scenario import Scenario, parameter, to_toml, unit_of
+from fedcast.scenario import Scenario, parameter
 
-_PREFIXED = ("Hz", "W", "J", "m", "bit/s")
 _PLUGINS_NOTE = (
     "Copy the plug-in files too: the scenario names them, and their paths start at the folder of scenario.toml. "
     "A run is the same only if their content is."
@@ -34,80 +29,23 @@ def scenario_section(contents: Sequence[Content]) -> Markup:
     """Return a table of what differs from the defaults, and the whole scenario."""
     content, varied = contents[0], [*contents[0].facet, *contents[0].tuned]
     options = {key: option for one in contents for key, option in one.plugin_options.items()}
-    changed = [line for line in differences(content.scenario, options) if line[0] not in varied]
-    changed = [*((key, *_varied(contents, key)) for key in varied), *changed]
-    shown = note("Every parameter has its default.")
-    if changed:
-        titles = ("parameter", "value", "default", "meaning")
-        shown = scrolled(table(titles, changed, "words"), "What differs from the defaults")
-    toml = tag("pre", tag("code", to_toml(content.scenario)))
+    changed = differences(content.scenario, options, (*COMPARED, *varied))
+    shown = differences_table([*((key, *_varied(contents, key)) for key in varied), *changed])
     said = "Rule, allocation method, algorithm, kind of sharing and seed are in the comparison."
     compared = note(said + (" The TOML is that of the first run." if varied else ""))
-    whole = tag("details", tag("summary", "All parameters, as TOML"), toml)
-    return section("scenario", "Scenario", shown, compared, whole)
+    return section("scenario", "Scenario", shown, compared, whole_scenario(content.scenario))
 
 
 def _varied(contents: Sequence[Content], key: str) -> tuple[str, str, str]:
     """Return all values, default and meaning of a parameter that varies."""
     found = dict.fromkeys(
-        _text(key, setting(run.scenario, key))
+        value_text(key, setting(run.scenario, key))
         for content in contents
         for run in content.runs
         if decides(run.scenario, key)
     )
     default, meaning = parameter(key)
-    return f"varies: {', '.join(found)}", _text(key, default), meaning
-
-
-def differences(
-    scenario: Scenario, plugin_options: Mapping[str, Sequence[Any]] = MappingProxyType({})
-) -> Iterator[tuple[str, str, str, str]]:
-    """Yield name, value, default and meaning of each parameter that differs from its default.
-
-    `plugin_options` has default and meaning of options of plug-ins, by dotted key; see `StoredRun.plugin_options`.
-    """
-    default = Scenario()
-    for section_name in Scenario.model_fields:
-        section, usual = getattr(scenario, section_name), getattr(default, section_name)
-        if not isinstance(section, BaseModel):  # seed and plugins
-            continue
-        for name, field in type(section).model_fields.items():
-            value, key = getattr(section, name), f"{section_name}.{name}"
-            if name == "tables":
-                yield from _option_differences(section_name, value, plugin_options)
-            elif value != getattr(usual, name) and key not in COMPARED:
-                yield key, _text(name, value), _text(name, getattr(usual, name)), field.description or ""
-    if scenario.plugins:
-        yield "plugins", ", ".join(scenario.plugins), "none", Scenario.model_fields["plugins"].description or ""
-
-
-def _option_differences(
-    section: str, tables: Mapping[str, Mapping[str, Any]], plugin_options: Mapping[str, Sequence[Any]]
-) -> Iterator[tuple[str, str, str, str]]:
-    """Yield the same of the options of choices; a plug-in that is not loaded has all its options in its table."""
-    for choice_name, values in tables.items():
-        choice = registry.find_in_section(section, choice_name)
-        fields = {} if choice is None else registry.option_fields(choice.options)
-        for name, value in values.items():
-            key, default, meaning = f"{section}.{choice_name}.{name}", "unknown", ""
-            if name in fields:
-                default, meaning = _text(name, fields[name].default), fields[name].metadata.get("description", "")
-            elif key in plugin_options:
-                default, meaning = _text(name, plugin_options[key][0]), plugin_options[key][1]
-            if _text(name, value) != default:
-                yield key, _text(name, value), default, meaning
-
-
-def _text(name: str, value: object) -> str:
-    if value is None:
-        return "unset"
-    if not isinstance(value, float):
-        return str(value)
-    unit = unit_of(name)
-    if unit in _PREFIXED:
-        return quantity(value, unit)
-    text = f"{value:,.0f}" if value.is_integer() else f"{value:g}"
-    return f"{text} {unit}" if unit else text
+    return f"varies: {', '.join(found)}", value_text(key, default), meaning
 
 
 def reproduce_section(contents: Sequence[Content]) -> Markup:
