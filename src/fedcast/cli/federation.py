@@ -22,6 +22,7 @@ federation = typer.Typer(name="federation", no_args_is_help=True, help="Run a pl
 _ProjectFolder = Annotated[Path, typer.Argument(metavar="PROJECT", help="Folder of the project.")]
 _DeviceFolder = Annotated[Path, typer.Argument(metavar="DEVICE", help="Folder of the device: PROJECT/devices/NAME.")]
 _PLANNED = ("share", "train", "done")  #: phases after the plan was made
+_ShareTimeout = Annotated[float, typer.Option(min=1, help="Seconds that a head has to share.")]
 _RoundTimeout = Annotated[float, typer.Option(min=1, help="Seconds that a device has for a round.")]
 
 
@@ -150,7 +151,7 @@ def run(
     preset: Preset = None,
     overrides: Overrides = None,
     round_timeout: _RoundTimeout = 600.0,
-    share_timeout: Annotated[float, typer.Option(min=1, help="Seconds that a head has to share.")] = 600.0,
+    share_timeout: _ShareTimeout = 600.0,
     wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for devices that are not connected.")] = 30.0,
 ) -> None:
     """Describe, plan, share and train over the devices that are connected."""
@@ -168,13 +169,14 @@ def resume(
     project: _ProjectFolder,
     name: Annotated[str | None, typer.Argument(metavar="RUN", help="Name of the run; default: the last.")] = None,
     round_timeout: _RoundTimeout = 600.0,
+    share_timeout: _ShareTimeout = 600.0,
     wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for devices that are not connected.")] = 30.0,
 ) -> None:
     """Resume a run in the phase, or after the round, in which it ended."""
     from fedcast.federation import load_project
 
     made = load_project(project)
-    _follow(made, _run_folder(made, name), wait, {"round_s": round_timeout})
+    _follow(made, _run_folder(made, name), wait, {"round_s": round_timeout, "share_s": share_timeout})
 
 
 @federation.command()
