@@ -33,6 +33,7 @@ LONG_FILES = {
     "runs/test_packing.py",
     "runs/test_plugin_files.py",
     "runs/test_sweep.py",
+    "sharing/test_attack.py",
     "sharing/test_mechanism.py",
     "test_examples.py",
     "test_readme.py",

@@ -15,6 +15,7 @@ import typer
 
 from fedcast import __version__
 from fedcast.cli import BUG, INTERRUPTED, USER_ERROR
+from fedcast.cli.attack import attack
 from fedcast.cli.cluster import cluster
 from fedcast.cli.compare import compare, report
 from fedcast.cli.compare import run as run_scenario
@@ -39,7 +40,7 @@ app = typer.Typer(
 )
 for _command in (
     run_scenario, compare, report, init, validate, datasets, plugins, inspect, network, cluster, plan, fit_rounds,
-    train,
+    train, attack,
 ):  # fmt: skip
     app.command()(_command)
 app.add_typer(federation)

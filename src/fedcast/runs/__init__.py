@@ -14,6 +14,7 @@ from fedcast import __version__
 from fedcast._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from fedcast.runs.attacks import AttackResult, attack_run
     from fedcast.runs.checks import check_training
     from fedcast.runs.comparable import Facet, cell, decides, facet_name, facets, gives_epochs, setting, stacked
     from fedcast.runs.comparison import (
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
     from fedcast.runs.trackers import log_run, log_runs, log_targets
 
 __all__ = [
+    "AttackResult",
     "Facet",
     "Facts",
     "FailedRun",
@@ -102,6 +104,7 @@ __all__ = [
     "StudyResult",
     "TrainedRun",
     "Trial",
+    "attack_run",
     "cell",
     "check_same_task",
     "check_study",

@@ -1,5 +1,6 @@
 """Sharing: turn a clustering with its volumes into extra training data and a privacy ledger."""
 
+from fedcast.sharing.attack import Scores, Target, calibrated, joined, play
 from fedcast.sharing.generate import PrivacyOptions, check_samples, generating
 from fedcast.sharing.ledger import (
     SERVER,
@@ -24,7 +25,7 @@ from fedcast.sharing.privacy import (
     total_epsilon,
     total_mu,
 )
-from fedcast.sharing.raw import draw_samples, share_samples, whole_water_fill
+from fedcast.sharing.raw import draw_samples, make_raw, share_samples, whole_water_fill
 
 # Kinds of sharing that send nothing, with which a comparison shows what part of a gain is more work.
 CONTROLS = {"work": "work_control", "epochs": "epochs_control"}
@@ -42,8 +43,11 @@ __all__ = [
     "PrivacyOptions",
     "Release",
     "Request",
+    "Scores",
     "Shared",
     "Sharing",
+    "Target",
+    "calibrated",
     "check_budget",
     "check_samples",
     "draw_samples",
@@ -53,6 +57,9 @@ __all__ = [
     "gaussian_mu",
     "generating",
     "happens_exp",
+    "joined",
+    "make_raw",
+    "play",
     "pure_mu",
     "secure_noise",
     "seeded_noise",

@@ -117,7 +117,7 @@ class Request:
     volume: int  #: samples to generate
     balanced: bool  #: as equal over classes as the data allow; otherwise in the proportions of the data
     rng: np.random.Generator  #: for draws that need not be secret
-    noise: Noise  #: for those that protect
+    noise: Noise  #: adds what protects to whole numbers
 
 
 @dataclass(frozen=True, eq=False)

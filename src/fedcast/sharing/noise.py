@@ -19,8 +19,8 @@ from fedcast.typing import Ints
 #: σ of all noise, in steps of the grid.
 SIGMA_STEPS = 2**20
 
-#: Draws so many whole numbers floor(SIGMA_STEPS·z); `secure_noise`, or `seeded_noise` in a simulation.
-Noise = Callable[[int], Ints]
+#: Adds floor(SIGMA_STEPS·z) to each of some whole numbers; `secure_noise`, or `seeded_noise` in a simulation.
+Noise = Callable[[Ints], Ints]
 NoiseSource = Literal["secure", "seeded"]
 
 # Uniform numbers have so many bits: two are equal, where exact ones would differ further on, once in 10^28 comparisons.
@@ -28,14 +28,15 @@ _BITS = 96
 _ONE = 1 << _BITS
 
 
-def secure_noise(count: int) -> Ints:
-    """Draw noise that nobody can repeat, from the randomness of the operating system; about 20 µs a number."""
-    return np.array([_rounded_normal() for _ in range(count)], dtype=np.int64)
+def secure_noise(exact: Ints) -> Ints:
+    """Add noise that nobody can repeat, from the randomness of the operating system; about 30 µs a number."""
+    drawn = np.array([_rounded_normal() for _ in range(exact.size)], dtype=np.int64)
+    return exact + drawn.reshape(exact.shape)
 
 
 def seeded_noise(rng: np.random.Generator) -> Noise:
     """Return noise of a simulation, which repeats with its seed: who knows the seed can subtract it."""
-    return lambda count: np.floor(rng.standard_normal(count) * SIGMA_STEPS).astype(np.int64)
+    return lambda exact: exact + np.floor(rng.standard_normal(exact.shape) * SIGMA_STEPS).astype(np.int64)
 
 
 def happens_exp(x: Fraction) -> bool:

@@ -8,7 +8,7 @@ from fedcast.clustering import Clustering, water_fill
 from fedcast.data import Assignment, Population, assignment_from_owners
 from fedcast.random import generator
 from fedcast.registry import NoOptions
-from fedcast.sharing.ledger import SERVER, Ledger, Shared, Sharing, own_samples
+from fedcast.sharing.ledger import SERVER, Held, Ledger, Made, Request, Shared, Sharing, own_samples
 from fedcast.typing import Ints
 
 
@@ -34,6 +34,13 @@ def share_samples(
     owners = np.concatenate([own.owners, ledger.receivers])
     samples = np.concatenate([own.samples, ledger.samples])
     return Shared(assignment_from_owners(owners, samples, own.num_users), ledger)
+
+
+def make_raw(held: Held, request: Request, options: NoOptions | None = None) -> Made:
+    """Return samples of one head as a kind that generates some would: what its members read."""
+    del options
+    drawn = draw_samples(held.labels, request.volume, request.balanced, request.rng)
+    return Made(held.inputs[drawn], held.labels[drawn], sources=drawn)
 
 
 SHARING = Sharing(share_samples, "heads send raw samples to their members", NoOptions)

@@ -1,0 +1,154 @@
+"""Attack what a head sends: does it reveal whether a given sample is among those that it was made of?
+
+A game draws what a head sends from its samples, or from the same with one of them replaced, and a test guesses which.
+Two tests are played. The *likelihood ratio* is the strongest there is: it knows all other samples, both candidates and
+what was released with noise, and needs a kind all of whose noise comes from `Request.noise`. The *nearest sample* is
+what a member can do with what it received: the distance from the candidate to the nearest received sample, scored by
+how likely it is in games of both sorts that the attacker played before (as LiRA does, Carlini et al. 2022).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaincinv
+
+from fedcast.sharing.ledger import Held, Made, Request
+from fedcast.sharing.noise import SIGMA_STEPS, Noise, seeded_noise
+from fedcast.typing import Floats, Ints
+
+Make = Callable[[Held, Request, Any], Made]
+
+_CONFIDENCE = 0.999
+_THRESHOLDS = 25
+_LEAST_SIGMA = 1e-9  # of distances that do not vary
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """A head with what it is asked for, one of its samples, and the sample that replaces it in half of the games."""
+
+    held: Held
+    volume: int
+    balanced: bool
+    position: int
+    other_input: NDArray[np.float32]
+    other_label: int
+
+    @property
+    def without(self) -> Held:
+        """The samples of the head with the other one in place of the target."""
+        inputs, labels = self.held.inputs.copy(), self.held.labels.copy()
+        inputs[self.position], labels[self.position] = self.other_input, self.other_label
+        return replace(self.held, inputs=inputs, labels=labels)
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Scores of a test, higher if it guesses that the target is inside: of games where it is, and of others."""
+
+    inside: Floats
+    outside: Floats
+
+    @property
+    def auc(self) -> float:
+        """Return the probability that a game with the target scores higher than one without."""
+        ordered = np.sort(self.outside)
+        below, not_above = (np.searchsorted(ordered, self.inside, side=side).mean() for side in ("left", "right"))
+        return float(below + not_above) / (2 * len(ordered))
+
+    def true_positives(self, false_positives: float) -> float:
+        """Return the largest rate of right guesses "inside" at a rate of wrong ones of at most `false_positives`."""
+        allowed = int(false_positives * len(self.outside))
+        threshold = np.sort(self.outside)[::-1][allowed]
+        return float((self.inside > threshold).mean())
+
+    def proven_epsilon(self, delta: float) -> float:
+        """Return the ε that these games prove at least, with 99.9 % confidence: ln((TPR − δ)/FPR).
+
+        Clopper-Pearson bounds of both rates hold for all thresholds that are tried together.
+        """
+        thresholds = np.quantile(np.concatenate([self.inside, self.outside]), np.linspace(0, 1, _THRESHOLDS + 2)[1:-1])
+        error, best = (1 - _CONFIDENCE) / (4 * _THRESHOLDS), 0.0
+        for at in thresholds:
+            inside, outside = self.inside > at, self.outside > at
+            # The test that guesses "inside" above the threshold, and the one that guesses "outside" below it.
+            for right, wrong in ((inside, outside), (~outside, ~inside)):
+                low = _bound(int(right.sum()), len(right), error)
+                high = 1 - _bound(int((~wrong).sum()), len(wrong), error)
+                best = max(best, float(np.log(max(low - delta, 1e-300) / high)))
+        return best
+
+
+def _bound(hits: int, games: int, error: float) -> float:
+    """Return the lower Clopper-Pearson bound of a rate."""
+    return float(betaincinv(hits, games - hits + 1, error)) if hits else 0.0
+
+
+class _Recorder:
+    """Noise that remembers the whole numbers it was added to, and the sums; or repeats sums that another one made."""
+
+    def __init__(self, noise: Noise, repeated: Sequence[Ints] = ()) -> None:
+        self.noise, self.repeated = noise, repeated
+        self.exact: list[Ints] = []
+        self.noisy: list[Ints] = []
+
+    def __call__(self, exact: Ints) -> Ints:
+        place = len(self.exact)
+        self.exact.append(exact)
+        self.noisy.append(self.repeated[place] if self.repeated else self.noise(exact))
+        return self.noisy[-1]
+
+
+def play(
+    make: Make, target: Target, options: Any, draws: int, seed: int, private: bool
+) -> tuple[Scores, Scores | None]:
+    """Return the distances to the nearest received sample, negative, and log likelihood ratios of private kinds."""
+    candidate, both = target.held.inputs[target.position].ravel(), (target.held, target.without)
+    near, ratios = np.zeros((2, draws)), np.zeros((2, draws))
+    for number in range(draws):
+        for world in range(2):
+            recorder = _Recorder(seeded_noise(np.random.default_rng([seed, number, world])))
+            made = make(both[world], _request(target, seed, number, recorder), options)
+            gaps = made.inputs.reshape(len(made.labels), -1) - candidate
+            near[world, number] = -np.sqrt(np.square(gaps).sum(axis=1).min())
+            if private:
+                # The other data with the same noisy numbers: what a later release looks at is the same.
+                again = _Recorder(recorder.noise, recorder.noisy)
+                make(both[1 - world], _request(target, seed, number, again), options)
+                here, there = recorder, again
+                pairs = zip(here.noisy, here.exact, there.exact, strict=True)
+                ratio = sum(float(_square(noisy - b) - _square(noisy - a)) / 2 for noisy, a, b in pairs)
+                ratios[world, number] = ratio if world == 0 else -ratio
+    return Scores(near[0], near[1]), Scores(ratios[0], ratios[1]) if private else None
+
+
+def _request(target: Target, seed: int, number: int, noise: Noise) -> Request:
+    return Request(target.volume, target.balanced, np.random.default_rng([seed, number]), noise)
+
+
+def _square(steps: Ints) -> float:
+    return float(np.square(steps / SIGMA_STEPS).sum())
+
+
+def calibrated(scores: Scores) -> Scores:
+    """Return log likelihood ratios of the second half of the games, under normal distributions fitted to the first."""
+    half = len(scores.inside) // 2
+    parts = (scores.inside, scores.outside)
+    fits = [(float(part[:half].mean()), max(float(part[:half].std()), _LEAST_SIGMA)) for part in parts]
+
+    def ratio(values: Floats) -> Floats:
+        logs = [-(((values - mean) / sigma) ** 2) / 2 - np.log(sigma) for mean, sigma in fits]
+        difference: Floats = logs[0] - logs[1]
+        return difference
+
+    return Scores(*(ratio(part[half:]) for part in parts))
+
+
+def joined(scores: Sequence[Scores]) -> Scores:
+    """Return the games of several targets together."""
+    return Scores(*(np.concatenate([getattr(each, name) for each in scores]) for name in ("inside", "outside")))

@@ -1,0 +1,90 @@
+"""Membership games against closed forms, SciPy, and faults planted on purpose."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import beta, mannwhitneyu, norm
+
+from fedcast.cli.app import run as fedcast
+from fedcast.errors import FedcastError
+from fedcast.runs import attack_run, run_scenario
+from fedcast.scenario import load_scenario
+from fedcast.sharing import Held, Scores, Target, calibrated, gaussian_mu, joined, make_raw, play
+from fedcast.sharing.mixed import MixedOptions, mix
+from fedcast.sharing.prototypes import PrototypesOptions, make_prototypes
+from fedcast.sharing.synthetic import SyntheticOptions, make_synthetic
+
+
+def target(seed=0):
+    """The first sample is as bright as can be, of class 0; the other one of class 1."""
+    rng = np.random.default_rng(seed)
+    inputs = rng.random((6, 1, 4, 4), dtype=np.float32)
+    inputs[0] = 1.0
+    return Target(Held(inputs, np.array([0, 0, 1, 1, 0, 1]), 2), 8, False, 0, np.ones((1, 4, 4), dtype=np.float32), 1)
+
+
+def test_measures_against_scipy():
+    rng = np.random.default_rng(0)
+    scores = Scores(rng.integers(0, 9, 400) + 1.0, rng.integers(0, 9, 300).astype(float))
+    assert scores.auc == pytest.approx(mannwhitneyu(scores.inside, scores.outside).statistic / (400 * 300))
+    exact = Scores(np.arange(1000) + 100.0, np.arange(1000.0))
+    assert exact.true_positives(0.01) == pytest.approx(0.11)
+    assert exact.true_positives(0.0) == pytest.approx(0.1)
+    perfect = Scores(np.ones(500) + np.arange(500), np.zeros(500) - np.arange(500))
+    error = 0.001 / 100
+    bound = np.log((beta.ppf(error, 500, 1) - 1e-5) / (1 - beta.ppf(error, 500, 1)))
+    assert perfect.proven_epsilon(1e-5) == pytest.approx(bound, rel=0.15), "both rates of a threshold in the middle"
+    assert Scores(exact.outside, exact.outside).proven_epsilon(1e-5) == 0
+
+
+@pytest.mark.parametrize(("make", "options"), [
+    (make_prototypes, PrototypesOptions(epsilon=4.0)), (make_synthetic, SyntheticOptions(epsilon=4.0, frequencies=4)),
+])  # fmt: skip
+def test_the_likelihood_ratio_is_that_of_the_closed_form(make, options):
+    """With a release as far apart as data can be, log ratios are normal with mean ±μ²/2 and variance μ²."""
+    _, ratios = play(make, target(), options, 300, 0, private=True)
+    mu, inside, outside = gaussian_mu(4.0, 1e-5), ratios.inside, ratios.outside
+    if make is make_prototypes:
+        assert inside.mean() == pytest.approx(mu**2 / 2, abs=0.16)
+        assert outside.mean() == pytest.approx(-(mu**2) / 2, abs=0.16)
+        assert inside.std() == pytest.approx(mu, rel=0.15)
+        assert ratios.auc == pytest.approx(norm.cdf(mu / np.sqrt(2)), abs=0.06)
+    # E[exp(−ratio)] = 1 for a true likelihood ratio, whatever the mechanism.
+    assert np.exp(-inside).mean() == pytest.approx(1, abs=0.25)
+    assert np.exp(outside).mean() == pytest.approx(1, abs=0.25)
+    assert ratios.proven_epsilon(1e-5) <= 4
+    assert ratios.auc <= norm.cdf(mu / np.sqrt(2)) + 0.06
+
+
+def test_too_little_noise_is_found():
+    """A kind that claims ε = 1 and spends 12."""
+    careless = PrototypesOptions(epsilon=12.0)
+    _, ratios = play(make_prototypes, target(), careless, 300, 0, private=True)
+    assert ratios.proven_epsilon(1e-5) > 1
+
+
+def test_raw_and_mixed_samples_are_recognised():
+    bright = replace(target(), volume=5, other_label=0, other_input=np.zeros((1, 4, 4), dtype=np.float32))
+    near, nothing = play(make_raw, bright, None, 200, 0, private=False)
+    assert nothing is None
+    assert calibrated(near).auc > 0.85, "it is sent in five of six games"
+    near, _ = play(mix, bright, MixedOptions(), 200, 0, private=False)
+    assert calibrated(near).auc > 0.7
+    both = joined([calibrated(near), calibrated(near)])
+    assert len(both.inside) == 200
+
+
+def test_the_command(tmp_path, capsys):
+    few = ("data.num_users=12", "clustering.rule=daca", "training.local_epochs=1", "training.rounds=1",
+           "allocation.method=fixed", "sharing.kind=prototypes")  # fmt: skip
+    folder = run_scenario(load_scenario(base="digits", overrides=few), tmp_path)
+    assert fedcast(["attack", str(folder), "--targets", "2", "--draws", "20"]) == 0
+    out = capsys.readouterr().out
+    assert "likelihood ratio" in out
+    assert "nearest sample" in out
+    alone = run_scenario(load_scenario(base="digits", overrides=[*few, "clustering.rule=none"]), tmp_path)
+    with pytest.raises(FedcastError, match="no head sent samples"):
+        attack_run(alone)
+    with pytest.raises(FedcastError, match="no run in this folder"):
+        attack_run(tmp_path)
