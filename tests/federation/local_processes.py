@@ -91,7 +91,7 @@ class Background:
         except FedcastError as error:
             self.found = error
 
-    def end(self, seconds=400):
+    def end(self, seconds=1200):
         self.thread.join(seconds)
         assert not self.thread.is_alive()
         return self.found

@@ -251,7 +251,27 @@ def test_a_head_that_is_away_when_a_run_is_resumed_keeps_what_it_delivered(tmp_p
     after = FederationRun(run.folder, run.transport).run().state
     assert after.phase == "done"
     assert (after.shared, after.samples) == (before.shared, before.samples)
-    assert {entry["device"] for entry in after.missing} == {head}
+    assert [entry["device"] for entry in after.missing] == [head]
+
+
+def test_a_head_that_dies_while_it_shares_is_named_once(tmp_path):
+    run, *_ = federation(tmp_path, scenario_with())
+    answer, heads = run.transport._call, []
+
+    def die(name, call, request):
+        if call == "share":
+            heads.append(name)
+            run.transport.devices.pop(name)
+        return answer(name, call, request) if name in run.transport.devices else None
+
+    names = run.transport.names()
+    run.transport.names = lambda: names
+    run.transport.ask = lambda call, requests, _: {
+        name: found for name, request in requests.items() if (found := die(name, call, request)) is not None
+    }
+    state = run.run().state
+    assert state.phase == "done"
+    assert [(entry["device"], entry["when"]) for entry in state.missing] == [(head, "share") for head in heads]
 
 
 def test_a_device_of_the_project_that_is_not_connected_is_named(tmp_path):

@@ -229,7 +229,8 @@ class FederationRun:
             self._note_failures(name, answer)
             before = self.state.shared.get(name, {}).get("bytes_sent", 0)
             self.state.shared[name] = {**answer, "bytes_sent": before + answer.get("bytes_sent", 0)}
-        present = self._ask("alive", {name: {} for name in present}, min(self.timeouts.describe_s, _SOON_S), "share")
+        still = {name: {} for name in present if name not in self._away}
+        present = self._ask("alive", still, min(self.timeouts.describe_s, _SOON_S), "share")
         # A device that is away keeps what it had.
         held = self.state.samples or [int(device["size"]) for device in self.state.devices]
         self.state.samples = [
@@ -312,8 +313,7 @@ class FederationRun:
             answer = answers.get(name)
             silent = "no answer" if name in present else _NOT_CONNECTED
             reason = silent if answer is None else answer.get("error")
-            if answer is None:
-                self._away.add(name)
+            (self._away.add if answer is None else self._away.discard)(name)
             if answer is None or reason is not None:
                 self._miss(name, when or call, str(reason))
             else:
