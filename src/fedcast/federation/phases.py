@@ -229,8 +229,8 @@ class FederationRun:
             self._note_failures(name, answer)
             before = self.state.shared.get(name, {}).get("bytes_sent", 0)
             self.state.shared[name] = {**answer, "bytes_sent": before + answer.get("bytes_sent", 0)}
-        still = {name: {} for name in present if name not in self._away}
-        present = self._ask("alive", still, min(self.timeouts.describe_s, _SOON_S), "share")
+        soon = min(self.timeouts.describe_s, _SOON_S)
+        present = self._ask("alive", {name: {} for name in present if name not in self._away}, soon, "share")
         # A device that is away keeps what it had.
         held = self.state.samples or [int(device["size"]) for device in self.state.devices]
         self.state.samples = [
