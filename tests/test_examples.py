@@ -1,10 +1,13 @@
 """The examples, each started as a person would start it."""
 
+import ast
+import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -95,3 +98,35 @@ def test_compare(lines):
     baseline, *others = [numbers(line) for line in lines[1:]]
     assert len(baseline) == 4, "no test of FedAvg against itself"
     assert all(other[0] < baseline[0] and 0 < other[4] < 1 for other in others)
+
+
+def run_cell(source, names):
+    """Do what a notebook does with a cell: return the value of its last expression, if it ends in one."""
+    tree = ast.parse(source)
+    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    exec(compile(tree, "cell", "exec"), names)
+    return None if last is None else eval(compile(ast.Expression(last.value), "cell", "eval"), names)
+
+
+def test_notebook(tmp_path, monkeypatch):
+    """Every cell, in order; what is shown has a short text and a table."""
+    monkeypatch.setattr("tempfile.mkdtemp", lambda: str(tmp_path))
+    displayed = []
+    display = ModuleType("IPython.display")
+    display.display = displayed.append
+    monkeypatch.setitem(sys.modules, "IPython", ModuleType("IPython"))
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    content = json.loads((EXAMPLES / "notebook.ipynb").read_text(encoding="utf-8"))
+    names: dict = {}
+    shown = [run_cell("".join(cell["source"]), names) for cell in content["cells"] if cell["cell_type"] == "code"]
+    for value in [one for one in shown if hasattr(one, "_repr_html_")] + displayed:
+        assert len(repr(value)) < 5_000
+        assert value._repr_html_().startswith("<") or "<table" in value._repr_html_()
+    assert [type(value).__name__ for value in shown[:6]] == [
+        "Scenario", "World", "SharingPlan", "DataFrame", "StoredRun", "DataFrame",
+    ]  # fmt: skip
+    assert all(len(repr(value)) < 300 for value in [*shown[:3], shown[4], *displayed])
+    assert [row.strategy.name for row in displayed[0]] == ["FedAvg", "daca"]
+    assert len(displayed) == 2
+    assert "To several targets" in shown[-1].read_text()
+    assert not any(cell.get("outputs") for cell in content["cells"])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -41,6 +42,34 @@ def shown_value(value: object) -> str:
     """
     shown = repr(value)
     return shown if len(shown) <= _MOST_SHOWN else f"{shown[:_MOST_SHOWN]}… ({len(shown):,} characters)"
+
+
+def short_repr(name: str, facts: Mapping[str, str]) -> str:
+    """Return a one-line representation of a value from what is most worth knowing of it.
+
+    Example:
+        >>> short_repr("World", {"dataset": "digits", "users": "100"})
+        'World(dataset: digits, users: 100)'
+    """
+    return f"{name}({', '.join(f'{key}: {value}' for key, value in facts.items())})".replace(SPACE, " ")
+
+
+def html_table(title: str, facts: Mapping[str, str]) -> str:
+    """Return the same as an HTML table for notebooks; every text is escaped.
+
+    Example:
+        >>> html_table("World", {"users": "<100"})
+        '<table><caption>World</caption><tr><th>users</th><td>&lt;100</td></tr></table>'
+    """
+    rows = "".join(f"<tr><th>{escape(key)}</th><td>{escape(value)}</td></tr>" for key, value in facts.items())
+    return f"<table><caption>{escape(title)}</caption>{rows}</table>"
+
+
+def html_columns(titles: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return a table with a row of titles as HTML for notebooks; every text is escaped."""
+    head = "".join(f"<th>{escape(title)}</th>" for title in titles)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def setting_text(value: object) -> str:

@@ -12,6 +12,7 @@ from fedcast.io.table import Column, Table
 from fedcast.io.table_files import (
     TABLE_FORMATS,
     column_names,
+    data_frame,
     find_user,
     read_table,
     read_user_table,
@@ -26,6 +27,7 @@ __all__ = [
     "atomic_write",
     "check_writable",
     "column_names",
+    "data_frame",
     "find_user",
     "read_table",
     "read_user_table",

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ from fedcast.io import csv_file, parquet_file, xlsx_file
 from fedcast.io.atomic import atomic_write
 from fedcast.io.table import Column, Table, is_number
 from fedcast.typing import Ints, Names
+
+if TYPE_CHECKING:
+    import pandas
 
 Columns = Mapping[str, Sequence[Any] | NDArray[Any]]
 
@@ -258,3 +261,12 @@ def _no_such_user(users: Ints, row: int, num_users: int) -> str:
     if users.min() >= num_users:
         hint = f"; to use codes such as {users[row]} as names, begin them with a letter in all tables, as s{users[row]}"
     return f"user {users[row]} does not exist, expected 0 to {num_users - 1}{hint}"
+
+
+def data_frame(columns: Mapping[str, Any]) -> pandas.DataFrame:
+    """Return columns as a data frame."""
+    try:
+        import pandas
+    except ImportError:
+        raise FedcastError("a data frame needs pandas: pip install pandas") from None
+    return pandas.DataFrame(columns)

@@ -18,7 +18,7 @@ from fedcast.plan.search import Candidate, CompareRules, Search
 from fedcast.plan.sharing_plan import RuleOutcome, SharingPlan
 from fedcast.plan.world import World, check_world, make_world, sharing_cost_of
 from fedcast.rounds import RoundsModel, fit_of, rounds_assumptions
-from fedcast.scenario import BEST_RULE, Scenario
+from fedcast.scenario import BEST_RULE, ScenarioLike, as_scenario
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class Planned:
 
 
 def make_plan(
-    scenario: Scenario,
+    scenario: ScenarioLike,
     *,
     data_dir: str | Path | None = None,
     world: World | None = None,
@@ -46,7 +46,7 @@ def make_plan(
     predicted (None); methods that optimise the delay need them, and raise an error.
 
     Args:
-        scenario: all parameters.
+        scenario: all parameters, the path of a scenario file, or the name of a preset.
         data_dir: where dataset files are looked for first.
         world: made from the same scenario; None: make it.
         previous: a plan of the same users before some joined, left or moved: planning starts with its volumes, and its
@@ -62,6 +62,7 @@ def make_plan(
         >>> plan.num_users, plan.local_epochs, bool(plan.delay.total_s < plan.best_without.delay_s)
         (100, 8, True)
     """
+    scenario = as_scenario(scenario)
     world = make_world(scenario, data_dir) if world is None else check_world(world, scenario)
     return plan_world(world, previous=previous, with_curve=with_curve, compare_rules=compare_rules).plan
 

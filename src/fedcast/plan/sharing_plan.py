@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from fedcast.cost import Delay, Metrics
 from fedcast.errors import FedcastError
-from fedcast.formatting import shown_value
+from fedcast.formatting import html_table, number, percent, pluralize, quantity, short_repr, shown_value
 from fedcast.io import write_file
 from fedcast.rounds import FormName, MeasureName
 from fedcast.scenario import Scenario
@@ -61,7 +61,7 @@ class RuleOutcome:
     average_sharing_ratio: float | None = None
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class SharingPlan(Metrics):
     """A plan: the role of every user, with its metrics.
 
@@ -140,6 +140,28 @@ class SharingPlan(Metrics):
         if self.delay_s is None or self.best_without is None:
             return None
         return self.best_without.delay_s / self.delay_s
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """Return what is most worth knowing, for people."""
+        shown = {
+            "rule": self.rule,
+            "heads": f"{len(self.heads):,} of {pluralize(self.num_users, 'user')}",
+            "members": f"{int((self.received > 0).sum()):,}",
+            "average EMD": f"{number(self.emd_before)} → {number(self.emd_after)}",
+            "average sharing ratio": percent(self.average_sharing_ratio),
+            "local epochs": str(self.local_epochs),
+        }
+        if self.rounds is None or self.delay_s is None:
+            return shown | {"rounds": "not predicted"}
+        shown |= {"rounds": number(self.rounds), "delay": quantity(self.delay_s, "s")}
+        return shown if self.speed_up is None else shown | {"speed-up": f"{self.speed_up:.2f} ×"}
+
+    def __repr__(self) -> str:
+        return short_repr("SharingPlan", self.facts)
+
+    def _repr_html_(self) -> str:
+        return html_table("SharingPlan", self.facts)
 
     def to_pandas(self, world: World | None = None) -> pandas.DataFrame:
         """Return one row per user as a data frame; the world that the plan was made for adds columns."""

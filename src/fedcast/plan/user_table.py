@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedcast.cost import round_cost
-from fedcast.errors import FedcastError
+from fedcast.io import data_frame
 from fedcast.plan.make import clustering_of
 from fedcast.plan.sharing_plan import SharingPlan
 from fedcast.plan.world import World, link_rates_bps
@@ -64,8 +64,4 @@ def _in_world(plan: SharingPlan, world: World) -> dict[str, Any]:
 
 def plan_to_pandas(plan: SharingPlan, world: World | None = None) -> pandas.DataFrame:
     """Return the table of a plan as a data frame, with one row per user; see `plan_table`."""
-    try:
-        import pandas
-    except ImportError:
-        raise FedcastError("a data frame needs pandas: pip install pandas") from None
-    return pandas.DataFrame(plan_table(plan, world)).set_index("user")
+    return data_frame(plan_table(plan, world)).set_index("user")

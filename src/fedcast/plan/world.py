@@ -20,6 +20,7 @@ from fedcast.cost import (
 from fedcast.data import (
     Population,
     Skew,
+    average_emd,
     counts_file,
     describe,
     make_population,
@@ -27,7 +28,7 @@ from fedcast.data import (
     skew_of,
 )
 from fedcast.errors import FedcastError
-from fedcast.formatting import user_label
+from fedcast.formatting import html_table, number, short_repr, user_label
 from fedcast.network import (
     Graph,
     Layout,
@@ -38,13 +39,13 @@ from fedcast.network import (
     place_users,
 )
 from fedcast.plan.changes import read_changes
-from fedcast.scenario import ClusteringSettings, Scenario, with_overrides
+from fedcast.scenario import ClusteringSettings, Scenario, ScenarioLike, as_scenario, with_overrides
 from fedcast.typing import Floats
 
 _SYNTHETIC_BITS_PER_SAMPLE = 6272.0  # as an MNIST image
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class World:
     """Everything that planning starts from."""
 
@@ -68,6 +69,25 @@ class World:
         given = scenario.geometry.positions_file is not None
         return given or (scenario.trust.links_file is None and counts_file(scenario.data) is None)
 
+    @property
+    def facts(self) -> dict[str, str]:
+        """Return what is most worth knowing, for people."""
+        population = self.population
+        return {
+            "dataset": self.scenario.data.dataset,
+            "users": f"{population.num_users:,}",
+            "samples": f"{int(population.sizes.sum()):,}",
+            "classes": f"{population.counts.shape[1]:,}",
+            "average EMD": number(average_emd(self.skew, self.skew)),
+            "links": f"{self.graph.num_links:,}",
+        }
+
+    def __repr__(self) -> str:
+        return short_repr("World", self.facts)
+
+    def _repr_html_(self) -> str:
+        return html_table("World", self.facts)
+
     def problem(self, settings: ClusteringSettings | None = None) -> Problem:
         """Return the clustering problem, in whole samples; no user shares more than it consents to."""
         scenario = self.scenario
@@ -82,7 +102,9 @@ class World:
         )
 
 
-def make_world(scenario: Scenario, data_dir: str | Path | None = None, population: Population | None = None) -> World:
+def make_world(
+    scenario: ScenarioLike, data_dir: str | Path | None = None, population: Population | None = None
+) -> World:
     """Load and partition the data, place the users, find their links and devices, and apply the scenario's changes.
 
     Dataset files are looked for in `data_dir` first. A `population` of `data.num_users` users replaces the data of the
@@ -93,6 +115,7 @@ def make_world(scenario: Scenario, data_dir: str | Path | None = None, populatio
         >>> world.graph.num_users, world.bits_per_sample
         (100, 256.0)
     """
+    scenario = as_scenario(scenario)
     data, drawn = scenario.data, () if population is not None else population_assumptions(scenario.data, scenario.seed)
     if population is None:
         population = make_population(data, scenario.seed, data_dir)

@@ -19,7 +19,17 @@ from fedcast.report.layout import check_width
 from fedcast.report.page import page
 from fedcast.report.paths import check_report_path
 from fedcast.report.save import FIGURE_FORMATS, save_figure
-from fedcast.runs import FailedRun, StoredRun, cell, comparison_table, gains_table, runs_table, targets_table
+from fedcast.runs import (
+    FailedRun,
+    RunsLike,
+    StoredRun,
+    as_runs,
+    cell,
+    comparison_table,
+    gains_table,
+    runs_table,
+    targets_table,
+)
 
 TABLE_FORMATS = ("csv", "parquet", "xlsx")
 DEFAULT_FORMATS = ("csv", "png")
@@ -28,7 +38,7 @@ _Columns = dict[str, list[Any]]
 
 
 def write_report(
-    runs: Sequence[StoredRun],
+    runs: RunsLike,
     path: str | Path,
     failed: Sequence[FailedRun] = (),
     tuned: Sequence[str] = (),
@@ -38,8 +48,8 @@ def write_report(
     """Write finished runs as one self-contained HTML file; the same runs give the same bytes.
 
     Args:
-        runs: see `fedcast.load_runs`. Runs that differ in more than rule, allocation method, algorithm, kind of sharing
-            and seed are grouped by what they differ in; see `fedcast.facets`.
+        runs: or paths of run folders and stores. Runs that differ in more than rule, allocation method, algorithm, kind
+            of sharing and seed are grouped by what they differ in; see `fedcast.facets`.
         path: of an .html file.
         failed: runs of the same comparison that failed, which it lists; see `fedcast.runs.load_failures`.
         tuned: keys of settings that were tuned for each strategy; see `fedcast.runs.Study`.
@@ -49,11 +59,11 @@ def write_report(
     """
     path = Path(path)
     check_report_path(path)
-    return write_file(path, page(*gather_facets(runs, failed, tuned, targets, bands)))
+    return write_file(path, page(*gather_facets(as_runs(runs), failed, tuned, targets, bands)))
 
 
 def export_report(
-    runs: Sequence[StoredRun],
+    runs: RunsLike,
     folder: str | Path,
     formats: Sequence[str] = DEFAULT_FORMATS,
     width: str = "screen",
@@ -77,7 +87,7 @@ def export_report(
     """
     folder = Path(folder)
     check_export(folder, formats, width)
-    found = gather_facets(runs, failed, (), targets, bands)
+    found = gather_facets(as_runs(runs), failed, (), targets, bands)
     tables, figures = ([name for name in kinds if name in formats] for kinds in (TABLE_FORMATS, FIGURE_FORMATS))
     # All are computed before the first is written: a damaged run leaves no incomplete export.
     computed = _all_tables(found) if tables else {}

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fedcast.runs.checks import check_training
     from fedcast.runs.comparable import Facet, cell, decides, facet_name, facets, gives_epochs, setting, stacked
     from fedcast.runs.comparison import (
+        Comparison,
         Interval,
         PairedTest,
         Row,
@@ -60,7 +61,9 @@ if TYPE_CHECKING:
     from fedcast.runs.store import (
         FailedRun,
         Guarantee,
+        RunsLike,
         StoredRun,
+        as_runs,
         is_done,
         load_failures,
         load_run,
@@ -84,6 +87,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AttackResult",
+    "Comparison",
     "Facet",
     "Facts",
     "FailedRun",
@@ -95,6 +99,7 @@ __all__ = [
     "RoundsRun",
     "Row",
     "RunsFile",
+    "RunsLike",
     "Score",
     "Setting",
     "StoredRun",
@@ -104,6 +109,7 @@ __all__ = [
     "StudyResult",
     "TrainedRun",
     "Trial",
+    "as_runs",
     "attack_run",
     "cell",
     "check_same_task",

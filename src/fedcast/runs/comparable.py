@@ -12,7 +12,7 @@ from typing import Any
 from fedcast import registry
 from fedcast.errors import FedcastError
 from fedcast.formatting import setting_text
-from fedcast.runs.store import FailedRun, StoredRun
+from fedcast.runs.store import FailedRun, RunsLike, StoredRun, as_runs
 from fedcast.scenario import BEST_RULE, NOT_DECIDING, Scenario, flat_values
 
 # Folders of one scenario that an error lists.
@@ -51,7 +51,7 @@ def facet_name(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{key} = {setting_text(value)}" for key, value in values.items())
 
 
-def facets(runs: Iterable[StoredRun], failed: Iterable[FailedRun] = (), tuned: Collection[str] = ()) -> list[Facet]:
+def facets(runs: RunsLike, failed: Iterable[FailedRun] = (), tuned: Collection[str] = ()) -> list[Facet]:
     """Group runs that can be compared with each other, in the order of what varies between groups.
 
     An option of a choice, such as ``clustering.blend.shift_weight``, decides nothing in runs that choose another: these
@@ -59,7 +59,7 @@ def facets(runs: Iterable[StoredRun], failed: Iterable[FailedRun] = (), tuned: C
     separate runs. Where some runs give local epochs as a number and others leave the choice to their plan, those are
     part of the strategy.
     """
-    runs, failed = list(runs), list(failed)
+    runs, failed = as_runs(runs), list(failed)
     everyone: list[Run] = [*runs, *failed]
     left_out = {*tuned, *([_EPOCHS] if gives_epochs(everyone) else [])}
     settings = [{key: value for key, value in _settings(run).items() if key not in left_out} for run in everyone]

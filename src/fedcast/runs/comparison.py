@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,12 +15,16 @@ from fedcast.allocation import METHODS
 from fedcast.clustering import RULES, allocates
 from fedcast.cost import Delay, Metrics
 from fedcast.errors import FedcastError
-from fedcast.formatting import pluralize
+from fedcast.formatting import html_columns, mean_and_interval, pluralize
+from fedcast.io import data_frame
 from fedcast.runs.comparable import cell, check_comparable, decides, gives_epochs, setting
-from fedcast.runs.store import FailedRun, StoredRun
+from fedcast.runs.store import FailedRun, RunsLike, StoredRun, as_runs
 from fedcast.scenario import BEST_RULE, Scenario
 from fedcast.sharing import CONTROLS
 from fedcast.typing import Floats
+
+if TYPE_CHECKING:
+    import pandas
 
 LEVEL = 0.95
 # What is averaged over seeds, in the order of the columns of tables.
@@ -200,33 +204,70 @@ def _place_in(table: Iterable[str], name: str) -> tuple[int, str]:
     return names.index(name) if name in names else len(names), name
 
 
+class Comparison(list[Row]):
+    """The rows of a comparison, FedAvg first."""
+
+    def __repr__(self) -> str:
+        seeds = len({seed for row in self for seed in row.seeds})
+        return f"Comparison({', '.join(row.strategy.name for row in self)}; {pluralize(seeds, 'seed')})"
+
+    def _repr_html_(self) -> str:
+        """Return the most important columns as a table for notebooks."""
+        titles = ["strategy", "reached", *(title for title, _ in _SHORT_COLUMNS.values()), "speed-up"]
+        return html_columns(titles, [[row.strategy.name, *_short_cells(row)] for row in self])
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return `comparison_table` as a data frame, with one row per strategy."""
+        return data_frame(comparison_table(self)).set_index("strategy")
+
+
+# Title and unit of the measures that a notebook shows.
+_SHORT_COLUMNS = {
+    "rounds": ("rounds", ""), "total_s": ("time", "s"), "accuracy": ("accuracy", "%"), "emd_after": ("EMD after", ""),
+}  # fmt: skip
+
+
+def _short_cells(row: Row) -> list[str]:
+    """Return how many seeds reached the target, measures with intervals or as lower bounds, and the speed-up."""
+    cells = [f"{row.reached} of {len(row.seeds)}"]
+    for name, (_, unit) in _SHORT_COLUMNS.items():
+        found = row.measures[name]
+        if name in TO_TARGET and row.is_censored:
+            cells.append(f"> {mean_and_interval(found.mean, None, unit)[0]}")
+        else:
+            cells.append(" ".join(text for text in mean_and_interval(found.mean, found.half_width, unit) if text))
+    gain = row.speed_up
+    return [*cells, "" if gain is None else " ".join(filter(None, mean_and_interval(gain.mean, gain.half_width)))]
+
+
 def compare(
-    runs: Iterable[StoredRun],
+    runs: RunsLike,
     failed: Iterable[FailedRun] = (),
     tuned: Collection[str] = (),
     target: float | None = None,
-) -> list[Row]:
+) -> Comparison:
     """Return one row per strategy, FedAvg first; the order does not depend on that of the runs.
 
     Runs may differ only in strategy and seed, and in settings that were `tuned` for each strategy, by dotted key; any
     other difference is an error (see `facets`). Runs that `failed` are counted; a strategy of which all runs failed has
-    no row. Rounds, time, energy and bytes are those to `target`, by default that of the scenario.
+    no row. Rounds, time, energy and bytes are those to `target`, by default that of the scenario. Runs may be given as
+    paths of their folders, too.
     """
-    runs, failed = list(runs), list(failed)
+    runs, failed = as_runs(runs), list(failed)
     named = gives_epochs([*runs, *failed])
     scores = scores_of(runs, name_epochs=named, tuned=tuned, target=target)
     failures = Counter(strategy_of(one.scenario, name_epochs=named) for one in failed)
     baseline = next((by_seed for strategy, by_seed in scores.items() if strategy.is_baseline), {})
     rows = [_row(strategy, by_seed, baseline) for strategy, by_seed in scores.items()]
     chosen = {strategy_of(run.scenario, name_epochs=named): run.scenario for run in runs}
-    return [
+    return Comparison(
         replace(
             row,
             failed=failures[row.strategy],
             settings={key: setting(chosen[row.strategy], key) for key in tuned if decides(chosen[row.strategy], key)},
         )
         for row in rows
-    ]
+    )
 
 
 def scores_of(

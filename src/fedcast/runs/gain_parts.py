@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from fedcast.runs.comparison import TO_TARGET, Interval, PairedTest, Score, Strategy, interval, paired_test, scores_of
-from fedcast.runs.store import StoredRun
+from fedcast.runs.store import RunsLike, as_runs
 
 PARTS = ("work", "skew", "total")
 
@@ -31,13 +31,13 @@ class Gain:
     shared: Interval  #: with sharing
 
 
-def gains(runs: Iterable[StoredRun], tuned: Collection[str] = ()) -> list[Gain]:
+def gains(runs: RunsLike, tuned: Collection[str] = ()) -> list[Gain]:
     """Return the gain of each strategy that has a control, in rounds, time and accuracy.
 
     Runs and `tuned` are those that `compare` takes, in any order. A gain needs runs of the strategy, of its control and
     of its algorithm without sharing on the same seeds; others are left out.
     """
-    scores, found = scores_of(runs, tuned=tuned), []
+    scores, found = scores_of(as_runs(runs), tuned=tuned), []
     for strategy in (one for one in scores if not one.control):
         for control in (one for one in scores if one.control and replace(one, sharing=strategy.sharing) == strategy):
             without = scores.get(strategy.without_sharing, {})

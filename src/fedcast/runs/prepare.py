@@ -13,7 +13,7 @@ from fedcast.cost import model_size
 from fedcast.data import Population, Skew, skew_of
 from fedcast.plan import Planned, World, check_world, control_of, make_world, plan_world
 from fedcast.runs.checks import check_model_size, check_samples_of, check_size, dropouts
-from fedcast.scenario import Scenario, load_plugins, model_name
+from fedcast.scenario import ScenarioLike, as_scenario, load_plugins, model_name
 from fedcast.sharing import Ledger, Shared, Sharing, find_sharing
 from fedcast.training import (
     Clock,
@@ -108,7 +108,7 @@ class TrainedRun(PreparedRun):
 
 
 def train_scenario(
-    scenario: Scenario,
+    scenario: ScenarioLike,
     *,
     data_dir: str | Path | None = None,
     world: World | None = None,
@@ -124,7 +124,7 @@ def train_scenario(
     `allocation.fixed.ratio` of every head's samples, whatever it costs.
 
     Args:
-        scenario: all parameters.
+        scenario: all parameters, the path of a scenario file, or the name of a preset.
         data_dir: where dataset files are looked for first.
         world: made from the same scenario; None: make it.
         model: any module whose state is all weights; None: the one that `training.model` names.
@@ -139,6 +139,7 @@ def train_scenario(
         >>> len(run.history), len(run.ledger) > 0
         (2, True)
     """
+    scenario = as_scenario(scenario)
     if model is None:
         check_model_size(scenario)
     prepared = prepare_run(scenario, data_dir=data_dir, world=world)
@@ -152,8 +153,11 @@ def train_scenario(
     )
 
 
-def prepare_run(scenario: Scenario, *, data_dir: str | Path | None = None, world: World | None = None) -> PreparedRun:
+def prepare_run(
+    scenario: ScenarioLike, *, data_dir: str | Path | None = None, world: World | None = None
+) -> PreparedRun:
     """Plan a scenario and share samples; arguments are those of `train_scenario`."""
+    scenario = as_scenario(scenario)
     load_plugins(scenario)
     world = make_world(scenario, data_dir) if world is None else check_world(world, scenario)
     check_samples_of(scenario, world.population)

@@ -12,19 +12,19 @@ import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
 from fedcast.errors import FedcastError
-from fedcast.formatting import shown_value
-from fedcast.io import Column, read_table, write_file
+from fedcast.formatting import html_table, percent, pluralize, quantity, short_repr, shown_value
+from fedcast.io import Column, data_frame, read_table, write_file
 from fedcast.plan import SharingPlan, load_plan, save_plan
 from fedcast.registry import BUILT_IN, KINDS, find, names, option_fields, plugin_error
 from fedcast.runs import versions
@@ -35,6 +35,8 @@ from fedcast.runs.reuse import same_training, training_key
 from fedcast.scenario import (
     NOT_DECIDING,
     Scenario,
+    ScenarioLike,
+    as_scenario,
     deciding_values,
     load_plugins,
     named_files,
@@ -45,6 +47,9 @@ from fedcast.scenario import (
 )
 from fedcast.text_files import is_file, parse_json, read_text
 from fedcast.training import History, Record, load_history
+
+if TYPE_CHECKING:
+    import pandas
 
 # Increased when the same scenario gives different results than before: runs of older formats are then repeated.
 RUN_FORMAT = 1
@@ -71,7 +76,7 @@ class Guarantee(NamedTuple):
         return f"ε = {self.epsilon:.3g}, δ = {self.delta:g}, {self.noise} noise"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class StoredRun:
     """A finished run, read from its folder."""
 
@@ -86,6 +91,28 @@ class StoredRun:
     def rule(self) -> str:
         """Return the name of its clustering rule."""
         return self.scenario.clustering.rule
+
+    @property
+    def short_facts(self) -> dict[str, str]:
+        """Return what is most worth knowing, for people."""
+        last, target = self.history.records[-1], self.scenario.rounds.target_accuracy
+        reached = self.history.rounds_to(target)
+        return {
+            "run": self.folder.name,
+            "accuracy": f"{percent(last.accuracy)} after {pluralize(last.round, 'round')}",
+            f"rounds to {percent(target)}": "not reached" if reached is None else str(reached),
+            "simulated time": quantity(last.seconds, "s"),
+        }
+
+    def __repr__(self) -> str:
+        return short_repr("StoredRun", self.short_facts)
+
+    def _repr_html_(self) -> str:
+        return html_table("StoredRun", self.short_facts | self.scenario.facts)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return the history as a data frame, with one row per round."""
+        return data_frame(self.history.columns()).set_index("round")
 
     @cached_property
     def tables(self) -> dict[str, Table]:
@@ -117,6 +144,10 @@ class StoredRun:
         path = self.folder / _MEASURED
         measured: dict[str, float] = _read_json(path) if path.exists() else {}
         return measured
+
+
+# What functions take for runs: one or several, each as it is or as the path of a run folder or a store.
+RunsLike = StoredRun | str | Path | Iterable[StoredRun | str | Path]
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +202,7 @@ def is_done(folder: Path) -> bool:
 
 
 def run_scenario(
-    scenario: Scenario,
+    scenario: ScenarioLike,
     store: str | Path,
     *,
     data_dir: Path | None = None,
@@ -189,6 +220,7 @@ def run_scenario(
     `store` is a folder of run folders, other arguments are those of `train_scenario`. If `should_stop` ends the run,
     None is returned.
     """
+    scenario = as_scenario(scenario)
     load_plugins(scenario)
     folder = run_folder(Path(store), scenario)
     if not is_done(folder):
@@ -322,6 +354,21 @@ def store_failure(folder: Path, scenario: Scenario, reason: str) -> FailedRun:
             write_file(folder / "scenario.toml", to_toml(scenario))
         _write_json(folder / _FAILED, {"reason": reason})
     return FailedRun(folder, scenario, reason)
+
+
+def as_runs(given: RunsLike) -> list[StoredRun]:
+    """Return runs: given as they are, or as paths of run folders and stores; one or several."""
+    several = [given] if isinstance(given, str | Path | StoredRun) or not isinstance(given, Iterable) else given
+    runs: list[StoredRun] = []
+    for one in several:
+        if isinstance(one, str | Path):
+            runs += load_runs(one)
+        elif hasattr(one, "history") and hasattr(one, "scenario"):
+            runs.append(one)
+        else:
+            expected = "runs, or paths of run folders or of folders of them"
+            raise FedcastError(f"runs: expected {expected}, got {shown_value(one)}")
+    return runs
 
 
 def load_failures(paths: str | Path | Sequence[str | Path]) -> list[FailedRun]:

@@ -18,7 +18,7 @@ from fedcast.runs.checks import check_model_size
 from fedcast.runs.comparable import decides
 from fedcast.runs.executors import Job, SweepProgress, sweep_here, sweep_in_processes, sweep_on_ray
 from fedcast.runs.store import FailedRun, check_store, is_done, run_folder, store_failure
-from fedcast.scenario import BEST_RULE, Scenario, current_keys, missing_files, with_overrides
+from fedcast.scenario import BEST_RULE, Scenario, ScenarioLike, as_scenario, current_keys, missing_files, with_overrides
 from fedcast.sharing import CONTROLS
 
 _T = TypeVar("_T")
@@ -30,7 +30,7 @@ _ARGUMENTS = {
 
 
 def grid(
-    scenario: Scenario,
+    scenario: ScenarioLike,
     rules: Sequence[str],
     methods: Sequence[str] = (),
     algorithms: Sequence[str] = (),
@@ -55,6 +55,7 @@ def grid(
         >>> [one.training.learning_rate for one in rates]
         [0.1, 0.2]
     """
+    scenario = as_scenario(scenario)
     rules, methods = _as_list("rules", rules, "['daca']"), _as_list("methods", methods, "['jfvo']")
     algorithms, seeds = _as_list("algorithms", algorithms, "['fedavg']"), _as_list("seeds", seeds, "range(3)")
     controls = _as_list("controls", controls, "['work']")
@@ -145,7 +146,7 @@ def _as_list(name: str, values: Iterable[_T], example: str) -> list[_T]:
 
 
 def sweep(
-    scenarios: Sequence[Scenario],
+    scenarios: Sequence[ScenarioLike],
     store: str | Path,
     *,
     data_dir: Path | None = None,
@@ -169,12 +170,12 @@ def sweep(
         progress: called with position, round and accuracy after every round of every run; with Ray, after every run.
         on_failure: called with each run that fails; None: an error is raised at the end.
     """
-    store, scenarios = Path(store), _as_list("scenarios", scenarios, "[scenario]")
+    store, given = Path(store), [as_scenario(one) for one in _as_list("scenarios", scenarios, "[scenario]")]
     if workers < 1:
         raise FedcastError(f"invalid value {workers} for workers: expected 1 or more")
     check_store(store)
-    folders = [run_folder(store, scenario) for scenario in scenarios]
-    todo = [(position, one) for position, one in enumerate(scenarios) if not is_done(folders[position])]
+    folders = [run_folder(store, scenario) for scenario in given]
+    todo = [(position, one) for position, one in enumerate(given) if not is_done(folders[position])]
     _check_scenarios([scenario for _, scenario in todo], data_dir, data_here=ray_address is None)
     report, failed = progress or (lambda *_: None), list[FailedRun]()
 

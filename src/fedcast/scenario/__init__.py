@@ -6,6 +6,8 @@ from fedcast.scenario.describe import parameter, unit_of
 from fedcast.scenario.identity import NOT_DECIDING, deciding_values, values_before_tables
 from fedcast.scenario.scenario_files import (
     PRESETS,
+    ScenarioLike,
+    as_scenario,
     current_keys,
     flat_values,
     load_plugins,
@@ -56,10 +58,12 @@ __all__ = [
     "Geometry",
     "Rounds",
     "Scenario",
+    "ScenarioLike",
     "SharingSettings",
     "Sidelink",
     "Training",
     "Trust",
+    "as_scenario",
     "current_keys",
     "deciding_values",
     "flat_values",

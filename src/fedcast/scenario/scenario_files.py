@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from fedcast import registry
 from fedcast.errors import FedcastError, MovedKeyWarning, ScenarioError
-from fedcast.formatting import did_you_mean, similar_name
+from fedcast.formatting import did_you_mean, shown_value, similar_name
 from fedcast.scenario.describe import (
     Fault,
     comment,
@@ -30,6 +30,9 @@ from fedcast.scenario.moved import Tree, move_all, moved_note, set_twice
 from fedcast.scenario.option_tables import UNSET, Section, table_model
 from fedcast.scenario.sections import BEST_RULE, ChoiceSection, Scenario
 from fedcast.text_files import is_file, read_text
+
+# What functions take for a scenario: itself, the path of a file, or the name of a preset.
+ScenarioLike = Scenario | str | Path
 
 _MOST_BYTES = 2**24
 _MOST_LEVELS = 20
@@ -131,6 +134,22 @@ def load_scenario(
         if note:
             warnings.warn(f"{origin}: {note}", MovedKeyWarning, stacklevel=2)
     return scenario
+
+
+def as_scenario(given: ScenarioLike) -> Scenario:
+    """Return a scenario, or load the one of a file or preset.
+
+    Example:
+        >>> as_scenario("digits").training.rounds
+        60
+    """
+    if isinstance(given, Scenario):
+        return given
+    value: object = given  # whatever a caller without a type checker passes
+    if not isinstance(value, str | os.PathLike):
+        expected = "a Scenario, the path of a scenario file or the name of a preset"
+        raise FedcastError(f"scenario: expected {expected}, got {shown_value(value)}")
+    return preset(str(given)) if str(given) in PRESETS and not is_file(given) else load_scenario(given)
 
 
 def read_study_table(path: str | Path) -> Tree:

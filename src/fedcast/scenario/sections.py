@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_serializer, model_validator
 
+from fedcast.formatting import html_table, percent, pluralize, setting_text, short_repr
 from fedcast.registry import KINDS, find_in_section
 from fedcast.scenario.moved import MOVED, SHORTHANDS, move_keys
 from fedcast.scenario.option_tables import Count, NotNegative, Positive, Section, Share, make_options, validated_tables
@@ -400,6 +401,33 @@ class Scenario(Section):
     sharing: SharingSettings = SharingSettings()
     training: Training = Training()
     changes: Changes = Changes()
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """Return what is most worth knowing, for people."""
+        data, training = self.data, self.training
+        return {
+            "dataset": f"{data.dataset} ({data.partition})",
+            "users": f"{data.num_users:,}",
+            "rule": self.clustering.rule,
+            "method": self.allocation.method,
+            "training": f"{training.algorithm}, {model_name(self)}, {pluralize(training.rounds, 'round')}",
+            "target": percent(self.rounds.target_accuracy),
+            "seed": str(self.seed),
+        }
+
+    def __repr__(self) -> str:
+        return short_repr("Scenario", self.facts)
+
+    __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        """Return the facts, and what differs from the defaults, as a table for notebooks."""
+        from fedcast.scenario.scenario_files import flat_values
+
+        usual = flat_values(Scenario())
+        changed = {key: value for key, value in flat_values(self).items() if key not in usual or value != usual[key]}
+        return html_table("Scenario", self.facts | {key: setting_text(value) for key, value in changed.items()})
 
 
 def model_name(scenario: Scenario) -> str:
