@@ -160,6 +160,7 @@ NAMED = rows_of("user,cat,dog lobby,5,1 gate,0,7 roof,3,3")
 LONG_FORM = rows_of("user,class,count 0,cat,5 1,dog,7 2,cat,3")
 LINKS = rows_of("user_a,user_b,rate_bps,closeness 0,1,1e6,0.9 1,2,2e6,0.8")
 POSITIONS = rows_of("user,x_m,y_m 0,1,2 1,30,4 2,5,60")
+DEGREES = rows_of("user,longitude,latitude 0,11.5,48.1 1,11.6,48.2 2,-180,90")
 DEVICES = rows_of("user,max_frequency_hz,energy_budget_j,consent 0,1e9,0.1,1 1,2e9,0.2,0.5 2,1e9,1,0")
 
 _TYPES = ("u1", "i4", "i8", "u8", "f4", "f8", "?", "c8", "U3", "S2", "M8[s]")

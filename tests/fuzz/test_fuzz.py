@@ -162,13 +162,14 @@ def command(folder, content):
 
 
 COUNTS = inputs.tables(inputs.WIDE) | inputs.tables(inputs.NAMED) | inputs.tables(inputs.LONG_FORM)
+PLACES = inputs.tables(inputs.POSITIONS) | inputs.tables(inputs.DEGREES)
 # By name: share of all inputs, target and inputs.
 TARGETS = {
     "scenario file": (0.2, in_file("s.toml", use_scenario), inputs.scenario_files()),
     "--set": (0.2, use_overrides, inputs.overrides()),
     "counts": (0.15, in_file("c.csv", use_counts), COUNTS),
     "links": (0.06, in_file("l.csv", use_table("trust.links_file")), inputs.tables(inputs.LINKS)),
-    "positions": (0.06, in_file("p.csv", use_table("geometry.positions_file")), inputs.tables(inputs.POSITIONS)),
+    "positions": (0.06, in_file("p.csv", use_table("geometry.positions_file")), PLACES),
     "devices": (0.06, in_file("d.csv", use_table("devices.devices_file")), inputs.tables(inputs.DEVICES)),
     "plan": (0.08, in_file("p.json", use_plan), None),
     "fit": (0.05, in_file("f.json", lambda path: fit_to_json(load_fit(path))), None),

@@ -80,6 +80,8 @@ def plan(
     bom: Annotated[bool, typer.Option("--bom", help="Start a .csv with a byte-order mark, for Excel.")] = False,
 ) -> None:
     """Plan who shares how much with whom and how fast devices compute, and print what it costs."""
+    from rich.padding import Padding
+
     from fedcast.cli.plan_text import print_plan
     from fedcast.cli.remarks import print_assumptions, print_doubts, print_size_note, print_tables
     from fedcast.io import save_table
@@ -156,7 +158,7 @@ def plan(
     if difference is not None:
         console.print(f"\nwhat changes {what_if}" if what_if else "\nwhat changed", style="bold")
         for line in difference.lines():
-            console.print(f"  {line}")
+            console.print(Padding(line, (0, 0, 0, 2), expand=False))
     if written := [
         str(path) for path in (json, table, changes, report, picture) if path is not None and str(path) != "-"
     ]:
