@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from fedcast_paper import REPRODUCTIONS, Result, Verdict, load_result, save_result
+from fedcast_paper.findings import findings
 from fedcast_paper.pages import (
     CLAIMS,
     claims_page,
@@ -45,13 +46,13 @@ def test_what_was_not_run_is_said_and_nothing_is_guessed():
 
 
 def test_a_section_holds_paper_numbers_verdicts_reason_and_setting():
-    page = results_page({"fig7a": result_of(Verdict("JFVO converges within 6 iterations", "yes", "after 3"))})
-    section = page[page.index("## fig7a") : page.index("## fig7b")]
+    page = results_page({"fig7b": result_of(Verdict("JFVO converges within 6 iterations", "yes", "after 3"))})
+    section = page[page.index("## fig7b") : page.index("## fig8")]
     parts = [
-        REPRODUCTIONS["fig7a"].paper,
-        "![fig7a: convergence of JFVO, SMM and SAA](images/results/fig7a.png)",
+        REPRODUCTIONS["fig7b"].paper,
+        f"![fig7b: {REPRODUCTIONS['fig7b'].shows}](images/results/fig7b.png)",
         "| JFVO converges within 6 iterations | holds | after 3 |",
-        REPRODUCTIONS["fig7a"].why, "A note.", "- seeds: 0, 1", "commit abc",
+        REPRODUCTIONS["fig7b"].why, "A note.", "- seeds: 0, 1", "commit abc",
     ]  # fmt: skip
     places = [section.index(part) for part in parts]
     assert places == sorted(places)
@@ -123,12 +124,27 @@ def test_a_lower_bound_is_marked():
     assert table["speed-up over FedAvg"] == ["–", "> 1.11"]
 
 
-def test_the_head_counts_the_tests_on_the_page():
+def test_the_head_says_how_tests_are_corrected_if_there_are_any():
     verdicts = [Verdict("JFVO converges within 6 iterations", "yes", f"p = {p}") for p in (0.01, 0.02)]
     for page in (results_page, claims_page):
-        assert "This page has 2 p-values" in page({"fig7a": result_of(*verdicts)})
-        assert "a p-value above 0.03" in page({"fig7a": result_of(*verdicts)})
-        assert "p-values" not in page({})
+        assert "corrected together by Holm's method" in page({"fig7b": result_of(*verdicts)})
+        assert "Holm" not in page({})
+
+
+def test_findings_are_numbers_of_the_stored_results():
+    stored = {name: load_result(name, "full", TOP / "results") for name in ("fig1a", "table2-volumes", "fig7a")}
+    skew, volume, methods = findings(stored)
+    runs = stored["fig1a"].tables["runs"]
+    rounds = [r for r, share in zip(runs["rounds"], runs["one_class_share"], strict=True) if share == 0.8]
+    assert f"and {sum(rounds) / len(rounds):.0f} if 80 % of them hold one class" in skew
+    cells = stored["table2-volumes"].tables["cells"]
+    place = next(
+        place for place, rule in enumerate(cells["rule"]) if rule == "daca" and cells["volume"][place] == "all"
+    )
+    assert f"DACA at {cells['accuracy'][place]:.1f} % on CIFAR-10" in volume
+    assert "JFVO, SMM and SAA find the same delay**, within 0.00" in methods
+    assert results_page(stored).index("## Findings") < results_page(stored).index("## Terms")
+    assert "Findings" not in results_page({})
 
 
 def test_the_head_links_to_pages_and_headings_that_there_are():

@@ -12,9 +12,17 @@ from fedcast_paper.figures.beyond_rounds import speed_up
 from fedcast_paper.figures.table2 import cell_scenarios
 from fedcast_paper.over_seeds import LAST_ROUNDS, gain_rows, late_accuracy
 from fedcast_paper.pages import summary
-from fedcast_paper.reproduction_result import columns_of, where
+from fedcast_paper.reproduction_result import Verdict, columns_of, where
 from fedcast_paper.reproductions import training_scenarios
-from fedcast_paper.verdicts import accuracy_verdicts, fewer_rounds_verdicts, gains_over, larger_gain, welch_test
+from fedcast_paper.verdicts import (
+    accuracy_verdicts,
+    as_family,
+    fewer_rounds_verdicts,
+    gains_over,
+    holm,
+    larger_gain,
+    welch_test,
+)
 from tests.paper.given import data, keep, rising, run_of
 
 
@@ -189,16 +197,37 @@ def test_a_baseline_that_never_arrives_bounds_the_speed_up():
 
 def test_strategies_are_compared_on_the_seeds_that_both_have():
     """FedAvg has a lucky seed 7 that DACA was not run on."""
-    fedavg = [run_of(seed, [0.1, 0.90 + 0.001 * seed], "none") for seed in (0, 1, 2, 7)]
-    daca = [run_of(seed, [0.1, 0.91 + 0.001 * seed + 0.0005 * (seed == 1)]) for seed in (2, 1, 0)]
-    assert gains_over([*fedavg, *daca], "daca") == pytest.approx([1.0, 1.05, 1.0])
+    fedavg = [run_of(seed, [0.1, 0.90 + 0.001 * seed], "none") for seed in (0, 1, 2, 3, 7)]
+    daca = [run_of(seed, [0.1, 0.91 + 0.001 * seed + 0.0005 * (seed == 1)]) for seed in (3, 2, 1, 0)]
+    assert gains_over([*fedavg, *daca], "daca") == pytest.approx([1.0, 1.05, 1.0, 1.0])
     (verdict,) = accuracy_verdicts([*fedavg, *daca], "daca", ["none", "scc"])
-    p_value = stats.ttest_rel([91.0, 91.15, 91.2], [90.0, 90.1, 90.2]).pvalue
-    assert verdict.holds == "yes"
-    assert verdict.evidence == f"+1.02 ± 0.07 points of accuracy, 3 seeds, paired t test p = {p_value:.2g}"
+    p_value = stats.ttest_rel([91.0, 91.15, 91.2, 91.3], [90.0, 90.1, 90.2, 90.3]).pvalue
+    assert (verdict.holds, verdict.p_value) == ("yes", pytest.approx(p_value))
+    assert verdict.evidence == f"+1.01 ± 0.04 points of accuracy, 4 seeds, paired t test p = {p_value:.2g}"
     # Without FedAvg's own seed the curve starts level and ends a point above.
     rows = gain_rows(daca, fedavg)
-    assert [row["gain"] for row in rows] == pytest.approx([0.0, 100 * (0.01 + 0.0005 / 3)])
+    assert [row["gain"] for row in rows] == pytest.approx([0.0, 100 * (0.01 + 0.0005 / 4)])
+
+
+def test_three_seeds_give_an_interval_and_no_verdict():
+    fedavg = [run_of(seed, [0.1, 0.90 + 0.001 * seed], "none") for seed in range(3)]
+    daca = [run_of(seed, [0.1, 0.95 + 0.0011 * seed]) for seed in range(3)]
+    (verdict,) = accuracy_verdicts([*fedavg, *daca], "daca", ["none"])
+    assert (verdict.holds, verdict.p_value) == ("open", None)
+    assert verdict.evidence == "+5.01 ± 0.02 points of accuracy, 3 seeds, too few for a verdict"
+
+
+def test_tests_of_a_table_are_corrected_together():
+    # p.adjust(c(0.01, 0.02, 0.03, 0.004), "holm") of R 4.
+    assert holm([0.01, 0.02, 0.03, 0.004]) == pytest.approx([0.03, 0.04, 0.04, 0.016])
+    given = [Verdict("a", "yes", "a", 0.03), Verdict("b", "no", "b", 0.01), Verdict("c", "partly", "c")]
+    assert as_family([*given, Verdict("d", "yes", "d", 0.04)]) == (
+        Verdict("a", "open", "a, 0.06 corrected for 3 tests", 0.03),
+        Verdict("b", "no", "b, 0.03 corrected for 3 tests", 0.01),
+        Verdict("c", "partly", "c"),
+        Verdict("d", "open", "d, 0.06 corrected for 3 tests", 0.04),
+    )
+    assert as_family(given[:1]) == (given[0],)
 
 
 def test_without_common_seeds_there_is_no_gain_and_no_line():
@@ -208,28 +237,29 @@ def test_without_common_seeds_there_is_no_gain_and_no_line():
 
 
 def test_fewer_rounds_is_ahead_and_more_is_behind():
-    daca = [run_of(seed, rising(100, 40 + seed)) for seed in range(3)]
-    scc = [run_of(seed, rising(100, 50 + 2 * seed), "scc") for seed in range(3)]
-    cec = [run_of(seed, rising(100, 30 - seed), "cec") for seed in range(3)]
+    daca = [run_of(seed, rising(100, 40 + seed)) for seed in range(4)]
+    scc = [run_of(seed, rising(100, 50 + 2 * seed), "scc") for seed in range(4)]
+    cec = [run_of(seed, rising(100, 30 - seed), "cec") for seed in range(4)]
     verdicts = fewer_rounds_verdicts([*daca, *scc, *cec], "daca", ("none", "scc", "cec"), 0.95, " here")
     assert [(verdict.claim, verdict.holds) for verdict in verdicts] == [
         ("DACA needs fewer rounds than SCC here", "yes"),
         ("DACA needs fewer rounds than CEC here", "no"),
     ]
-    # Differences 10, 11, 12: standard error 1/√3.
-    assert verdicts[0].evidence.startswith(f"-11.0 ± {stats.t.ppf(0.975, 2) / np.sqrt(3):.1f} rounds, 3 seeds")
+    # Differences 10, 11, 12, 13: standard error √(5/3)/2.
+    assert verdicts[0].evidence.startswith(f"-11.5 ± {stats.t.ppf(0.975, 3) * np.sqrt(5 / 3) / 2:.1f} rounds, 4 seeds")
 
 
 def test_gains_on_two_datasets_are_tested_by_welch():
-    cifar, mnist = [8.0, 8.4, 7.7], [0.1, 0.3, 0.2, 0.2]
+    cifar, mnist = [8.0, 8.4, 7.7, 8.0], [0.1, 0.3, 0.2, 0.2, 0.3]
     means, sems = [np.mean(cifar), np.mean(mnist)], [stats.sem(cifar), stats.sem(mnist)]
-    freedom = (sems[0] ** 2 + sems[1] ** 2) ** 2 / (sems[0] ** 4 / 2 + sems[1] ** 4 / 3)
+    freedom = (sems[0] ** 2 + sems[1] ** 2) ** 2 / (sems[0] ** 4 / 3 + sems[1] ** 4 / 4)
     by_hand = 2 * stats.t.sf((means[0] - means[1]) / np.hypot(*sems), freedom)
     assert welch_test(cifar, mnist) == pytest.approx(by_hand)
     (verdict,) = larger_gain({"cifar10": cifar, "mnist": mnist}, " at Dir 1")
     assert (verdict.claim, verdict.holds) == ("gains on CIFAR-10 exceed those on MNIST at Dir 1", "yes")
     assert larger_gain({"cifar10": mnist, "mnist": cifar})[0].holds == "no"
     assert larger_gain({"cifar10": [], "mnist": mnist}) == []
+    assert larger_gain({"cifar10": cifar[:3], "mnist": mnist})[0].holds == "open"
     assert welch_test([1.0, 1.0], [2.0, 2.0]) is None
 
 

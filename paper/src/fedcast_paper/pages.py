@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedcast.io import atomic_write
+from fedcast_paper.findings import findings
 from fedcast_paper.reproduction_result import Columns, Result, Verdict, columns_of, load_result, result_path
 from fedcast_paper.reproductions import REPRODUCTIONS, draw_result
-from fedcast_paper.verdicts import LEVEL
+from fedcast_paper.verdicts import FEW_SEEDS, LEVEL
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,9 @@ _RESULTS_HEAD = """\
 All figures and tables of the paper, reproduced with fedcast, and some additional results (ids that begin with
 `beyond`). `fedcast reproduce --pages docs` writes this page from the files in `results/full`; no number is typed by
 hand. Intervals are 95 % confidence intervals (Student's t over seeds). See also [the claims of the paper](claims.md).
+"""
+_RESULTS_TERMS = """\
+## Terms
 
 - **Skew.** The [average EMD](explanation/skew.md#distances) measures how far the label distributions of users are from
   the global label distribution, with [weights](explanation/skew.md#averages-after-sharing) B unless A or C is named.
@@ -160,7 +164,7 @@ def stored_results(results: Path) -> dict[str, Result]:
 def results_page(stored: Mapping[str, Result]) -> str:
     """Return the page on all figures and tables."""
     body = "\n".join(_section(name, stored.get(name)) for name in REPRODUCTIONS)
-    return typeset("\n".join([_RESULTS_HEAD, *_on_tests(body), body]))
+    return typeset("\n".join([_RESULTS_HEAD, *_found(stored), _RESULTS_TERMS, *_on_tests(body), body]))
 
 
 def claims_page(stored: Mapping[str, Result]) -> str:
@@ -180,16 +184,24 @@ def summary(name: str, result: Result) -> Columns | None:
     return None if rows is None else columns_of(rows(result))
 
 
+def _found(stored: Mapping[str, Result]) -> list[str]:
+    """Return the findings, and how many of the paper's claims were reproduced."""
+    if not stored:
+        return []
+    verdicts = [overall(verdict for _, verdict in verdicts_on(claim, stored)) for claim in CLAIMS]
+    counts = "; ".join(f"{text}: {verdicts.count(text)}" for text in (*ANSWERS.values(), NOT_RUN) if text in verdicts)
+    claims = f"**The paper's {len(CLAIMS)} claims.** {counts.capitalize()} ([claims](claims.md))."
+    return ["## Findings\n", *(f"- {text}" for text in (*findings(stored), claims)), ""]
+
+
 def _on_tests(body: str) -> list[str]:
     """Explain multiple testing if there are tests on the page."""
-    count = body.count("p = ")
-    if not count:
+    if "p = " not in body:
         return []
     return [
-        f"A difference is called significant if p < {LEVEL:g}, for each test alone. This page has {count} p-values; "
-        f"without any true difference about {LEVEL * count:.0f} of them would be below {LEVEL:g} by chance. Do not "
-        f"rely on a single result with a p-value above {LEVEL / count:.1g}, the level divided by the number of tests "
-        f"([how to read the tests](how-to/compare.md#read-the-tests)).\n"
+        f"A difference is called significant if p < {LEVEL:g}. The tests of one table are corrected together by Holm's "
+        f"method: with each p-value stands the corrected one, which decides. With {FEW_SEEDS} seeds or fewer there are "
+        "intervals and no verdict ([how to read the tests](how-to/compare.md#read-the-tests)).\n"
     ]
 
 

@@ -30,11 +30,13 @@ class Verdict:
         claim: the claim.
         holds: the answer.
         evidence: the numbers behind the answer.
+        p_value: of the test behind it, for itself alone; None without a test.
     """
 
     claim: str
     holds: Answer
     evidence: str
+    p_value: float | None = None
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -23,8 +24,10 @@ if TYPE_CHECKING:
 # paper gives no tolerance, and methods that come close early may need long to come closer: so both are measured.
 NEAR, NEARER = 0.01, 0.001
 PAPER_ITERATIONS = 6
-# Significance level of every test.
+# Significance level of every family of tests.
 LEVEL = 0.05
+# So few seeds give an interval, but no verdict.
+FEW_SEEDS = 3
 ABOVE, NOT_WORSE = "ends above", "is at least as good as"
 
 
@@ -127,11 +130,7 @@ def accuracy_verdicts(
     """
     tests = {rival: _test(runs, rule, rival, lambda run: 100 * run.accuracy) for rival in rivals}
     return [
-        Verdict(
-            f"{STRATEGIES[rule]} {relation} {STRATEGIES[rival]}{place}",
-            answer(test.difference.mean, test.p_value),
-            evidence(test, "+z.2f", "points of accuracy"),
-        )
+        verdict_of(f"{STRATEGIES[rule]} {relation} {STRATEGIES[rival]}{place}", test, 1, "+z.2f", "points of accuracy")
         for rival, test in tests.items()
         if test is not None
     ]
@@ -152,8 +151,7 @@ def fewer_rounds_verdicts(
             reached = ", ".join(f"{STRATEGIES[one]} on {_reached(runs, one, target)}" for one in (rule, rival))
             verdicts.append(Verdict(claim, "open", f"no seed on which both reached the target: {reached}"))
         else:
-            holds = answer(-test.difference.mean, test.p_value)
-            verdicts.append(Verdict(claim, holds, evidence(test, "+z.1f", "rounds")))
+            verdicts.append(verdict_of(claim, test, -1, "+z.1f", "rounds"))
     return verdicts
 
 
@@ -184,17 +182,71 @@ def on_common_seeds(runs: Iterable[Trained], rule: str, rival: str) -> list[tupl
     return pairs_by_seed(own, others)
 
 
+def verdict_of(claim: str, test: PairedTest, better: int, form: str, unit: str, before: str = "") -> Verdict:
+    """Return the verdict of a paired test; there is none with few seeds.
+
+    Args:
+        claim: the claim.
+        test: its test.
+        better: 1 if the claim is that the difference is positive, -1 if negative.
+        form: format of the difference.
+        unit: unit of the difference.
+        before: beginning of the evidence.
+    """
+    p_value = test.p_value if test.difference.count > FEW_SEEDS else None
+    return Verdict(
+        claim, answer(better * test.difference.mean, p_value), before + evidence(test, form, unit), p_value
+    )  # fmt: skip
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return p-values corrected for the number of tests by Holm's method.
+
+    Example:
+        >>> holm([0.01, 0.04, 0.03])
+        [0.03, 0.06, 0.06]
+    """
+    corrected, largest = [0.0] * len(p_values), 0.0
+    for done, place in enumerate(np.argsort(p_values)):
+        largest = max(largest, min(1.0, (len(p_values) - done) * p_values[place]))
+        corrected[place] = largest
+    return corrected
+
+
+def as_family(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
+    """Judge the tests of one table together: a verdict that is not significant after Holm's correction is open."""
+    found = list(verdicts)
+    tests = [verdict for verdict in found if verdict.p_value is not None]
+    corrected = iter(holm([verdict.p_value for verdict in tests if verdict.p_value is not None]))
+    return tuple(
+        verdict if verdict.p_value is None else _corrected(verdict, next(corrected), len(tests)) for verdict in found
+    )
+
+
+def _corrected(verdict: Verdict, p_value: float, tests: int) -> Verdict:
+    if tests == 1:
+        return verdict
+    return replace(
+        verdict,
+        holds=verdict.holds if p_value < LEVEL else "open",
+        evidence=f"{verdict.evidence}, {p_value:.2g} corrected for {tests} tests",
+    )
+
+
 def evidence(test: PairedTest, form: str, unit: str) -> str:
     """Format a difference with its confidence interval, its number of seeds, and its p-value.
 
     Example:
         >>> from fedcast.runs import paired_test
+        >>> evidence(paired_test([3.0, 4.0, 6.0, 5.0], [1.0, 3.0, 3.0, 3.0]), "+.1f", "rounds")
+        '+2.0 ± 1.3 rounds, 4 seeds, paired t test p = 0.016'
         >>> evidence(paired_test([3.0, 4.0, 6.0], [1.0, 3.0, 3.0]), "+.1f", "rounds")
-        '+2.0 ± 2.5 rounds, 3 seeds, paired t test p = 0.074'
+        '+2.0 ± 2.5 rounds, 3 seeds, too few for a verdict'
     """
     gap = test.difference
+    p_value = test.p_value if gap.count > FEW_SEEDS else None
     difference = number(gap.mean, form, gap.half_width)
-    return f"{difference} {unit}, {pluralize(gap.count, 'seed')}, {_p_value('paired t test', test.p_value)}"
+    return f"{difference} {unit}, {pluralize(gap.count, 'seed')}, {_p_value('paired t test', p_value)}"
 
 
 def answer(gap: float, p_value: float | None) -> Answer:
@@ -224,7 +276,7 @@ def larger_gain(gains: Mapping[str, Sequence[float]], place: str = "") -> list[V
     cifar, mnist = gains.get("cifar10"), gains.get("mnist")
     if not cifar or not mnist:
         return []
-    p_value = welch_test(cifar, mnist)
+    p_value = welch_test(cifar, mnist) if min(len(cifar), len(mnist)) > FEW_SEEDS else None
     each = [
         f"{mean_text(some, '+z.2f')} points on {name} ({pluralize(len(some), 'seed')})"
         for some, name in ((cifar, "CIFAR-10"), (mnist, "MNIST"))
@@ -234,6 +286,7 @@ def larger_gain(gains: Mapping[str, Sequence[float]], place: str = "") -> list[V
             f"gains on CIFAR-10 exceed those on MNIST{place}",
             answer(mean_of(cifar).mean - mean_of(mnist).mean, p_value),
             f"DACA over FedAvg: {', '.join(each)}, {_p_value('Welch t test', p_value)}",
+            p_value,
         )
     ]
 
@@ -253,7 +306,7 @@ def welch_test(first: Sequence[float], second: Sequence[float]) -> float | None:
 
 
 def _p_value(test: str, p_value: float | None) -> str:
-    return "no test" if p_value is None else f"{test} p = {p_value:.2g}"
+    return "too few for a verdict" if p_value is None else f"{test} p = {p_value:.2g}"
 
 
 def seeds_range(seeds: Iterable[int]) -> str:

@@ -22,7 +22,7 @@ from fedcast_paper.training_setting import (
     target_of,
     task,
 )
-from fedcast_paper.verdicts import answer, evidence, rounds_test
+from fedcast_paper.verdicts import as_family, rounds_test, verdict_of
 
 PAPER = "Not in the paper, which names the combination with other algorithms as future work."
 WHY = (
@@ -103,7 +103,7 @@ def data(job: Job) -> Result:
             "0.02, since at 0.05 most of its runs with sharing diverge (without sharing it ends above FedAvg there), "
             "and an energy budget of 0.1 J instead of 0.05, since it uploads twice as much",
         ),
-        verdicts=tuple(
+        verdicts=as_family(
             verdict for algorithm in ALGORITHMS for verdict in _saved(algorithm, runs[algorithm], target)
         ),
         notes=tuple(
@@ -132,11 +132,7 @@ def _saved(algorithm: str, runs: list[Trained], target: float) -> list[Verdict]:
     """Judge whether sharing saves rounds, by a paired test over seeds."""
     tests = {rule: rounds_test(runs, rule, "none", target) for rule in RULES if rule != "none"}
     return [
-        Verdict(
-            f"{STRATEGIES[rule]} saves rounds under {ALGORITHMS[algorithm].name}",
-            answer(-test.difference.mean, test.p_value),
-            evidence(test, "+z.1f", "rounds"),
-        )
+        verdict_of(f"{STRATEGIES[rule]} saves rounds under {ALGORITHMS[algorithm].name}", test, -1, "+z.1f", "rounds")
         for rule, test in tests.items()
         if test is not None
     ]

@@ -23,7 +23,7 @@ from fedcast_paper.training_setting import (
     task,
     under_rules,
 )
-from fedcast_paper.verdicts import LEVEL, answer, fewer_rounds_verdicts, rounds_test, seeds_range
+from fedcast_paper.verdicts import LEVEL, answer, as_family, fewer_rounds_verdicts, rounds_test, seeds_range
 
 PAPER = "Not in the paper, which compares the accuracy after equal rounds, although its aim is the delay."
 WHY = (
@@ -68,7 +68,7 @@ def data(job: Job) -> Result:
             time="sharing once, then download, computation and upload of the slowest user in each round; frequencies "
             "from the energy budget", rounds="100, Dirichlet: 50; means over the seeds that reached the target",
         ),
-        verdicts=(*_daca(job, runs), *_blend(job, runs)),
+        verdicts=(*as_family(_daca(job, runs)), *_blend(job, runs)),
         notes=(_MNIST_ONLY, *_not_shared(runs)),
     )  # fmt: skip
 

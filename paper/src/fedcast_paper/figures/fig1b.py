@@ -22,7 +22,7 @@ from fedcast_paper.training_setting import (
     task,
     under_rules,
 )
-from fedcast_paper.verdicts import answer, evidence
+from fedcast_paper.verdicts import verdict_of
 
 PAPER = "More shared data converge faster, and the step from 0 to 0.05 gains more than that from 0.05 to 0.1."
 WHY = "It agrees with the paper: the first shared samples help most."
@@ -103,11 +103,14 @@ def _verdicts(by_ratio: dict[float, list[Trained]]) -> tuple[Verdict, ...]:
     second = [some - more for _, some, more in common]
     test = paired_test(first, second)
     return (
-        Verdict(
+        verdict_of(
             "sharing 0 to 0.05 gains more than 0.05 to 0.1",
-            answer(test.difference.mean, test.p_value),
+            test,
+            1,
+            "+z.3f",
+            "more",
             f"mean loss over all rounds falls by {mean_of(first)} from 0 to 0.05 and by {mean_of(second)} from 0.05 to "
-            f"0.1; the first step gains {evidence(test, '+z.3f', 'more')}",
+            "0.1; the first step gains ",
         ),
     )
 

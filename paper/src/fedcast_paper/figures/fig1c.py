@@ -12,7 +12,7 @@ from fedcast_paper.reproduction_result import Result, Verdict
 from fedcast_paper.text_tables import Row, by_label, percent
 from fedcast_paper.trained import Trained, trained_runs
 from fedcast_paper.training_setting import RATIO, label_skew, task, under_rules
-from fedcast_paper.verdicts import answer, evidence
+from fedcast_paper.verdicts import verdict_of
 
 PAPER = "10 random clusters converge faster than 25: too many clusters can do more harm than good."
 WHY = (
@@ -57,10 +57,13 @@ def _verdicts(by_number: dict[int, list[Trained]], few: int, many: int) -> tuple
     test = paired_test(gaps, [0.0] * len(gaps))
     better = f"{few} are better in {sum(gap > 0 for gap in gaps)} of {pluralize(len(gaps), 'seed')}"
     return (
-        Verdict(
+        verdict_of(
             f"{few} clusters beat {many}",
-            answer(test.difference.mean, test.p_value),
-            f"mean loss over all rounds, {many} minus {few} clusters: {evidence(test, '+z.3f', 'of loss')}; {better}",
+            test,
+            1,
+            "+z.3f",
+            "of loss",
+            f"{better}; mean loss over all rounds, {many} minus {few} clusters: ",
         ),
     )
 

@@ -24,7 +24,7 @@ from fedcast_paper.text_tables import (
 )
 from fedcast_paper.trained import NOISY, Trained, check_some, trained_runs
 from fedcast_paper.training_setting import CONTROLS, NOISE, STRATEGIES, assumptions, label_skew, task, under_rules
-from fedcast_paper.verdicts import NOT_WORSE, accuracy_verdicts, gains_over, larger_gain, seeds_range
+from fedcast_paper.verdicts import NOT_WORSE, accuracy_verdicts, as_family, gains_over, larger_gain, seeds_range
 
 PAPER = (
     "DACA beats FedAvg, SCC and CEC everywhere and matches or beats central sharing on CIFAR-10 and on noise-skewed "
@@ -138,7 +138,7 @@ def _verdicts(panels: dict[str, list[Trained]]) -> tuple[Verdict, ...]:
         if panel in ("cifar10", "noise"):
             found += accuracy_verdicts(runs, "daca", ["central"], f" on {PANELS[panel]}", NOT_WORSE)
     gains = {panel: gains_over(runs, "daca") for panel, runs in panels.items()}
-    return (*found, *larger_gain(gains), *_shakespeare(gains.get("shakespeare")))
+    return (*as_family([*found, *larger_gain(gains)]), *_shakespeare(gains.get("shakespeare")))
 
 
 def _shakespeare(gains: list[float] | None) -> list[Verdict]:

@@ -38,7 +38,7 @@ from fedcast_paper.training_setting import (
     under_rules,
     with_controls,
 )
-from fedcast_paper.verdicts import NOT_WORSE, accuracy_verdicts, gains_over, larger_gain, on_common_seeds
+from fedcast_paper.verdicts import NOT_WORSE, accuracy_verdicts, as_family, gains_over, larger_gain, on_common_seeds
 
 PAPER = (
     "MNIST: DACA is best at every skew, 1.8 points above FedAvg at Dir 0.1 and 0.2 at Dir 10. CIFAR-10: DACA is best "
@@ -198,7 +198,7 @@ def _verdicts(runs: dict[tuple[str, float, float], list[Trained]], cells: Column
     for alpha in DIRICHLET:
         gains = {dataset: gains_over(runs[dataset, alpha, RATIO], "daca") for dataset in PAPER_ACCURACY}
         found += larger_gain(gains, f" at Dir {alpha:g}")
-    return tuple(found)
+    return as_family(found)
 
 
 def _near(cells: Columns, place: str) -> list[Verdict]:
