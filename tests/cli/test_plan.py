@@ -186,6 +186,7 @@ def test_json_to_standard_output_stands_alone(fedcast, tables):
     code, out, err = fedcast("cluster", *tables, "--rules", "daca", "--no-exact", "--json", "-")
     assert code == 0
     assert json.loads(out)["comparison"][0]["rule"] == "daca"
+    assert json.loads(out)["assumptions"][0].startswith("Positions of users and base stations are drawn")
     assert "average EMD before sharing" in err
 
 
@@ -282,7 +283,8 @@ def test_changes_are_tried_without_editing_tables(fedcast, tables, tmp_path):
     assert "what changes without 0 1 user left: 0 (was a head) 3 users lost their head: 1 (0 left)" in flat(out)
     assert "users without samples" not in out
     assert (tmp_path / "d.csv").read_text().splitlines()[1].startswith("0,left,head,,24,0,")
-    assert json.loads((tmp_path / "p.json").read_text())["scenario"]["changes"]["without"] == ["0"]
+    found = json.loads((tmp_path / "p.json").read_text())
+    assert (found["scenario"]["changes"]["without"], found["notes"][0]) == (["0"], "planned with changes: without 0")
     out = flat(fedcast("plan", *tables, *RULE, "--cut", "0,3", "--consent", "4=0", "--changes", "d.json")[1])
     assert "what changes without the link 0,3; consent 4=0" in out
     assert "3 (0, link cut)" in out

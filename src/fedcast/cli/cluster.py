@@ -74,7 +74,11 @@ def cluster(
     shown = next(row.clustering for row in rows if row.rule == shown_rule)
     if json is not None:
         users = {} if world.population.names is None else {"names": world.population.names.tolist()}
-        content = {"comparison": [row.as_dict() for row in rows], "explanation": explained(shown).as_dict()}
+        content = {
+            "comparison": [row.as_dict() for row in rows],
+            "explanation": explained(shown).as_dict(),
+            "assumptions": world.assumptions,
+        }
         write_text(json, dumps(users | content, indent=1, allow_nan=False) + "\n")
     console = screen(json)
     console.print(_table(rows))

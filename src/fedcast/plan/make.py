@@ -13,8 +13,10 @@ from fedcast.clustering import ROUNDING, RULES, Clustering, cluster
 from fedcast.cost import TaskCost, feasibility, metrics_of, sharing_notes, task_cost
 from fedcast.errors import FedcastError, OutsideFitError
 from fedcast.formatting import quantity
+from fedcast.plan.candidates import Candidate
+from fedcast.plan.changes import changes_text
 from fedcast.plan.checks import needs_rounds, ratio_notes
-from fedcast.plan.search import Candidate, CompareRules, Search
+from fedcast.plan.search import CompareRules, Search
 from fedcast.plan.sharing_plan import RuleOutcome, SharingPlan
 from fedcast.plan.world import World, check_world, make_world, sharing_cost_of
 from fedcast.rounds import RoundsModel, fit_of, rounds_assumptions
@@ -237,7 +239,11 @@ def _planned(world: World, clustering: Clustering, cost: TaskCost, trained: NDAr
         form=fit.form(scenario.rounds.form),
         measure=fit.measure,
         names=world.population.names,
-        notes=(*ratio_notes(scenario), *sharing_notes(world.fleet.devices, scenario)),
+        notes=(
+            *([f"planned with changes: {changed}"] if (changed := changes_text(scenario.changes)) else []),
+            *ratio_notes(scenario),
+            *sharing_notes(world.fleet.devices, scenario),
+        ),
         assumptions=(*world.assumptions, *rounds_assumptions(scenario, world.population.dataset)),
     )
     return Planned(world, clustering, cost, plan)

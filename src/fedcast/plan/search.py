@@ -10,7 +10,7 @@ then at the next larger and smaller ones while that shortens the task; the same 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
@@ -21,7 +21,15 @@ from numpy.typing import ArrayLike
 from fedcast.allocation import AllocationProblem, AllocationResult, make_allocation_problem, method_options, solve
 from fedcast.clustering import ROUNDING, Clustering, Problem, allocates, cluster, find_rule, quick_rules
 from fedcast.errors import NotReachableError
-from fedcast.formatting import percent, quantity
+from fedcast.plan.candidates import (
+    NOTEWORTHY,
+    Candidate,
+    chosen_by_itself,
+    delay_of,
+    envelope,
+    faster_rule,
+    outcome_of,
+)
 from fedcast.plan.diff import match_users
 from fedcast.plan.sharing_plan import Baseline, LeakagePoint, RuleOutcome, SharingPlan
 from fedcast.plan.world import World, link_rates_bps
@@ -41,20 +49,8 @@ _MANY_USERS = 10_000
 _PLANNED_OF_MANY = 2
 # Local epochs of the best task without sharing, beside those that the scenario allows.
 _USUAL_EPOCHS = (1, 2, 3, 5, 8)
-# A share by which something is faster that deserves a note.
-_NOTEWORTHY = 0.02
 # Learning rates tried for it in the range of the fit.
 _NUM_RATES = 7
-
-
-@dataclass(frozen=True, eq=False)
-class Candidate:
-    """A rule with its best local epochs, clusters and volumes."""
-
-    rule: str
-    local_epochs: int
-    result: AllocationResult
-    passes: int = 1
 
 
 @dataclass(eq=False)
@@ -96,26 +92,26 @@ class Search:
         choose, every = rule == BEST_RULE, rule == BEST_RULE or compare_rules == "full"
         rules = ([] if choose else [rule]) + (self._rules() if every else [])
         found = {name: self._of_rule(name, previous) for name in dict.fromkeys(rules)}
-        own = filter(_chosen_by_itself, found.values()) if choose else [found[rule]]
+        own = filter(chosen_by_itself, found.values()) if choose else [found[rule]]
         candidates = [one for one in own if one is not None]
         if choose or allocates(rule):
             carried = [self.carried(plan) for plan in (*filter(None, [previous]), *competitors)]
             candidates += filter(None, carried)
         if not candidates:
             raise self._failures[-1]
-        chosen = min(candidates, key=_delay_s)
+        chosen = min(candidates, key=delay_of)
         if choose and not chosen.result.average_sharing_ratio:
             chosen = replace(chosen, rule="none")
         best = self._refined(chosen)
         if not choose and compare_rules != "no":
             others = list(found.values()) if every else self._first_passes(rule, best.local_epochs)
-            self.notes += _faster_rule(best, filter(_chosen_by_itself, others))
-        return best, tuple(_outcome(name, one) for name, one in found.items()) if every else ()
+            self.notes += faster_rule(best, filter(chosen_by_itself, others))
+        return best, tuple(outcome_of(name, one) for name, one in found.items()) if every else ()
 
     def _refined(self, chosen: Candidate) -> Candidate:
         """Return the candidate with its volumes solved by all steps of the method, where that is better."""
         refined = replace(chosen, result=self.allocate(chosen.result.clustering, chosen.local_epochs))
-        return min(chosen, refined, key=_delay_s)
+        return min(chosen, refined, key=delay_of)
 
     def _first_passes(self, rule: str, epochs: int) -> list[Candidate | None]:
         """Return what other rules give in one pass at given local epochs; of many users those that are quick."""
@@ -194,7 +190,7 @@ class Search:
         best = min(found, key=_baseline_s, default=None)
         if best is not None and best.learning_rate != given_rate:
             at_given = min((one for one in found if one.learning_rate == given_rate), key=_baseline_s, default=None)
-            if at_given is None or at_given.delay_s > best.delay_s * (1 + _NOTEWORTHY):
+            if at_given is None or at_given.delay_s > best.delay_s * (1 + NOTEWORTHY):
                 self.notes.append(
                     f"training.learning_rate = {given_rate:g}: without sharing {best.learning_rate:.3g} is expected to "
                     "be the best; try it before you share"
@@ -218,7 +214,7 @@ class Search:
             if ends[0] <= epochs <= ends[1]
         ]
         results = [candidate.result for candidate in between if candidate is not None]
-        return _envelope([*filter(None, [self.alone(first)]), *results, best.result])
+        return envelope([*filter(None, [self.alone(first)]), *results, best.result])
 
     def _best_alone(self) -> int:
         """Return the local epochs that are best without sharing; where the target is not reachable, the most."""
@@ -236,7 +232,7 @@ class Search:
         for name in rules:
             if name not in slow:
                 found = self._at(name, cluster(self._problem(name)), self._best_alone())
-                promise[name] = np.inf if found is None else _delay_s(found)
+                promise[name] = np.inf if found is None else delay_of(found)
         kept = sorted(promise, key=lambda name: promise[name])[:_PLANNED_OF_MANY]
         self.notes.append(
             f"more than {_MANY_USERS:,} users: of {', '.join(promise)} the best two by one pass are planned fully"
@@ -253,7 +249,7 @@ class Search:
         if not allocates(rule):
             clustering = cluster(problem)
             found = [self._at(rule, clustering, epochs) for epochs in self.choices]
-            return min(filter(None, found), key=_delay_s, default=None)
+            return min(filter(None, found), key=delay_of, default=None)
         start = _ratios(problem)
         if previous is not None:
             former = match_users(previous, self.world.population.num_users, self.world.population.names)
@@ -287,7 +283,7 @@ class Search:
                 break
             found.append(candidate)
             epochs, offers = candidate.local_epochs, self._solved_ratios(problem, candidate.result)
-        best = min(found, key=_delay_s, default=None)
+        best = min(found, key=delay_of, default=None)
         if best is not None and len(seen) > 1:
             best = self._climb(rule, best.result.clustering, best.local_epochs, best)
         return best and replace(best, passes=len(seen))
@@ -304,7 +300,7 @@ class Search:
             place = self.choices.index(epochs) + step
             while 0 <= place < len(self.choices):
                 tried = self._at(rule, clustering, self.choices[place])
-                if best is not None and (tried is None or _delay_s(tried) >= _delay_s(best)):
+                if best is not None and (tried is None or delay_of(tried) >= delay_of(best)):
                     break
                 best, place = tried, place + step
         return best
@@ -341,48 +337,8 @@ class Search:
         return ratios
 
 
-def _chosen_by_itself(candidate: Candidate | None) -> bool:
-    """Return whether a plan may choose it: what the server sends it must first have, which is shown but not chosen."""
-    return candidate is not None and candidate.result.clustering.broadcast is None
-
-
-def _faster_rule(best: Candidate, others: Iterable[Candidate | None]) -> list[str]:
-    """Return a note if another rule is faster by more than the noteworthy share."""
-    fastest = min(filter(None, others), key=_delay_s, default=best)
-    if _delay_s(best) <= _delay_s(fastest) * (1 + _NOTEWORTHY):
-        return []
-    saved, (delay_s, instead_s) = 1 - _delay_s(fastest) / _delay_s(best), map(_delay_s, (fastest, best))
-    return [
-        f"rule {fastest.rule} is {percent(saved)} faster than {best.rule}: {quantity(delay_s, 's')} instead of "
-        f"{quantity(instead_s, 's')}; best chooses the fastest (clustering.rule)"
-    ]
-
-
-def _outcome(rule: str, candidate: Candidate | None) -> RuleOutcome:
-    if candidate is None:
-        return RuleOutcome(rule)
-    result = candidate.result
-    return RuleOutcome(
-        rule, candidate.local_epochs, result.rounds, result.objective_s, result.clustering.average_sharing_ratio
-    )
-
-
-def _envelope(results: Sequence[AllocationResult]) -> tuple[LeakagePoint, ...]:
-    """Return the points, by ascending average sharing ratio, that no other beats in both delay and sharing."""
-    ascending = sorted(results, key=lambda result: (result.average_sharing_ratio, result.objective_s))
-    points: list[LeakagePoint] = []
-    for result in ascending:
-        if not points or result.objective_s < points[-1].delay_s:
-            points.append(LeakagePoint(result.average_sharing_ratio, result.objective_s))
-    return tuple(points)
-
-
 def _baseline_s(baseline: Baseline) -> float:
     return baseline.delay_s
-
-
-def _delay_s(candidate: Candidate) -> float:
-    return candidate.result.objective_s
 
 
 def _with(problem: Problem, **settings: str) -> Problem:
