@@ -51,6 +51,15 @@ def test_the_same_request_again_sends_nothing_twice(net):
     assert net.received("near") == 8
 
 
+def test_a_member_that_is_away_is_not_waited_for_and_gets_its_samples_later(net):
+    answer = net.share("head", "near", "far", away=["far"])
+    assert (answer["delivered"], answer["silent"]) == (["near"], ["far"])
+    assert {name for name, _ in net.log} == {"near"}
+    assert sorted(net.share("head", "near", "far")["delivered"]) == ["far", "near"]
+    assert (net.received("near"), net.received("far")) == (8, 8)
+    assert sorted(net.share("head", "near", "far", away=["far"])["delivered"]) == ["far", "near"]
+
+
 def test_a_member_that_the_head_does_not_trust_gets_nothing(net):
     trust(net.folders["head"], ("near", fingerprint(net.folders["near"])))
     answer = net.share("head", "near", "far")

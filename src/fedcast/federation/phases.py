@@ -209,7 +209,7 @@ class FederationRun:
     def share(self) -> None:
         """Let every head send to its members; heads that were interrupted resume where they stopped."""
         plan, names = load_plan(self.folder / PLAN_FILE), self._names
-        requests = {}
+        requests: dict[str, dict[str, Any]] = {}
         for head in plan.heads:
             members = [names[user] for user in np.flatnonzero(plan.head_of == head)]
             requests[names[head]] = {
@@ -223,7 +223,12 @@ class FederationRun:
             }
         # Members must be in the run before heads offer them anything.
         present = self._ask("alive", {name: {} for name in names}, self.timeouts.describe_s, "share")
-        requests = {name: request for name, request in requests.items() if name in present}
+        # Heads need not wait for members that are not there.
+        requests = {
+            name: {**request, "away": sorted(request["members"].keys() - present.keys())}
+            for name, request in requests.items()
+            if name in present
+        }
         answers = self._ask("share", requests, self.timeouts.share_s)
         for name, answer in answers.items():
             self._note_failures(name, answer)

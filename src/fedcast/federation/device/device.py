@@ -60,6 +60,7 @@ class ShareRequest:
 
     count: int
     members: dict[str, PublicKeys]
+    away: frozenset[str]  #: members that the server does not reach now; they get their samples when sharing is resumed
     kind: str
     options: Any  #: of the kind
     balanced: bool
@@ -149,10 +150,12 @@ class Device:
             if envelope is None:
                 return {"count": 0, "untrusted": untrusted, "delivered": [], "rejected": {}, "silent": []}
             # Trust may have been revoked since the envelope was made: who is not trusted now gets no more of it.
-            current = _limited_to(envelope, trusted)
+            current = _limited_to(envelope, {name: keys for name, keys in trusted.items() if name not in asked.away})
             result = deliver(current, self._spool(envelope), send, self.ledger)
-            everyone = {name for name, _ in envelope.contents.members}
-            if everyone <= self.ledger.delivered(envelope.id):
+            everyone, have = {name for name, _ in envelope.contents.members}, self.ledger.delivered(envelope.id)
+            result.silent += sorted((everyone & asked.away) - have)
+            result.delivered += sorted(everyone & asked.away & have)
+            if everyone <= have:
                 self._spool(envelope).unlink(missing_ok=True)
             self._phase = "shared"
         return {
@@ -343,11 +346,12 @@ def _share_request(request: Mapping[str, Any]) -> ShareRequest:
     try:
         count, seed, user = (int(request[name]) for name in ("count", "seed", "user"))
         kind, balanced = str(request["kind"]), bool(request["balanced"])
+        away = frozenset(map(str, request.get("away", ())))
     except (KeyError, TypeError, ValueError) as error:
         raise RejectedError(f"invalid request to share: {error!r}") from None
     if count < 0:
         raise RejectedError(f"invalid value {count} for count: expected a number ≥ 0")
-    return ShareRequest(count, members, kind, _options(kind, request.get("options", {})), balanced, seed, user)
+    return ShareRequest(count, members, away, kind, _options(kind, request.get("options", {})), balanced, seed, user)
 
 
 def _options(kind: str, given: object) -> Any:
