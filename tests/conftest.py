@@ -21,6 +21,7 @@ LONG_FILES = {
     "allocation/test_traces.py",
     "cli/test_report.py",
     "cli/test_run.py",
+    "federation/test_faults.py",
     "federation/test_flare.py",
     "fuzz/test_fuzz.py",
     "paper/test_command.py",

@@ -22,6 +22,7 @@ federation = typer.Typer(name="federation", no_args_is_help=True, help="Run a pl
 _ProjectFolder = Annotated[Path, typer.Argument(metavar="PROJECT", help="Folder of the project.")]
 _DeviceFolder = Annotated[Path, typer.Argument(metavar="DEVICE", help="Folder of the device: PROJECT/devices/NAME.")]
 _PLANNED = ("share", "train", "done")  #: phases after the plan was made
+_DescribeTimeout = Annotated[float, typer.Option(min=1, help="Seconds that a device has to load and describe.")]
 _ShareTimeout = Annotated[float, typer.Option(min=1, help="Seconds that a head has to share.")]
 _RoundTimeout = Annotated[float, typer.Option(min=1, help="Seconds that a device has for a round.")]
 
@@ -150,8 +151,9 @@ def run(
     path: ScenarioFile = None,
     preset: Preset = None,
     overrides: Overrides = None,
-    round_timeout: _RoundTimeout = 600.0,
+    describe_timeout: _DescribeTimeout = 60.0,
     share_timeout: _ShareTimeout = 600.0,
+    round_timeout: _RoundTimeout = 600.0,
     wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for devices that are not connected.")] = 30.0,
 ) -> None:
     """Describe, plan, share and train over the devices that are connected."""
@@ -161,22 +163,25 @@ def run(
     scenario = read_scenario(path, preset, overrides, usual="digits")
     folder = made.folder / "runs" / time.strftime("%Y%m%d-%H%M%S")
     start_run(folder, scenario)
-    _follow(made, folder, wait, {"round_s": round_timeout, "share_s": share_timeout})
+    timeouts = {"describe_s": describe_timeout, "share_s": share_timeout, "round_s": round_timeout}
+    _follow(made, folder, wait, timeouts)
 
 
 @federation.command()
 def resume(
     project: _ProjectFolder,
     name: Annotated[str | None, typer.Argument(metavar="RUN", help="Name of the run; default: the last.")] = None,
-    round_timeout: _RoundTimeout = 600.0,
+    describe_timeout: _DescribeTimeout = 60.0,
     share_timeout: _ShareTimeout = 600.0,
+    round_timeout: _RoundTimeout = 600.0,
     wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for devices that are not connected.")] = 30.0,
 ) -> None:
     """Resume a run in the phase, or after the round, in which it ended."""
     from fedcast.federation import load_project
 
     made = load_project(project)
-    _follow(made, _run_folder(made, name), wait, {"round_s": round_timeout, "share_s": share_timeout})
+    timeouts = {"describe_s": describe_timeout, "share_s": share_timeout, "round_s": round_timeout}
+    _follow(made, _run_folder(made, name), wait, timeouts)
 
 
 @federation.command()
