@@ -36,7 +36,8 @@ def test_the_command_speaks_of_names(fedcast, tmp_path):
     assert code == 0, err
     assert "1 user left: node-k" in out
     code, out, _ = fedcast("plan", "diff", "plan.json", "new.json", "--json", "-")
-    assert json.loads(out)["left"] == ["node-k"]
+    users = json.loads(out)["users"]
+    assert [name for name, change in zip(users["user"], users["change"], strict=True) if change == "left"] == ["node-k"]
 
 
 ODD = "[red]rack:x:3[/red]"
@@ -64,7 +65,7 @@ def test_names_are_shown_as_they_are(fedcast, odd):
     Path("fewer.csv").write_text("user,cat,dog\nlobby,0,9\nhall,9,0\n")
     out = fedcast("plan", "--counts", "fewer.csv", "--previous", "plan.json", "--json", "new.json")[1]
     assert ODD in out
-    assert f"2 users left: {ODD}, roof" in fedcast("plan", "diff", "plan.json", "new.json")[1]
+    assert f"2 users left: {ODD} (was a head), roof (was alone)" in fedcast("plan", "diff", "plan.json", "new.json")[1]
 
 
 def test_pictures_call_users_by_name(fedcast, odd):
