@@ -12,13 +12,24 @@ import pytest
 def test_help_names_every_command(fedcast):
     code, out, _ = fedcast("--help")
     assert code == 0
-    for command in ("init", "validate", "datasets", "plugins", "inspect", "network", "cluster", "train", "reproduce"):
+    for command in (
+        "init",
+        "validate",
+        "datasets",
+        "plugins",
+        "inspect",
+        "network",
+        "cluster",
+        "train",
+        "attack",
+        "reproduce",
+    ):
         assert command in out
     assert len(out.splitlines()) <= 45
 
 
 COMMANDS = ["init", "validate", "datasets", "plugins", "inspect", "network", "cluster", "plan", "fit-rounds", "train"]
-COMMANDS += ["run", "compare", "report", "federation"]
+COMMANDS += ["run", "compare", "report", "attack", "federation"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

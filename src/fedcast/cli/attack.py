@@ -17,7 +17,7 @@ def attack(
     draws: Annotated[int, typer.Option(min=2, help="Games with each, and as many without it.")] = 100,
     data_dir: DataDir = None,
 ) -> None:
-    """Test whether what heads sent in a run reveals which samples they hold."""
+    """Test what the shared samples of a run reveal."""
     from rich.console import Console
 
     from fedcast.runs import attack_run
@@ -38,6 +38,4 @@ def attack(
         )  # fmt: skip
     console = screen()
     console.print(table)
-    console.print(
-        "TPR, FPR: rates of right and wrong guesses that a head holds a sample. Guessing: TPR = FPR, AUC 0.5."
-    )
+    console.print("TPR, FPR: rates of right and wrong guesses that a head holds a sample (by chance equal, AUC 0.5).")

@@ -44,7 +44,7 @@ def inspect(
     picture: Annotated[Path | None, typer.Option(help="Draw samples per class and user: .png, .svg or .pdf.")] = None,
     width: PictureWidth = "screen",
 ) -> None:
-    """Show how the data are distributed over users, and how skewed they are."""
+    """Show how data are distributed over users, and their skew."""
     from fedcast.data import describe, make_population, skew_of
     from fedcast.report import check_figure_path, class_dots, class_dots_figure, save_figure
 
