@@ -358,6 +358,41 @@ def test_wrong_places_are_refused(tmp_path, name, said):
         write_report([made_run("none", 0, FAST)], tmp_path / name)
 
 
+def test_the_page_says_what_was_trained_and_how_long_it_took(real_runs, tmp_path):
+    text = write_report(real_runs, tmp_path / "r.html").read_text().replace(SPACE, " ")
+    samples = sum(real_runs[0].tables["users"]["samples"])
+    assert f'class="eyebrow">digits, {samples:,} samples · mlp, 2,410 weights · 24 users' in text
+    listed = dict(re.findall("<tr><th[^>]*>([a-z_.]+)</th><td>(.*?)</td>", text.split('id="scenario"')[1]))
+    for key, value in {
+        "data.label_skew.single_class_share": "0.8", "training.batch_size": "10", "training.learning_rate": "0.4",
+        "training.local_epochs": "3", "data.partition": "label_skew", "training.model": "mlp",
+    }.items():  # fmt: skip
+        assert listed[key] == value
+    assert text.count("samples/s</td>") == len(real_runs)
+    for run in real_runs:
+        assert run.timing.engine in ("StackedEngine", "LoopEngine")
+        assert run.timing.wall_s > 0
+        # Every user trains in every round: the sizes after sharing, three epochs and eight rounds.
+        passed = run.timing.samples_per_s * run.timing.wall_s
+        held = sum(run.tables["users"]["samples"]) + run.facts.received_samples
+        assert passed == pytest.approx(8 * 3 * held, rel=1e-6)
+
+
+def test_expected_rounds_stand_beside_measured_ones(real_runs, tmp_path):
+    text = write_report(real_runs, tmp_path / "r.html").read_text().replace(SPACE, " ")
+    table = text.split("Expected and measured")[2].split("</table>")[0]
+    found = re.findall("<tr>(.*?)</tr>", table)
+    rows = [[word for word in re.sub("<.*?>", "|", row).split("|") if word] for row in found]
+    assert rows[0][1:] == ["rounds expected", "rounds measured", "time expected", "time measured"]
+    assert [row[0] for row in rows[1:]] == ["FedAvg", "daca"]
+    expected = np.mean([run.plan.rounds for run in real_runs if run.rule == "daca"])
+    assert float(rows[2][1]) == pytest.approx(expected, rel=0.01)
+    assert "local epochs" in text.split('id="comparison"')[1].split("</thead>")[0]
+    # Runs without a prediction have no such table.
+    runs = [replace(run, plan=None) for run in real_runs]
+    assert "Expected and measured" not in write_report(runs, tmp_path / "s.html").read_text()
+
+
 def test_several_targets_in_one_report(tmp_path):
     runs = [made_run(rule, seed, course) for rule, course in (("none", SLOW), ("daca", FAST)) for seed in (0, 1)]
     text = write_report(runs, tmp_path / "r.html", targets=[0.2, 0.65]).read_text().replace(SPACE, " ")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,12 +16,12 @@ from fedcast.cli.arguments import DataDir, Overrides, Preset, ScenarioFile, word
 from fedcast.cli.output import plain_table, screen
 from fedcast.cli.progress import StudyProgress
 from fedcast.errors import FedcastError
-from fedcast.formatting import difference, mean_and_interval, setting_text
+from fedcast.formatting import difference, mean_and_interval, number, pluralize, quantity, setting_text
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from fedcast.runs import Gain, Interval, Row, Study
+    from fedcast.runs import Gain, Interval, Row, StoredRun, Study, Timing
 
 Seeds = Annotated[int, typer.Option(min=1, metavar="N", help="Number of seeds, starting with the scenario's.")]
 Workers = Annotated[
@@ -199,11 +200,29 @@ def _compare(
         _print_comparison(console, compare(facet.runs, facet.failed, tuned), target, others)
         if study.controls:
             _print_gains(console, found, target)
+    for line in _timing_lines(runs):
+        console.print(line, style="dim", soft_wrap=True)
     console.print(f"report: {page}", soft_wrap=True)
     if failed:
         said = f"{len(failed)} of {progress.runs} runs failed; the reasons are in {out / 'runs.csv'}"
         typer.echo(f"fedcast: {said}", err=True)
         raise typer.Exit(SOME_FAILED)
+
+
+def _timing_lines(runs: Sequence[StoredRun]) -> list[str]:
+    """Return how long training of a run took here, for each engine."""
+    by_engine: dict[str, list[Timing]] = {}
+    for run in runs:
+        if run.timing is not None:
+            by_engine.setdefault(f"{run.timing.engine} on {run.timing.device}", []).append(run.timing)
+    lines = []
+    for engine, found in by_engine.items():
+        took, rate = (median(getattr(one, name) for one in found) for name in ("wall_s", "samples_per_s"))
+        speed = f"{engine}, {number(round(rate))} samples/s"
+        lines.append(
+            f"training of a run took {quantity(took, 's')} ({speed}; median of {pluralize(len(found), 'run')})"
+        )
+    return lines
 
 
 def report(

@@ -62,6 +62,7 @@ def train(
         f"{pluralize(run.facts.distinct_samples, 'sample')} shared with "
         f"{pluralize(run.facts.members, 'user')}{f' ({run.privacy})' if run.privacy else ''}; results are in {folder}"
         + (", finished before; --no-resume trains again" if done else "")
+        + (f"\ntraining took {run.timing.text}" if run.timing and not done else "")
     )
 
 

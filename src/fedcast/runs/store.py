@@ -12,6 +12,7 @@ import fcntl
 import hashlib
 import json
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
@@ -23,14 +24,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from fedcast.errors import FedcastError
-from fedcast.formatting import html_table, percent, pluralize, quantity, short_repr, shown_value
+from fedcast.formatting import html_table, number, percent, pluralize, quantity, short_repr, shown_value
 from fedcast.io import Column, data_frame, read_table, write_file
 from fedcast.plan import SharingPlan, load_plan, save_plan
 from fedcast.registry import BUILT_IN, KINDS, find, names, option_fields, plugin_error
 from fedcast.runs import versions
 from fedcast.runs.checks import check_model_size
 from fedcast.runs.facts import Facts, Table, facts_of, tables_of
-from fedcast.runs.prepare import PreparedRun, prepare_run, train_prepared
+from fedcast.runs.prepare import PreparedRun, TrainedRun, prepare_run, train_prepared
 from fedcast.runs.reuse import same_training, training_key
 from fedcast.scenario import (
     NOT_DECIDING,
@@ -56,8 +57,8 @@ RUN_FORMAT = 1
 # Increased when the values that name a run's folder are arranged differently.
 KEY_FORMAT = 2
 # Files without a digest in done.json, since they may change after the run has finished.
-_FILES_WITHOUT_DIGEST = ("checkpoint.pt", "log.txt", "done.json")
-_FAILED = "failed.json"
+_FILES_WITHOUT_DIGEST = ("checkpoint.pt", "log.txt", "done.json", "timing.json")
+_FAILED, _TIMING = "failed.json", "timing.json"
 _FILES_ALWAYS = {"scenario.toml", "versions.json", "facts.json", "tables.json", "history.json"}
 _KEY_LENGTH = 12
 _MEASURED = "measured.json"
@@ -139,11 +140,32 @@ class StoredRun:
         return options
 
     @cached_property
+    def timing(self) -> Timing | None:
+        """Return how long training took; None if it was resumed or taken over, and in folders of older versions."""
+        path = self.folder / _TIMING
+        return Timing(**_read_json(path)) if path.exists() else None
+
+    @cached_property
     def measured_s(self) -> dict[str, float]:
         """Return measured seconds of phases and rounds by name; none if the run was simulated."""
         path = self.folder / _MEASURED
         measured: dict[str, float] = _read_json(path) if path.exists() else {}
         return measured
+
+
+class Timing(NamedTuple):
+    """How training was carried out on this machine; none of it is a result."""
+
+    wall_s: float  #: seconds of training, with tests after each round
+    engine: str  #: name of the engine
+    device: str  #: cpu or cuda
+    samples_per_s: float  #: samples that users trained on, each counted once per local epoch
+
+    @property
+    def text(self) -> str:
+        """Return it for people."""
+        rate = f"{number(round(self.samples_per_s))} samples/s"
+        return f"{quantity(self.wall_s, 's')}, {self.engine} on {self.device}, {rate}"
 
 
 # What functions take for runs: one or several, each as it is or as the path of a run folder or a store.
@@ -234,6 +256,7 @@ def run_scenario(
             key = training_key(prepared)
             if reuse and (other := same_training(Path(store), key, versions())) is not None:
                 return _reuse(folder, other, key, progress)
+            start, resumed = time.monotonic(), checkpoint.exists()
             trained = train_prepared(prepared, checkpoint=checkpoint, progress=progress, should_stop=should_stop)
         except (Exception, SystemExit) as error:
             known = plugin_error(error) or error
@@ -245,8 +268,18 @@ def run_scenario(
         if trained.outcome.stopped:
             _log(folder, trained.outcome.stopped)
             return None
+        if not resumed:
+            _write_json(folder / _TIMING, _timing(trained, time.monotonic() - start)._asdict())
         finish_run(folder, trained.history, key)
     return folder
+
+
+def _timing(trained: TrainedRun, wall_s: float) -> Timing:
+    """Return how long training took, and how many samples a second it went through."""
+    participants = sum(record.participants for record in trained.history.records[1:])
+    each = trained.shared.assignment.sizes[trained.trained].mean() * trained.plan.local_epochs
+    device = next((weight.device.type for weight in trained.model.parameters()), "cpu")
+    return Timing(wall_s, trained.outcome.engine, device, float(participants * each / max(wall_s, 1e-9)))
 
 
 def _reuse(folder: Path, other: Path, key: str, progress: Callable[[Record], None] | None) -> Path:

@@ -8,6 +8,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
+import numpy as np
+
+from fedcast.cost import model_size
 from fedcast.formatting import (
     SPACE,
     difference,
@@ -27,6 +30,7 @@ from fedcast.report.html import Markup, colour_key, empty_tag, figure, note, scr
 from fedcast.report.layout import lay_out
 from fedcast.report.svg import picture
 from fedcast.runs import Gain, Interval, Row
+from fedcast.scenario import model_name
 
 # Significant digits of the values of learning curves.
 _DIGITS = 5
@@ -38,8 +42,11 @@ def headline_section(contents: Sequence[Content]) -> Markup:
     scenario, seeds = first.scenario, sorted({seed for content in contents for seed in content.seeds})
     runs = len({run.folder for content in contents for run in content.runs})
     failed = len({run.folder for content in contents for run in content.failed})
+    weights = model_size(scenario).weights
+    samples = pluralize(sum(first.runs[0].tables["users"]["samples"]), "sample")
     above = (
-        scenario.data.dataset,
+        f"{scenario.data.dataset}, {samples}",
+        model_name(scenario) + (f", {pluralize(weights, 'weight')}" if weights else ""),
         pluralize(scenario.data.num_users, "user"),
         pluralize(len(first.all_strategies or first.rows), "strategy", "strategies"),
         *([f"{len(contents)} settings"] if len(contents) > 1 else []),
@@ -160,6 +167,7 @@ _COLUMNS = (
     _Column("total_s", "time", "s", min, to_target=True),
     _Column("accuracy", "final accuracy", "%", max),
     _Column("worst_accuracy", "worst tenth", "%", max),
+    _Column("local_epochs", "local epochs", "", None),
     _Column("energy_j", "energy", "J", min, to_target=True),
     _Column("sent_bytes", "sent", "B", min, to_target=True),
     _Column("emd_after", "EMD after", "", min),
@@ -185,13 +193,12 @@ def comparison_section(contents: Sequence[Content]) -> Markup:
         notes.append(
             f"Below a strategy: its best {', '.join(contents[0].tuned)}, chosen on seeds that are not reported."
         )
-    tables = _by_facet(
-        contents, lambda content: [scrolled(_table(content), "Comparison of strategies"), *_targets(content)]
-    )
+    tables = _by_facet(contents, lambda content: [scrolled(_table(content), "Comparison of strategies")])
+    targets = _by_facet([content for content in contents if content.to_targets], _targets)
     below = note(" ".join(notes))
     gains = _by_facet([content for content in contents if content.gains], _gains)
     overview = [_overview(contents)] if len(contents) > 1 else []
-    return section("comparison", "Comparison", *overview, *tables, below, *_failures(contents), *gains)
+    return section("comparison", "Comparison", *overview, *tables, below, *targets, *_failures(contents), *gains)
 
 
 def _overview(contents: Sequence[Content]) -> Markup:
@@ -323,6 +330,31 @@ def _targets(content: Content) -> Iterator[Markup]:
     yield figure(title, scrolled(found, title), below=below)
 
 
+def _expected(content: Content) -> Iterator[Markup]:
+    """Yield the table of what plans expected and what was measured, of strategies with a prediction."""
+    rows = []
+    for row in content.rows:
+        plans = [run.plan for run in content.runs_of(row) if run.plan is not None]
+        known = [(plan.rounds, plan.delay_s) for plan in plans if plan.rounds is not None and plan.delay_s is not None]
+        if not known:
+            continue
+        rounds, seconds = (float(np.mean(values)) for values in zip(*known, strict=True))
+        ends = [plan.rounds_interval for plan in plans if plan.rounds_interval is not None]
+        between = " to ".join(number(end) for end in np.mean(ends, axis=0).tolist()) if ends else None
+        measured = [_to_target(row, *column) for column in (("rounds", ""), ("total_s", "s"))]
+        expected = tag("td", number(rounds), *_small(between)), tag("td", quantity(seconds, "s"))
+        swatch = tag("span", class_=f"swatch {series_class(content.series[row.strategy])}")
+        name = tag("th", swatch, row.strategy.name, scope="row")
+        rows.append(tag("tr", name, expected[0], measured[0], expected[1], measured[1]))
+    if not rows:
+        return
+    titles = ("strategy", "rounds expected", "rounds measured", "time expected", "time measured")
+    head = tag("tr", *(tag("th", title, scope="col") for title in titles))
+    title, found = "Expected and measured", tag("table", tag("thead", head), tag("tbody", *rows), class_="numbers")
+    below = "Expected by the plans before training, means over seeds; below: 90 % prediction interval of one run."
+    yield figure(title, scrolled(found, title), below=below)
+
+
 def _to_target(row: Row, name: str, unit: str) -> Markup:
     """Return rounds or time to a target: with interval and speed-up, as a lower bound, or not reached."""
     if not row.reached:
@@ -400,7 +432,7 @@ def _strategy_legend(content: Content, drawn: Collection[int]) -> Markup:
 
 def delays_section(contents: Sequence[Content]) -> Markup:
     """Return the section of where time goes and what less leakage costs."""
-    return section("time", "Time", *_by_facet(contents, _delays))
+    return section("time", "Time", *_by_facet(contents, lambda content: [*_expected(content), *_delays(content)]))
 
 
 def _delays(content: Content) -> list[Markup]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
 from fedcast.formatting import setting_text
+from fedcast.registry import find, names, option_fields
 from fedcast.report.content import Content
 from fedcast.report.html import Markup, note, scrolled, section, table, tag
 from fedcast.report.scenario_table import differences, differences_table, value_text, whole_scenario
@@ -25,15 +26,35 @@ COMPARED = (
 )  # fmt: skip
 
 
+# Parameters of training that are listed even if they have their default.
+_LISTED = (
+    "training.model", "training.rounds", "training.local_epochs", "training.batch_size", "training.learning_rate",
+    "training.participation", "rounds.target_accuracy", "rounds.fit",
+)  # fmt: skip
+
+
 def scenario_section(contents: Sequence[Content]) -> Markup:
     """Return a table of what differs from the defaults, and the whole scenario."""
     content, varied = contents[0], [*contents[0].facet, *contents[0].tuned]
     options = {key: option for one in contents for key, option in one.plugin_options.items()}
     changed = differences(content.scenario, options, (*COMPARED, *varied))
-    shown = differences_table([*((key, *_varied(contents, key)) for key in varied), *changed])
+    listed = {key: (key, *_varied(contents, key)) for key in varied}
+    listed |= {line[0]: line for line in _always(content.scenario) if line[0] not in listed}
+    listed |= {line[0]: line for line in changed}
+    shown = differences_table(list(listed.values()))
     said = "Rule, allocation method, algorithm, kind of sharing and seed are in the comparison."
     compared = note(said + (" The TOML is that of the first run." if varied else ""))
     return section("scenario", "Scenario", shown, compared, whole_scenario(content.scenario))
+
+
+def _always(scenario: Scenario) -> Iterator[tuple[str, str, str, str]]:
+    """Yield name, value, default and meaning of parameters that are listed even if they have their default."""
+    partition = scenario.data.partition
+    fields = option_fields(find("partition", partition).options) if partition in names("partition") else {}
+    options = [f"data.{partition}.{name}" for name in fields]
+    for key in ("data.dataset", "data.num_users", "data.partition", *options, *_LISTED):
+        default, meaning = parameter(key)
+        yield key, value_text(key, setting(scenario, key)), value_text(key, default), meaning
 
 
 def _varied(contents: Sequence[Content], key: str) -> tuple[str, str, str]:
@@ -51,7 +72,11 @@ def _varied(contents: Sequence[Content], key: str) -> tuple[str, str, str]:
 def reproduce_section(contents: Sequence[Content]) -> Markup:
     """Return commands, run folders and versions."""
     content, runs = contents[0], [run for one in contents for run in one.runs]
-    folders = [(one.name_of(run), tag("code", _folder_name(run))) for one in contents for run in one.runs]
+    folders = [
+        (one.name_of(run), tag("code", _folder_name(run)), run.timing.text if run.timing else "–")
+        for one in contents
+        for run in one.runs
+    ]
     packages = dict.fromkeys(name for run in runs for name in run.versions)
     versions = [
         (package, ", ".join(dict.fromkeys(run.versions.get(package, "absent") for run in runs))) for package in packages
@@ -65,7 +90,7 @@ def reproduce_section(contents: Sequence[Content]) -> Markup:
         note(_DEVICES_NOTE if _on_devices(runs) else _FOLDERS_NOTE),
         tag(
             "div",
-            scrolled(table(("run", "folder"), folders, "words"), "Run folders", tall=True),
+            scrolled(table(("run", "folder", "training took"), folders, "words"), "Run folders", tall=True),
             scrolled(table(("package", "version"), versions, "words"), "Versions"),
             class_="two",
         ),
