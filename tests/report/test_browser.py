@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from fedcast.report import write_report
 from fedcast.runs.comparison import compare
@@ -94,6 +95,12 @@ def test_all_plots_are_there_with_their_marks_inside(shown):
     assert all(300 < width < 1200 and 150 < height < 800 for width, height in sizes)
 
 
+def interval_of(own, column):
+    """The 95 % confidence interval of the mean over runs, as far as it is drawn."""
+    low, high = stats.t.interval(0.95, len(own) - 1, np.mean(own, axis=0), stats.sem(own))
+    return np.maximum(low, 0.0), np.minimum(high, 1.0) if column == "accuracy" else high
+
+
 @pytest.mark.parametrize(("plot", "column"), [("accuracy-round", "accuracy"), ("test_loss-round", "test_loss")])
 def test_lines_can_be_read_off_their_axes(shown, real_runs, plot, column):
     selector = f"svg[data-plot={plot}]"
@@ -106,7 +113,8 @@ def test_lines_can_be_read_off_their_axes(shown, real_runs, plot, column):
         np.testing.assert_allclose(across(drawn[:, 0]), np.arange(len(own[0])), atol=0.03)
         np.testing.assert_allclose(up(drawn[:, 1]), scale * np.mean(own, axis=0), atol=0.03 * scale / 10)
         band = points(shown.find(f"{selector} [data-series='{series}'] .band").get_attribute("d").rstrip("Z"))
-        edges = np.concatenate([np.max(own, axis=0), np.min(own, axis=0)[::-1]])
+        low, high = interval_of(own, column)
+        edges = np.concatenate([high, low[::-1]])
         np.testing.assert_allclose(up(band[:, 1]), scale * edges, atol=0.03 * scale / 10)
 
 
@@ -197,8 +205,9 @@ def test_pointing_at_curves_gives_the_values_of_that_round(shown, real_runs):
     told = shown.hover(plot, place * box[0] / 440 - box[0] / 2).splitlines()
     assert told[0] == "Round 3"
     for line, rule, name in zip(told[1:], ("none", "daca"), ("FedAvg", "daca"), strict=True):
-        own = [100 * run.history.records[3].accuracy for run in real_runs if run.rule == rule]
-        assert line == f"{name} {np.mean(own):.1f} % ({min(own):.1f} % to {max(own):.1f} %)"
+        own = [run.history.column("accuracy") for run in real_runs if run.rule == rule]
+        low, high = (100 * edge[3] for edge in interval_of(own, "accuracy"))
+        assert line == f"{name} {100 * np.mean(own, axis=0)[3]:.1f} % ({low:.1f} % to {high:.1f} %)"
 
 
 def test_the_keyboard_walks_from_mark_to_mark(shown):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -106,10 +107,19 @@ def curves_figure(
     highest = (
         1.0 if is_share else upper_end(float(np.max(line.y if line.high is None else line.high)) for line in lines)
     )
+    if is_share:  # an interval of the mean of shares may reach beyond 0 and 1
+        lines = [_within(line) for line in lines]
     marks: list[Mark] = [] if target is None else [Level(target, f"target {percent(target)}")]
     axes = Axis(x_label, (0.0, end), whole=x_label == "round"), Axis(limits=(0.0, highest), percent=is_share)
     says = f"{title} against {x_label} of {', '.join(line.label for line in lines)}"
     return Figure([[Panel([*marks, *lines], *axes)]], title, description=says)
+
+
+def _within(line: Line) -> Line:
+    """Return the line with its band within 0 and 1."""
+    if line.low is None or line.high is None:
+        return line
+    return replace(line, low=np.clip(line.low, 0.0, 1.0), high=np.clip(line.high, 0.0, 1.0))
 
 
 def delay_figure(
