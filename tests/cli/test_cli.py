@@ -329,6 +329,7 @@ def test_a_real_process_and_a_closed_pipe():
         "from fedcast.cli.app import run; run(['inspect', '--help'])",
         "from fedcast.cli.app import run; run(['inspect'])",
         "import fedcast; fedcast.load_scenario; fedcast.make_population",
+        "from fedcast.federation import described_world, load_state, run_to_end",
     ],
 )
 def test_torch_is_not_imported(code):

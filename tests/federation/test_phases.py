@@ -11,7 +11,7 @@ from fedcast import load_scenario
 from fedcast.data import Population, load_dataset, populate
 from fedcast.errors import FedcastError
 from fedcast.federation import Device, FederationRun, Loopback, load_state, start_run, write_samples
-from fedcast.federation.phases import plan_devices
+from fedcast.federation.planning import plan_devices
 from fedcast.plan import load_plan, make_world
 from fedcast.report import write_report
 from fedcast.runs import facts_of, load_runs, prepare_run, train_prepared

@@ -33,13 +33,11 @@ if TYPE_CHECKING:
     from fedcast.federation.phases import (
         FederationResult,
         FederationRun,
-        RunState,
         Timeouts,
         Transport,
-        described_world,
-        load_state,
-        start_run,
     )
+    from fedcast.federation.planning import described_world
+    from fedcast.federation.state import RunState, load_state, start_run
 
 __all__ = [
     "Device",

@@ -10,24 +10,23 @@ import json
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from torch import nn
 
-from fedcast.data import Dataset, Population, load_dataset, skew_of
+from fedcast.data import Dataset, load_dataset, skew_of
 from fedcast.errors import FedcastError
 from fedcast.federation.device.keys import public_keys
 from fedcast.federation.device.samples import sample_format
+from fedcast.federation.planning import plan_devices
 from fedcast.federation.results import write_results
-from fedcast.io import save_table, write_file
-from fedcast.plan import Planned, SharingPlan, World, load_plan, make_world, plan_world, save_plan
+from fedcast.federation.state import PHASES, STATE_FILE, RunState, check_scenario, load_state, write_state
+from fedcast.plan import Planned, SharingPlan, load_plan, save_plan
 from fedcast.runs import clock_of
-from fedcast.scenario import Scenario, missing_files, model_name, with_absolute_paths
-from fedcast.sharing import find_sharing
-from fedcast.text_files import parse_json, read_text
+from fedcast.scenario import Scenario, model_name
 from fedcast.training import (
     Clock,
     Outcome,
@@ -39,11 +38,9 @@ from fedcast.training import (
     training_settings,
 )
 
-STATE_FILE, PLAN_FILE, HISTORY_FILE = "federation.json", "plan.json", "history.json"
+PLAN_FILE, HISTORY_FILE = "plan.json", "history.json"
 RESULTS = "run"  #: folder in that of a run with its results, as those of a simulated run
-PHASES = ("describe", "plan", "share", "train", "done")
 
-_VERSION = 1
 _CHECKPOINT = "checkpoint.pt"
 _NOT_CONNECTED = "not connected"
 # A device that did not answer is not waited for again, but looked for from time to time.
@@ -76,25 +73,6 @@ class Timeouts:
     describe_s: float = 60.0
     share_s: float = 600.0
     round_s: float = 600.0
-
-
-@dataclass
-class RunState:
-    """State of the server, written after every phase; devices are in the order of the plan's users."""
-
-    run: str
-    scenario: dict[str, Any]
-    phase: str = "describe"
-    devices: list[dict[str, Any]] = field(default_factory=list)
-    samples: list[int] = field(default_factory=list)  #: of each device after sharing
-    shared: dict[str, Any] = field(default_factory=dict)  #: answers of the heads
-    clock: dict[str, Any] = field(default_factory=dict)
-    missing: list[dict[str, Any]] = field(default_factory=list)  #: who did not answer or refused, when and why
-    measured_s: dict[str, float] = field(default_factory=dict)  #: of phases and rounds
-    training_s: dict[str, float] = field(default_factory=dict)  #: of the slowest device in each round, on the device
-    accuracy: float | None = None  #: of the model on the test samples, after the last round
-    away: list[str] = field(default_factory=list)  #: devices that did not answer and have not come back
-    failure: str | None = None  #: why the run ended before it was done
 
 
 @dataclass
@@ -153,7 +131,7 @@ class FederationRun:
         self._next_look = 0.0
         self._loaded = False
         self._planned: Planned | None = None
-        self.scenario = _check_scenario(Scenario.model_validate_json(json.dumps(self.state.scenario)))
+        self.scenario = check_scenario(Scenario.model_validate_json(json.dumps(self.state.scenario)))
         self.dataset = load_dataset(self.scenario.data, data_dir) if dataset is None else dataset
 
     def run(self) -> FederationResult:
@@ -365,116 +343,10 @@ class FederationRun:
 
     def _save(self) -> None:
         self.state.away = sorted(self._away)
-        _write_state(self.folder, self.state)
+        write_state(self.folder, self.state)
 
 
 def _seconds(answer: Mapping[str, Any]) -> float:
     """Return how long a device says that it trained; whatever is not a time counts as none."""
     found = answer.get("seconds")
     return float(found) if isinstance(found, float) and 0 <= found < float("inf") else 0.0
-
-
-def start_run(folder: str | Path, scenario: Scenario) -> RunState:
-    """Write a run that has not begun into a new folder, for a server in another process of this host."""
-    if missing := missing_files(_check_scenario(scenario)):
-        raise FedcastError("\n".join(missing))
-    state = RunState(secrets.token_hex(16), with_absolute_paths(scenario).model_dump(mode="json"))
-    if (Path(folder) / STATE_FILE).exists():
-        raise FedcastError(f"{folder}: there is a run already; resume it, or use another folder")
-    _write_state(folder, state)
-    return state
-
-
-def record_failure(folder: str | Path, reason: str) -> None:
-    """Note in the folder of a run why it ended."""
-    state = load_state(folder)
-    state.failure = reason
-    _write_state(folder, state)
-
-
-def _write_state(folder: str | Path, state: RunState) -> None:
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    write_file(Path(folder) / STATE_FILE, json.dumps({"version": _VERSION, **asdict(state)}, indent=1))
-
-
-def load_state(folder: str | Path) -> RunState:
-    """Read what the server of a run wrote."""
-    path = Path(folder) / STATE_FILE
-    try:
-        content = parse_json(read_text(path), str(path))
-        if content.pop("version") == _VERSION:
-            return RunState(**content)
-    except FileNotFoundError:
-        raise FedcastError(f"{path}: no such file; `fedcast federation run` writes one") from None
-    except (TypeError, KeyError, AttributeError) as error:
-        raise FedcastError(f"{path}: not the state of a run: {error}") from None
-    raise FedcastError(f"{path}: of another version of fedcast")
-
-
-def plan_devices(scenario: Scenario, devices: list[dict[str, Any]], folder: Path) -> Planned:
-    """Plan for described devices; write the tables of counts, links and devices that `fedcast plan` reads as well.
-
-    Two devices are linked if each accepts the other; the rate is the lower of the two that they report.
-    """
-    return plan_world(described_world(scenario, devices, folder))
-
-
-def described_world(scenario: Scenario, devices: list[dict[str, Any]], folder: Path) -> World:
-    """Return the world of described devices, and write its tables; see `plan_devices`."""
-    names = [str(device["name"]) for device in devices]
-    classes = [f"class_{label}" for label in range(len(devices[0]["counts"]))]
-    counts = np.array([device["counts"] for device in devices], dtype=np.int64)
-    save_table({"user": names, **dict(zip(classes, counts.T.tolist(), strict=True))}, folder / "counts.csv")
-    links = _links(devices)
-    save_table(links, folder / "links.csv")
-    save_table({"user": names, **_limits(scenario, devices)}, folder / "devices.csv")
-    found = sample_format(devices[0]["format"])
-    changed = {
-        "data": scenario.data.model_copy(
-            update={"num_users": len(names), "bits_per_sample": 8.0 * found.record.itemsize}
-        ),
-        "trust": scenario.trust.model_copy(update={"links_file": str(folder / "links.csv")}),
-        "devices": scenario.devices.model_copy(update={"devices_file": str(folder / "devices.csv")}),
-    }
-    population = Population(counts, tuple(classes), names=np.array(names, dtype=np.str_))
-    return make_world(scenario.model_copy(update=changed), population=population)
-
-
-def _limits(scenario: Scenario, devices: list[dict[str, Any]]) -> dict[str, list[float]]:
-    """Return what devices agree to share, and the columns of their privacy budgets for a private kind of sharing."""
-    kind = scenario.sharing.kind
-    limits = {"consent": [float(device["max_ratio"]) if kind in device["kinds"] else 0.0 for device in devices]}
-    if find_sharing(kind).private:
-        # Who has no budget refuses.
-        limits["epsilon"] = [float(device.get("epsilon_budget") or 0.0) for device in devices]
-        limits["mu_spent"] = [float(device.get("mu_spent", 0.0)) for device in devices]
-    return limits
-
-
-def _links(devices: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    links: dict[str, list[Any]] = {"user_a": [], "user_b": [], "rate_bps": [], "closeness": []}
-    for place, one in enumerate(devices):
-        for other in devices[:place]:
-            rates = one["rates_bps"].get(other["name"]), other["rates_bps"].get(one["name"])
-            if None in rates or other["name"] not in one["accepts"] or one["name"] not in other["accepts"]:
-                continue
-            for key, value in zip(links, (other["name"], one["name"], float(min(rates)), 1.0), strict=True):
-                links[key].append(value)
-    return links
-
-
-def _check_scenario(scenario: Scenario) -> Scenario:
-    """Raise an error for what a federation cannot do."""
-    faults = []
-    if scenario.clustering.rule == "central":
-        faults.append("invalid value 'central' for clustering.rule: the server of a federation has no samples to send")
-    if scenario.sharing.kind != "raw" and not find_sharing(scenario.sharing.kind).private:
-        expected = "raw, or a kind with differential privacy"
-        faults.append(f"invalid value {scenario.sharing.kind!r} for sharing.kind: expected {expected}")
-    if scenario.data.descriptor != "classes":
-        faults.append(f"invalid value {scenario.data.descriptor!r} for data.descriptor: devices describe classes")
-    if scenario.training.model_file is not None:
-        faults.append("training.model_file: devices run installed code only; name a model that is installed on them")
-    if faults:
-        raise FedcastError("\n".join(faults))
-    return scenario

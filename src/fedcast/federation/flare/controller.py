@@ -15,7 +15,8 @@ from nvflare.apis.signal import Signal
 from fedcast.errors import FedcastError
 from fedcast.federation.flare.executor import replies_of
 from fedcast.federation.flare.names import CALL_TOPIC, MESSAGE
-from fedcast.federation.phases import FederationRun, Timeouts, record_failure
+from fedcast.federation.phases import FederationRun, Timeouts
+from fedcast.federation.state import record_failure
 from fedcast.federation.wire import encode
 
 # A message to a device whose part of the job has not started is lost, so that it is sent again after a while.

@@ -19,7 +19,7 @@ from typing import Any
 from fedcast.errors import FedcastError
 from fedcast.federation.flare.kits import Project
 from fedcast.federation.flare.names import ADMIN, CONTROLLER, DEVICE_CONFIG, SERVER
-from fedcast.federation.phases import RunState, load_state
+from fedcast.federation.state import RunState, load_state
 from fedcast.io import write_file
 from fedcast.text_files import parse_json, read_text
 

@@ -1,0 +1,94 @@
+"""The state of a run, in a file of its folder; reading it needs no PyTorch, so that commands are quick."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fedcast.errors import FedcastError
+from fedcast.io import write_file
+from fedcast.scenario import Scenario, missing_files, with_absolute_paths
+from fedcast.sharing import find_sharing
+from fedcast.text_files import parse_json, read_text
+
+STATE_FILE = "federation.json"
+PHASES = ("describe", "plan", "share", "train", "done")
+
+_VERSION = 1
+
+
+@dataclass
+class RunState:
+    """State of the server, written after every phase; devices are in the order of the plan's users."""
+
+    run: str
+    scenario: dict[str, Any]
+    phase: str = "describe"
+    devices: list[dict[str, Any]] = field(default_factory=list)
+    samples: list[int] = field(default_factory=list)  #: of each device after sharing
+    shared: dict[str, Any] = field(default_factory=dict)  #: answers of the heads
+    clock: dict[str, Any] = field(default_factory=dict)
+    missing: list[dict[str, Any]] = field(default_factory=list)  #: who did not answer or refused, when and why
+    measured_s: dict[str, float] = field(default_factory=dict)  #: of phases and rounds
+    training_s: dict[str, float] = field(default_factory=dict)  #: of the slowest device in each round, on the device
+    accuracy: float | None = None  #: of the model on the test samples, after the last round
+    away: list[str] = field(default_factory=list)  #: devices that did not answer and have not come back
+    failure: str | None = None  #: why the run ended before it was done
+
+
+def start_run(folder: str | Path, scenario: Scenario) -> RunState:
+    """Write a run that has not begun into a new folder, for a server in another process of this host."""
+    if missing := missing_files(check_scenario(scenario)):
+        raise FedcastError("\n".join(missing))
+    state = RunState(secrets.token_hex(16), with_absolute_paths(scenario).model_dump(mode="json"))
+    if (Path(folder) / STATE_FILE).exists():
+        raise FedcastError(f"{folder}: there is a run already; resume it, or use another folder")
+    write_state(folder, state)
+    return state
+
+
+def record_failure(folder: str | Path, reason: str) -> None:
+    """Note in the folder of a run why it ended."""
+    state = load_state(folder)
+    state.failure = reason
+    write_state(folder, state)
+
+
+def write_state(folder: str | Path, state: RunState) -> None:
+    """Write the state of a run into its folder."""
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    write_file(Path(folder) / STATE_FILE, json.dumps({"version": _VERSION, **asdict(state)}, indent=1))
+
+
+def load_state(folder: str | Path) -> RunState:
+    """Read what the server of a run wrote."""
+    path = Path(folder) / STATE_FILE
+    try:
+        content = parse_json(read_text(path), str(path))
+        if content.pop("version") == _VERSION:
+            return RunState(**content)
+    except FileNotFoundError:
+        raise FedcastError(f"{path}: no such file; `fedcast federation run` writes one") from None
+    except (TypeError, KeyError, AttributeError) as error:
+        raise FedcastError(f"{path}: not the state of a run: {error}") from None
+    raise FedcastError(f"{path}: of another version of fedcast")
+
+
+def check_scenario(scenario: Scenario) -> Scenario:
+    """Raise an error for what a federation cannot do."""
+    faults = []
+    if scenario.clustering.rule == "central":
+        faults.append("invalid value 'central' for clustering.rule: the server of a federation has no samples to send")
+    if scenario.sharing.kind != "raw" and not find_sharing(scenario.sharing.kind).private:
+        expected = "raw, or a kind with differential privacy"
+        faults.append(f"invalid value {scenario.sharing.kind!r} for sharing.kind: expected {expected}")
+    if scenario.data.descriptor != "classes":
+        faults.append(f"invalid value {scenario.data.descriptor!r} for data.descriptor: devices describe classes")
+    if scenario.training.model_file is not None:
+        faults.append("training.model_file: devices run installed code only; name a model that is installed on them")
+    if faults:
+        raise FedcastError("\n".join(faults))
+    return scenario
