@@ -19,11 +19,25 @@ from fedcast.clustering.sample_problems import disc_problem
 @pytest.mark.parametrize("data", ["paper", "dirichlet"])
 def test_compiled_and_interpreted_rules_agree(monkeypatch, rule, data):
     options = {"rule": rule, "data": data, "weighting": "BC"[data == "paper"]}
+    monkeypatch.setattr(kernels, "INTERPRETED_STEPS", float("inf"))
     interpreted = cluster(disc_problem(80, 400, seed=3, **options))
     monkeypatch.setattr(kernels, "INTERPRETED_STEPS", -1)
     compiled = cluster(disc_problem(80, 400, seed=3, **options))
     assert interpreted.head_of.tolist() == compiled.head_of.tolist()
     assert len(interpreted.members) > 20 or rule == "central"
+
+
+def test_a_kernel_that_is_called_again_and_again_is_compiled(monkeypatch):
+    def kernel(values, out):
+        out[0] += len(values)
+
+    asked = []
+    monkeypatch.setattr(kernels, "compiled", lambda one: asked.append(one) or one)
+    monkeypatch.setattr(kernels, "sys", type("NoNumba", (), {"modules": {}}))
+    out = np.zeros(1)
+    for _ in range(5):
+        kernels.run_kernel(kernel, [np.zeros(3)], [out], steps=kernels.INTERPRETED_STEPS // 4)
+    assert (len(asked), out[0]) == (1, 15.0)
 
 
 @pytest.mark.parametrize("weighting", ["A", "B", "C"])

@@ -3,8 +3,8 @@
 A kernel is a plain function of numbers and arrays (alone or in named tuples) that writes into the arrays of its last
 arguments; it may call other plain functions of its module. Below `INTERPRETED_STEPS` it runs in the interpreter on
 lists, which are several times faster than arrays there and need neither the import of numba nor a compilation.
-Above, the same source is compiled once and cached on disk. Both do the same arithmetic in the same order, so results
-are identical.
+Once all its calls in a process are above that, the same source is compiled once and cached on disk.
+Both do the same arithmetic in the same order, so results are identical.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import cache
 from types import ModuleType
@@ -21,9 +22,12 @@ import numpy as np
 
 # About 0.1 s in the interpreter, less than importing numba and loading a compiled kernel takes.
 INTERPRETED_STEPS = 1_000_000
+# With numba imported already, loading a kernel takes a tenth of that time.
+_WITH_NUMBA = 0.1
 
 Kernel = Callable[..., Any]
 Function = TypeVar("Function", bound=Callable[..., Any])
+_spent: defaultdict[Kernel, float] = defaultdict(float)  # steps of all calls of each kernel in this process
 
 
 def run_kernel(kernel: Kernel, inputs: Sequence[Any], outputs: Sequence[Any], *, steps: float) -> None:
@@ -41,7 +45,9 @@ def run_kernel(kernel: Kernel, inputs: Sequence[Any], outputs: Sequence[Any], *,
         >>> out.tolist()
         [0.0, 2.0, 4.0]
     """
-    if steps > INTERPRETED_STEPS:
+    # A kernel that is called again and again is worth its import too.
+    _spent[kernel] += steps
+    if _spent[kernel] > INTERPRETED_STEPS * (_WITH_NUMBA if "numba" in sys.modules else 1.0):
         compiled(kernel)(*inputs, *outputs)
         return
     results = [_as_lists(output) for output in outputs]

@@ -105,7 +105,7 @@ def _positive_gains(problem: Problem, drops: Floats, price: float) -> tuple[Ints
     starts, sums = np.zeros(users + 1, dtype=np.int64), np.zeros(users, dtype=np.int64)
     members, gains = np.empty(len(drops), dtype=np.int32), np.empty(len(drops), dtype=np.int64)
     inputs = [graph.offsets, graph.neighbours, drops, bonus, ticks]
-    run_kernel(_keep_positive, inputs, [starts, members, gains, sums], steps=2 * len(drops))
+    run_kernel(_keep_positive, inputs, [starts, members, gains, sums], steps=4 * len(drops))
     kept = int(starts[-1])
     return starts, members[:kept], gains[:kept], sums
 

@@ -140,9 +140,15 @@ def parse(column: Column, texts: list[str]) -> tuple[Values, InvalidCell | None]
 
 def _values(kind: Kind, texts: list[str]) -> Values:
     if kind == "text":
-        stripped = [unicodedata.normalize("NFC", original(text.strip())) for text in texts]
+        stripped = list(map(str.strip, texts))
         if not all(stripped):
             raise ValueError
+        # Most tables have neither apostrophes nor letters with accents, and may have millions of cells.
+        joined = "".join(stripped)
+        if "'" in joined:
+            stripped = list(map(original, stripped))
+        if not joined.isascii():
+            stripped = [unicodedata.normalize("NFC", text) for text in stripped]
         return np.array(stripped, dtype=np.str_)
     if kind == "bool":
         words = [text.strip().lower() for text in texts]

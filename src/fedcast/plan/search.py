@@ -46,7 +46,8 @@ _QUICK_STEPS = 4
 _CURVE_SHARES = (0.2, 0.4, 0.6, 0.8)
 # Of more users not every rule is planned fully.
 _MANY_USERS = 10_000
-_PLANNED_OF_MANY = 2
+_PLANNED_OF_MANY, _PASSES_OF_MANY = 2, 2
+_CURVE_SHARES_OF_MANY = (1 / 3, 2 / 3)
 # Local epochs of the best task without sharing, beside those that the scenario allows.
 _USUAL_EPOCHS = (1, 2, 3, 5, 8)
 # Learning rates tried for it in the range of the fit.
@@ -64,6 +65,7 @@ class Search:
     notes: list[str] = field(init=False, default_factory=list)
     _alone: dict[int, AllocationResult | None] = field(init=False, default_factory=dict)
     _last: tuple[Clustering, AllocationProblem] | None = field(init=False, default=None)
+    _first: dict[str, tuple[Clustering, Candidate | None]] = field(init=False, default_factory=dict)  # pass of a rule
     _failures: list[NotReachableError] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
@@ -148,6 +150,10 @@ class Search:
             self._last = clustering, problem
         return self._last[1]
 
+    @property
+    def _many(self) -> bool:
+        return self.world.population.num_users > _MANY_USERS
+
     @cached_property
     def _nobody_shares(self) -> Clustering:
         return cluster(_with(self._problem("none"), composition="own"))
@@ -205,7 +211,10 @@ class Search:
         """
         first = self._best_alone()
         ends = sorted((best.local_epochs, first))
-        limits = [share * best.result.average_sharing_ratio for share in _CURVE_SHARES]
+        limits = [
+            share * best.result.average_sharing_ratio
+            for share in (_CURVE_SHARES_OF_MANY if self._many else _CURVE_SHARES)
+        ]
         between = [
             self._at(best.rule, best.result.clustering, epochs, limit)
             for limit in limits
@@ -231,11 +240,13 @@ class Search:
         promise = {}
         for name in rules:
             if name not in slow:
-                found = self._at(name, cluster(self._problem(name)), self._best_alone())
+                clustering = cluster(self._problem(name))
+                found = self._at(name, clustering, self._best_alone())
+                self._first[name] = clustering, found
                 promise[name] = np.inf if found is None else delay_of(found)
         kept = sorted(promise, key=lambda name: promise[name])[:_PLANNED_OF_MANY]
         self.notes.append(
-            f"more than {_MANY_USERS:,} users: of {', '.join(promise)} the best two by one pass are planned fully"
+            f"more than {_MANY_USERS:,} users: of {', '.join(promise)} the best two by one pass are planned with two"
             + (f"; {', '.join(slow)} not tried, name it to plan with it (clustering.rule)" if slow else "")
         )
         return list(dict.fromkeys([*kept, "none"]))
@@ -274,11 +285,17 @@ class Search:
     def _best_of_passes(self, rule: str, problem: Problem, ratios: Floats) -> Candidate | None:
         """Repeat clustering and allocation until no offer gives new clusters; return the best with the passes."""
         found, seen, offers, epochs = list[Candidate](), set[bytes](), [ratios], self._best_alone()
-        for _ in range(problem.settings.max_passes):
-            if (clustering := _unseen(problem, offers, seen)) is None:
+        passes = problem.settings.max_passes
+        for _ in range(min(passes, _PASSES_OF_MANY) if self._many else passes):
+            known: Candidate | None = None
+            clustering: Clustering | None
+            if not seen and rule in self._first and np.array_equal(ratios, _ratios(problem)):
+                clustering, known = self._first[rule]
+                seen.add(clustering.head_of.tobytes())
+            elif (clustering := _unseen(problem, offers, seen)) is None:
                 break
             first = len(seen) == 1
-            candidate = self._climb(rule, clustering, epochs) if first else self._at(rule, clustering, epochs)
+            candidate = self._climb(rule, clustering, epochs, known) if first else self._at(rule, clustering, epochs)
             if candidate is None:
                 break
             found.append(candidate)
