@@ -85,6 +85,7 @@ BUILT_IN: dict[str, dict[str, str]] = {
     "dataset": {
         "digits": "fedcast.data.digits:DATASET",
         "mnist": "fedcast.data.mnist:DATASET",
+        "fashion_mnist": "fedcast.data.fashion_mnist:DATASET",
         "cifar10": "fedcast.data.cifar10:DATASET",
         "shakespeare": "fedcast.data.shakespeare:DATASET",
         "tiny_shakespeare": "fedcast.data.shakespeare:TINY_DATASET",

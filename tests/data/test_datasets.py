@@ -1,4 +1,5 @@
 import gzip
+import hashlib
 import lzma
 import shutil
 import tarfile
@@ -226,6 +227,50 @@ def test_truncated_or_altered_file_is_named_and_never_used(data_dir, tmp_path):
             load_dataset(Data(dataset="mnist"), tmp_path)
 
 
+def test_fashion_mnist(data_dir):
+    if presence("fashion_mnist", data_dir).state != "here":
+        pytest.skip("neither the data folder nor Debian's package dataset-fashion-mnist has it")
+    found = load_dataset(Data(dataset="fashion_mnist"), data_dir)
+    assert found.class_sizes.tolist() == [6_000] * 10
+    assert np.bincount(found.test_labels).tolist() == [1_000] * 10
+    assert found.inputs.shape == (60_000, 1, 28, 28)
+    assert found.features(slice(None)).mean() == pytest.approx(0.2860, abs=1e-4)  # the well-known mean
+    assert found.class_names[int(found.labels[0])] == "ankle boot"
+
+
+def idx_files(folder):
+    """Write four idx files of 20 + 10 images, and return them."""
+    folder.mkdir(parents=True)
+    rng, made = np.random.default_rng(0), {}
+    for part, count in (("train", 20), ("t10k", 10)):
+        images, labels = rng.integers(0, 256, (count, 28, 28), np.uint8), np.arange(count, dtype=np.uint8) % 10
+        sizes = {"images-idx3": (images, [count, 28, 28]), "labels-idx1": (labels, [count])}
+        for name, (values, shape) in sizes.items():
+            head = bytes([0, 0, 8, len(shape)]) + np.array(shape, ">i4").tobytes()
+            path = folder / f"{part}-{name}-ubyte.gz"
+            path.write_bytes(gzip.compress(head + values.tobytes()))
+            made[path.name] = values
+    return made
+
+
+@pytest.mark.parametrize("kind", ["md5", "sha256"])
+def test_files_of_the_system_are_found_and_verified(tmp_path, empty_cache, monkeypatch, kind):
+    """As a package of Debian installs them; with either kind of checksum."""
+    made = idx_files(tmp_path / "fashion-mnist")
+    monkeypatch.setattr("fedcast.data.catalogue.SYSTEM_FOLDER", tmp_path)
+    files = {name: (tmp_path / "fashion-mnist" / name).read_bytes() for name in made}
+    sums = {name: hashlib.new(kind, content).hexdigest() for name, content in files.items()}
+    names = [f"{part}-{one}-ubyte.gz" for part in ("train", "t10k") for one in ("images-idx3", "labels-idx1")]
+    source = tuple(SourceFile(f"fashion-mnist/{name}", **{"sha256": "", kind: sums[name]}) for name in names)
+    monkeypatch.setattr("fedcast.data.fashion_mnist.SOURCES", (source,))
+    found = load_dataset(Data(dataset="fashion_mnist"))
+    assert (found.inputs[:, 0] == made["train-images-idx3-ubyte.gz"]).all()
+    assert found.test_labels.tolist() == made["t10k-labels-idx1-ubyte.gz"].tolist()
+    (tmp_path / "fashion-mnist" / names[1]).write_bytes(b"damaged")
+    with pytest.raises(DataError, match=f"damaged or altered: {'MD5' if kind == 'md5' else 'SHA-256'} is"):
+        load_dataset(Data(dataset="fashion_mnist"))
+
+
 def test_no_file_and_no_network_says_which_file_to_put_where(empty_cache, monkeypatch):
     import pooch
 
@@ -243,7 +288,6 @@ def test_no_file_and_no_network_says_which_file_to_put_where(empty_cache, monkey
 
 def test_download_is_checked_and_kept(empty_cache, tmp_path):
     """A real download from a file on disk: the right one is kept, a wrong one is not."""
-    import hashlib
     import threading
     from functools import partial
     from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from fedcast.scenario import Data
 
 DATA_VARIABLE = "FEDCAST_DATA"
+# Where packages of Debian put datasets.
+SYSTEM_FOLDER = Path("/usr/share/datasets")
 
 
 @dataclass(frozen=True)
@@ -25,8 +27,14 @@ class SourceFile:
     """A file of a dataset."""
 
     path: str  #: under a data folder
-    sha256: str
+    sha256: str  #: empty where only an MD5 sum is published
     url: str | None = None  #: download address
+    md5: str = ""
+
+    @property
+    def digest(self) -> tuple[str, str]:
+        """Return the kind of checksum as `hashlib` names it, and the checksum."""
+        return ("sha256", self.sha256) if self.sha256 else ("md5", self.md5)
 
 
 # Files that together contain a dataset. A dataset may have several alternative sources.
@@ -98,7 +106,7 @@ def presence(name: str, data_dir: str | Path | None = None) -> Presence:
     sources = CATALOGUE[name].sources
     if not sources:
         return Presence(name, "yours" if name == "file" else "built in", None, None)
-    found = find_source(sources, data_folders(data_dir))
+    found = find_source(sources, [*data_folders(data_dir), SYSTEM_FOLDER])
     if found is None:
         return Presence(name, "to download" if any(map(downloadable, sources)) else "missing", None, None)
     source, folder = found
@@ -138,16 +146,18 @@ def find_source(sources: Iterable[Source], folders: Iterable[Path]) -> tuple[Sou
 def fetch(name: str, sources: tuple[Source, ...], data_dir: str | Path | None = None) -> tuple[Source, list[Path]]:
     """Return the verified files of a dataset; download them into the cache if no folder has them."""
     folders = data_folders(data_dir)
-    found = find_source(sources, folders)
+    found = find_source(sources, [*folders, SYSTEM_FOLDER])
     if found is None:
         return _download(name, sources, folders)
     source, folder = found
     paths = [folder / file.path for file in source]
     for file, path in zip(source, paths, strict=True):
+        kind, expected = file.digest
         with path.open("rb") as stream:
-            digest = hashlib.file_digest(stream, "sha256").hexdigest()
-        if digest != file.sha256:
-            differs = f"SHA-256 is {digest[:16]}…, expected {file.sha256[:16]}…"
+            digest = hashlib.file_digest(stream, kind).hexdigest()
+        if digest != expected:
+            name = "SHA-256" if kind == "sha256" else "MD5"
+            differs = f"{name} is {digest[:16]}…, expected {expected[:16]}…"
             raise DataError(f"{path}: damaged or altered: {differs}; delete the file and download it again")
     return source, paths
 
@@ -164,7 +174,7 @@ def _download(name: str, sources: tuple[Source, ...], folders: list[Path]) -> tu
         try:
             # pooch writes to a temporary file, verifies the hash and then renames it.
             shown = sys.stderr.isatty()
-            pooch.retrieve(file.url, f"sha256:{file.sha256}", target.name, target.parent, progressbar=shown)
+            pooch.retrieve(file.url, ":".join(file.digest), target.name, target.parent, progressbar=shown)
         except Exception as error:
             reason = _where_to_put(name, source, folders)
             raise DataError(f"{file.url} could not be downloaded ({type(error).__name__}). {reason}") from error

@@ -27,13 +27,13 @@ SOURCES = (tuple(SourceFile(f"mnist/{name}", sha256, _ADDRESS + name) for name, 
 def load_mnist(data_dir: str | Path | None = None) -> Dataset:
     """Load MNIST from a data folder, the cache or a download."""
     _, paths = fetch("mnist", SOURCES, data_dir)
-    images, labels, test_images, test_labels = map(_read_idx, paths)
+    images, labels, test_images, test_labels = map(read_idx, paths)
     train = images.reshape(-1, 1, 28, 28), labels.astype(np.int64)
     test = test_images.reshape(-1, 1, 28, 28), test_labels.astype(np.int64)
     return Dataset("mnist", *train, *test, 10, _BITS_PER_SAMPLE, scale=1 / 255, class_names=tuple("0123456789"))
 
 
-def _read_idx(path: Path) -> NDArray[np.uint8]:
+def read_idx(path: Path) -> NDArray[np.uint8]:
     """Return the values of an idx file; its fourth byte is the number of dimensions (yann.lecun.com/exdb/mnist)."""
     with gzip.open(path) as stream:
         raw = stream.read()
