@@ -31,8 +31,11 @@ def declares_itself(entry: DatasetEntry, options: Any) -> None:
         path = PurePosixPath(file.path)
         outside = path.is_absolute() or ".." in path.parts
         assert not outside, f"{path}: expected a path under a data folder"
-        valid = re.fullmatch(r"[0-9a-f]{64}", file.sha256)
-        assert valid, f"{path}: SHA-256 is {file.sha256!r}; expected 64 hexadecimal digits"
+        # An MD5 sum stands in where that is all that is published.
+        kind, digest = file.digest if file.md5 else ("sha256", file.sha256)
+        name, digits = ("SHA-256", 64) if kind == "sha256" else ("MD5", 32)
+        valid = re.fullmatch(f"[0-9a-f]{{{digits}}}", digest)
+        assert valid, f"{path}: {name} is {digest!r}; expected {digits} hexadecimal digits"
 
 
 def has_one_label_for_each_input(entry: DatasetEntry, options: Any) -> None:
