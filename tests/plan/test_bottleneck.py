@@ -11,7 +11,7 @@ import pytest
 from fedcast import load_scenario, make_plan, make_world
 from fedcast.allocation import evaluate, make_allocation_problem
 from fedcast.plan import clustering_of, find_bottlenecks, link_rates_bps, saved
-from fedcast.plan.bottleneck import TaskDelays
+from fedcast.plan.bottleneck import Bottleneck, Bottlenecks, TaskDelays
 from fedcast.rounds import load_rounds
 from fedcast.scenario import with_overrides
 
@@ -209,3 +209,14 @@ def test_one_user_alone_has_nobody_to_do_without(tmp_path):
 def test_savings_without_a_prediction_are_of_sharing_and_a_round():
     assert saved(TaskDelays(2.0, 8.0, None), TaskDelays(2.0, 3.0, None)) == pytest.approx(0.5)
     assert saved(TaskDelays(2.0, 8.0, 10.0), TaskDelays(2.0, 8.0, None)) == -np.inf
+
+
+def test_the_worst_user_is_named_with_what_relieves_it_most():
+    """One user sets the download and the end of a round; only a faster upload helps much."""
+    planned, without = TaskDelays(0.0, 4.0, 2.0), TaskDelays(0.0, 3.0, 2.0)
+    download = Bottleneck("download", 7, 1.0, None, without, {"twice the download rate": TaskDelays(0.0, 3.9, 2.0)})
+    ends = Bottleneck("round", 7, 4.0, None, without, {"twice the upload rate": TaskDelays(0.0, 3.2, 2.0)})
+    nobody = np.zeros(0, dtype=np.int64)
+    rest = (nobody, np.zeros((0, 3)), {}, True, nobody, np.zeros(0), nobody)
+    for parts in ((download, ends), (ends, download)):
+        assert Bottlenecks(planned, parts, *rest).worst is ends

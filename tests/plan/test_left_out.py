@@ -97,6 +97,8 @@ def test_the_world_of_a_plan_is_made_again_unless_its_tables_changed(made, table
         ("counts", "shy,", "bold,", "they have other users"),
         ("links", "hub,a,5e6", "hub,a,4e5", "the delay of sharing was"),
         ("links", "hub,b,5e6,0.9\n", "", "no link joins them"),
+        ("devices", "a,0.5,1,5e5,5e6", "a,0.5,1,1e5,5e6", "the delay of a round was"),
+        ("devices", "hub,0.5,1,", "hub,0.5,0,", "user hub no longer consents"),
     ):
         text = (tables / f"{name}.csv").read_text()
         (tables / f"{name}.csv").write_text(text.replace(old, new))

@@ -334,7 +334,7 @@ def test_epsilon_of_zero_is_an_error():
         scenario_of("prototypes", "sharing.prototypes.epsilon=0")
 
 
-def test_text_has_no_averages():
+def test_text_has_no_averages(data_dir):
     scenario = load_scenario(
         base="default",
         overrides=[
@@ -345,7 +345,7 @@ def test_text_has_no_averages():
         ],
     )
     with pytest.raises(FedcastError, match=r"sharing\.kind.*text.*expected raw"):
-        train_scenario(scenario)
+        train_scenario(scenario, data_dir=data_dir)
 
 
 def test_heads_keep_to_the_epsilon_of_the_devices_table(tmp_path):

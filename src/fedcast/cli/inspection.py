@@ -165,7 +165,11 @@ def _infeasible(report: Feasibility) -> list[str]:
     lines += [f"  {report.explain(int(user))}" for user in users[:_LISTED]]
     if len(users) > _LISTED:
         lines.append(f"  … and {len(users) - _LISTED:,} more")
-    return [*lines, f"devices.energy_budget_j = {report.enough_j:g} would do for all"]
+    return [
+        *lines,
+        f"devices.energy_budget_j = {report.enough_j:g} would do for all; a column energy_budget_j of the devices table "
+        "has to be changed there",
+    ]
 
 
 def _quantiles(values: Any, form: str) -> list[str]:

@@ -90,10 +90,14 @@ class Bottlenecks:
 
     @property
     def worst(self) -> Bottleneck | None:
-        """Return the user without whom most would be saved; None: nobody alone costs anything."""
+        """Return the user without whom most would be saved, at the part that is best relieved; None: nobody costs."""
         costs = {part: saved(self.planned, part.without) for part in self.parts if part.without is not None}
-        found = max(costs, key=lambda part: costs[part], default=None)
+        found = max(costs, key=lambda part: (costs[part], self._relief(part)), default=None)
         return found if found is not None and costs[found] > _LEAST_SAVED else None
+
+    def _relief(self, part: Bottleneck) -> float:
+        """Return what the best change to a user saves."""
+        return max((saved(self.planned, changed) for changed in part.reliefs.values()), default=0.0)
 
 
 def find_bottlenecks(plan: SharingPlan, world: World) -> Bottlenecks:

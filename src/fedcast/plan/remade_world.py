@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcast.allocation import part_of
+from fedcast.cost import round_cost
 from fedcast.data import average_emd
 from fedcast.errors import FedcastError
+from fedcast.formatting import user_label
 from fedcast.plan.make import clustering_of
 from fedcast.plan.sharing_plan import SharingPlan
 from fedcast.plan.world import World, make_world, sharing_cost_of
@@ -30,12 +33,24 @@ def world_of_plan(plan: SharingPlan, data_dir: str | Path | None = None) -> Worl
         raise FedcastError(_changed("they have other users"))
     before = average_emd(part_of(world.skew, plan.trained))
     try:
-        sharing_s = sharing_cost_of(world, clustering_of(world, plan)).sharing_s
+        clustering = clustering_of(world, plan)
+        sharing_s = sharing_cost_of(world, clustering).sharing_s
     except FedcastError as error:
         raise FedcastError(_changed(str(error))) from None
-    for what, then, now in (("average EMD", plan.emd_before, before), ("delay of sharing", plan.sharing_s, sharing_s)):
+    fleet = replace(world.fleet, local_epochs=plan.local_epochs)
+    round_s = round_cost(fleet.of(plan.trained), clustering.after.sizes[plan.trained]).round_s
+    compared = {
+        "average EMD": (plan.emd_before, before),
+        "delay of sharing": (plan.sharing_s, sharing_s),
+        "delay of a round": (plan.round_s, round_s),
+    }
+    for what, (then, now) in compared.items():
         if abs(then - now) > _TOLERANCE * max(abs(then), abs(now)):
             raise FedcastError(_changed(f"the {what} was {then:.6g} and is {now:.6g}"))
+    consented = fleet.devices.consent * world.skew.sizes
+    if len(unwilling := np.flatnonzero(plan.shared > consented + 1)):
+        user = int(unwilling[0])
+        raise FedcastError(_changed(f"user {user_label(user, plan.names)} no longer consents to what it would share"))
     return world
 
 

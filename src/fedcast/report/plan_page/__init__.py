@@ -46,7 +46,7 @@ def write_plan_report(plan: SharingPlan, world: World, path: str | Path) -> Path
         >>> world = make_world(load_scenario(overrides=["clustering.rule=gain", "training.local_epochs=1"]))
         >>> plan = make_plan(world.scenario, world=world)
         >>> page = write_plan_report(plan, world, Path(tempfile.mkdtemp()) / "plan.html")
-        >>> "times faster than without sharing" in page.read_text(encoding="utf-8")
+        >>> "Who shares with whom" in page.read_text(encoding="utf-8")
         True
     """
     path = Path(path)
