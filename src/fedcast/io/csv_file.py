@@ -118,7 +118,9 @@ def _header(path: Path, blocks: Iterator[tuple[Rows, Ints]]) -> list[str]:
 
 def _parse_rows(path: Path, header: list[str], columns: Sequence[Column], rows: Rows, lines: Ints) -> dict[str, Values]:
     """Return the values of each column, or raise the fault on the earliest line of all columns."""
-    ragged = next((row for row, fields in enumerate(rows) if len(fields) != len(header)), None)
+    ragged = None
+    if not set(map(len, rows)) <= {len(header)}:
+        ragged = next(row for row, fields in enumerate(rows) if len(fields) != len(header))
     values, faults, positions = {}, [], {name: position for position, name in enumerate(header)}
     for column in columns:
         position = positions[column.name]

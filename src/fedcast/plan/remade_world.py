@@ -59,4 +59,5 @@ def _labels(names: Names | None, num_users: int) -> NDArray[Any]:
 
 
 def _changed(what: str) -> str:
-    return f"the tables of the plan have changed since it was made: {what}; make the plan again"
+    advice = "make the plan again, or start in the folder in which it was made"
+    return f"the tables of the plan have changed since it was made: {what}; {advice}"

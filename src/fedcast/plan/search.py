@@ -47,7 +47,7 @@ _CURVE_SHARES = (0.2, 0.4, 0.6, 0.8)
 # Of more users not every rule is planned fully.
 _MANY_USERS = 10_000
 _PLANNED_OF_MANY, _PASSES_OF_MANY = 2, 2
-_CURVE_SHARES_OF_MANY = (1 / 3, 2 / 3)
+_CURVE_SHARES_OF_MANY = (0.5,)
 # Local epochs of the best task without sharing, beside those that the scenario allows.
 _USUAL_EPOCHS = (1, 2, 3, 5, 8)
 # Learning rates tried for it in the range of the fit.
@@ -111,7 +111,12 @@ class Search:
         return best, tuple(outcome_of(name, one) for name, one in found.items()) if every else ()
 
     def _refined(self, chosen: Candidate) -> Candidate:
-        """Return the candidate with its volumes solved by all steps of the method, where that is better."""
+        """Return the candidate with its volumes solved by all steps of the method, where that is better.
+
+        Of many users it stays as it is: all steps take long, and change the delay by a thousandth.
+        """
+        if self._many:
+            return chosen
         refined = replace(chosen, result=self.allocate(chosen.result.clustering, chosen.local_epochs))
         return min(chosen, refined, key=delay_of)
 
@@ -301,7 +306,7 @@ class Search:
             found.append(candidate)
             epochs, offers = candidate.local_epochs, self._solved_ratios(problem, candidate.result)
         best = min(found, key=delay_of, default=None)
-        if best is not None and len(seen) > 1:
+        if best is not None and best is not found[0]:  # the first has been compared with its neighbours
             best = self._climb(rule, best.result.clustering, best.local_epochs, best)
         return best and replace(best, passes=len(seen))
 

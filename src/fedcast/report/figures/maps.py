@@ -36,7 +36,7 @@ _SQUARES = 32
 _MARGIN, _NAMED_MARGIN = 0.03, 0.04
 # More users than this have no names on a map, more have no schematic layout, and more links that nobody uses are left
 # out of a map of clusters.
-_MAX_NAMED, _MAX_SCHEMATIC, _MAX_UNUSED = 150, 1_500, 600
+_MAX_NAMED, _MAX_SCHEMATIC, _MAX_UNUSED = 150, 1_500, 250
 _WIDTH, _NAMED_WIDTH = 440.0, 640.0
 # A map is at most this much higher than wide.
 _HIGHEST = 1.0

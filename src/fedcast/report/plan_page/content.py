@@ -22,6 +22,7 @@ from fedcast.plan import (
     find_left_out,
     plan_table,
     refused_links,
+    sharing_cost_of,
 )
 from fedcast.typing import Ints
 
@@ -39,6 +40,7 @@ class PlanContent:
     world: World
     clustering: Clustering
     table: dict[str, Any]  #: see `plan_table`, with the samples that users hold
+    multicast_s: dict[int, float]  #: duration of the multicast of each head
     bottlenecks: Bottlenecks
     refused: RefusedLinks | None  #: None: too many users
     left_out_for: dict[str, int]  #: number of users by reason
@@ -77,11 +79,14 @@ def gather_plan(plan: SharingPlan, world: World) -> PlanContent:
     baselines = {"without sharing, at its best": plan.best_without}
     if plan.without != plan.best_without:
         baselines["without sharing, as given"] = plan.without
+    clustering = clustering_of(world, plan)
+    sharing = sharing_cost_of(world, clustering)
     return PlanContent(
         plan,
         world,
-        clustering_of(world, plan),
+        clustering,
         plan_table(plan, world) | {"samples": world.population.sizes},
+        dict(zip(sharing.heads.tolist(), sharing.delay_s.tolist(), strict=True)),
         find_bottlenecks(plan, world),
         refused,
         counts,

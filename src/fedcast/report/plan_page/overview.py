@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from fedcast.report.plan_page.content import PlanContent
 from fedcast.report.svg import picture
 
 # Widths of the map on a screen and on a phone, in units of its view box.
-_WIDE, _NARROW = 660.0, 400.0
+_SIZES = ((660.0, "wide"), (400.0, "narrow"))
 _MAX_HEADS, _MAX_MEMBERS = 60, 12
 _EPOCH = "local epoch"
 
@@ -136,7 +137,11 @@ def map_section(content: PlanContent) -> Markup:
     if content.refused is None or is_crowd(world):
         drawn = crowd_figure(world.layout, plan.head_of, schematic=not world.places_known)
         where = drawn.note or "A dot is a square of the map: its area is the number of users."
-        shown = figure("Who shares with whom", picture(drawn, "map", data_nearest=True), below=sentence(where))
+        pictures = [
+            tag("div", picture(replace(drawn, width=width), "map", data_nearest=True), class_=look)
+            for width, look in _SIZES
+        ]
+        shown = figure("", *pictures, below=sentence(where))
     else:
         shown = _named_map(content)
     parts = [shown, *_clusters(content)]
@@ -149,7 +154,7 @@ def _named_map(content: PlanContent) -> Markup:
     tips = [_tip(content, user) for user in shown.users.tolist()]
     pictures = [
         tag("div", picture(cluster_figure(shown, tips=tips, width=width), "map", data_nearest=True), class_=look)
-        for width, look in ((_WIDE, "wide"), (_NARROW, "narrow"))
+        for width, look in _SIZES
     ]
     links = {UNUSED: (len(shown.unused_km), "not used"), REFUSED: (len(shown.refused_km), "refused")}
     keys = [
@@ -161,7 +166,8 @@ def _named_map(content: PlanContent) -> Markup:
         if count
     ]  # fmt: skip
     legend = [tag("div", *keys, class_="legend", role="group", aria_label="Links shown")] if keys else []
-    below = "Large dots: heads, joined to their members; grey: in no cluster. Point at a user or a refused link."
+    what = "a user or a refused link" if shown.refused_tips else "a user"
+    below = f"Large dots: heads, joined to their members; grey: in no cluster. Point at {what} for details."
     many = content.clustering.problem.graph.num_links - len(shown.joins_km) - len(shown.unused_km)
     if many > 0:
         below += f" {pluralize(many, 'link')} that nobody uses not drawn."
@@ -205,18 +211,17 @@ def _change(before: float, after: float) -> str:
 
 def _clusters(content: PlanContent) -> Iterator[Markup]:
     """Yield the table of heads, those with most members first."""
-    plan, bottlenecks = content.plan, content.bottlenecks
+    plan = content.plan
     if not len(plan.heads):
         return
     sizes = np.bincount(plan.head_of[plan.head_of >= 0], minlength=plan.num_users)
     heads = plan.heads[np.argsort(-sizes[plan.heads], kind="stable")]
-    lasts = dict(zip(bottlenecks.heads.tolist(), bottlenecks.multicast_s.tolist(), strict=True))
     rows: list[tuple[Any, ...]] = []
     for head in heads[:_MAX_HEADS].tolist():
         members = np.flatnonzero(plan.head_of == head)
         few = ", ".join(content.name(user) for user in members[:_MAX_MEMBERS].tolist())
         more = f" and {len(members) - _MAX_MEMBERS:,} more" if len(members) > _MAX_MEMBERS else ""
-        took = quantity(lasts[head], "s") if head in lasts else "–"
+        took = quantity(content.multicast_s[head], "s")
         share = percent(plan.shared[head] / content.table["samples"][head])
         sent = tag("span", f"{plan.shared[head]:,}", tag("small", share))
         rows.append((content.name(head), sent, took, few + more))
