@@ -167,8 +167,8 @@ def _infeasible(report: Feasibility) -> list[str]:
         lines.append(f"  … and {len(users) - _LISTED:,} more")
     return [
         *lines,
-        f"devices.energy_budget_j = {report.enough_j:g} would do for all; a column energy_budget_j of the devices table "
-        "has to be changed there",
+        f"devices.energy_budget_j = {report.enough_j:g} would do for all; where the devices table has a column "
+        "energy_budget_j, change it there",
     ]
 
 
