@@ -129,6 +129,17 @@ def pluralize(count: int, one: str, many: str | None = None) -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
+def sentence(text: str) -> str:
+    """Return text with a capital first letter and a full stop; the name of a parameter keeps its first letter.
+
+    Example:
+        >>> sentence("rounds are extrapolated"), sentence("rounds.target_accuracy = 0.96: beyond the fit")
+        ('Rounds are extrapolated.', 'rounds.target_accuracy = 0.96: beyond the fit.')
+    """
+    is_name = "." in text.split(" ")[0][:-1]
+    return f"{text[:1] if is_name else text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
+
+
 def number(value: float, decimals: int | None = None) -> str:
     """Format a number, by default with as many decimals as give three significant digits.
 

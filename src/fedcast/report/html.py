@@ -60,16 +60,6 @@ def with_code(text: str) -> Markup:
     return Markup("".join(tag("code", part) if place % 2 else escape(part) for place, part in enumerate(parts)))
 
 
-def sentence(text: str) -> str:
-    """Return text with a capital first letter and a full stop.
-
-    Example:
-        >>> sentence("rounds are extrapolated")
-        'Rounds are extrapolated.'
-    """
-    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
-
-
 def note(text: str) -> Markup:
     """Return a paragraph in small letters."""
     return tag("p", text, class_="note")

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from fedcast.data import Dataset, find_partition
+from fedcast.formatting import sentence
 from fedcast.rounds.domain import (
     DATASET_DIGEST,
     EPOCHS,
@@ -80,7 +81,7 @@ def rounds_assumptions(scenario: Scenario, dataset: Dataset | None = None) -> tu
     ]
     made = f"{source}{': ' if known else ''}{', '.join(known).strip()}"
     hint = "(rounds.fit, or `fedcast fit-rounds` for your own)"
-    notes = (f"{note[0].upper()}{note[1:]}." for note in fit_notes(scenario, dataset))
+    notes = map(sentence, fit_notes(scenario, dataset))
     return (f"Rounds follow fit {fit.name}, form {form}, made on {made} {hint}.", *notes)
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from fedcast.formatting import SPACE, number, percent, pluralize, quantity
+from fedcast.formatting import SPACE, number, percent, pluralize, quantity, sentence
 from fedcast.plan import Baseline, SharingPlan, changes_text
 from fedcast.report.figures.maps import REFUSED, UNUSED, cluster_figure, crowd_figure, is_crowd, plan_map
 from fedcast.report.figures.training import PART_COLOURS, PARTS, delay_figure, leakage_curve, leakage_figure
-from fedcast.report.html import Markup, colour_key, figure, note, scrolled, section, sentence, table, tag
+from fedcast.report.html import Markup, colour_key, figure, note, scrolled, section, table, tag
 from fedcast.report.plan_page.content import PlanContent
 from fedcast.report.svg import picture
 

@@ -8,8 +8,8 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from fedcast.formatting import number, percent, pluralize, quantity, relative_change
-from fedcast.report.html import Markup, empty_tag, note, scrolled, section, sentence, table, tag, with_code
+from fedcast.formatting import number, percent, pluralize, quantity, relative_change, sentence
+from fedcast.report.html import Markup, empty_tag, note, scrolled, section, table, tag, with_code
 from fedcast.report.plan_page.content import MAX_LEFT_OUT, PlanContent
 from fedcast.report.scenario_table import differences, differences_table, whole_scenario
 from fedcast.runs import versions
