@@ -24,7 +24,7 @@ from fedcast.plan.make import clustering_of
 from fedcast.plan.search import Search
 from fedcast.plan.sharing_plan import SharingPlan
 from fedcast.plan.world import World, link_rates_bps, sharing_cost_of
-from fedcast.rounds import BetaSet, RoundsModel, load_rounds, local_steps
+from fedcast.rounds import RoundsModel, load_rounds, local_steps
 from fedcast.scenario import with_overrides
 from fedcast.typing import Bools, Floats, Ints
 
@@ -115,7 +115,7 @@ def find_bottlenecks(plan: SharingPlan, world: World) -> Bottlenecks:
         True
     """
     world = replace(world, fleet=replace(world.fleet, local_epochs=plan.local_epochs))
-    task = _Task(world, clustering_of(world, plan), plan.trained, *_prediction(plan, world))
+    task = _Task(world, clustering_of(world, plan), plan.trained, _model(plan))
     sharing, cost, users = task.sharing, task.round, np.flatnonzero(plan.trained)
     phases = np.stack([cost.broadcast_s, cost.compute_s, cost.span_s], axis=1)
     last = np.argsort(-phases.sum(axis=1), kind="stable")[:_SLOWEST]
@@ -144,16 +144,12 @@ def saved(planned: TaskDelays, changed: TaskDelays) -> float:
     return 1 - after / before if before else 0.0
 
 
-def _prediction(plan: SharingPlan, world: World) -> tuple[RoundsModel | None, BetaSet | None]:
-    """Return the model of rounds and the parameter vectors that the plan was made with; None: nothing is predicted."""
+def _model(plan: SharingPlan) -> RoundsModel | None:
+    """Return the model of rounds that the plan was made with; None: nothing is predicted."""
     if plan.rounds is None:
-        return None, None
+        return None
     scenario = plan.scenario
-    model = load_rounds(scenario.rounds, scenario.training.learning_rate, scenario.data.dataset)
-    before = part_of(world.skew, plan.trained)
-    skew = skew_for_model(before, before, model, scenario.clustering.weighting)
-    steps = local_steps(before.sizes, before.sizes, plan.local_epochs, scenario.training.batch_size)
-    return model, model.draw(scenario.rounds.beta_samples, skew, scenario.seed, steps)
+    return load_rounds(scenario.rounds, scenario.training.learning_rate, scenario.data.dataset)
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +160,6 @@ class _Task:
     clustering: Clustering
     trained: Bools
     model: RoundsModel | None
-    betas: BetaSet | None
 
     @cached_property
     def outcome(self) -> TaskDelays:
@@ -206,15 +201,21 @@ class _Task:
         return adapted if planned_s is None or (adapted_s is not None and adapted_s < planned_s) else self.outcome
 
     def _rounds(self) -> float | None:
-        if self.model is None or self.betas is None:
+        """Return the expected rounds as an allocation of these users computes them."""
+        if self.model is None:
             return None
-        scenario = self.world.scenario
+        scenario, epochs = self.world.scenario, self.world.fleet.local_epochs
         before, after = part_of(self.world.skew, self.trained), part_of(self.clustering.after, self.trained)
-        skew = skew_for_model(before, after, self.model, scenario.clustering.weighting)
-        steps = local_steps(before.sizes, after.sizes, self.world.fleet.local_epochs, scenario.training.batch_size)
+        start, skew = (
+            skew_for_model(before, held, self.model, scenario.clustering.weighting) for held in (before, after)
+        )
+        own_steps, steps = (
+            local_steps(before.sizes, held.sizes, epochs, scenario.training.batch_size) for held in (before, after)
+        )
         shift = distribution_shift(after)
-        rounds = self.betas.expected(skew, shift, steps).rounds
         try:
+            betas = self.model.draw(scenario.rounds.beta_samples, start, scenario.seed, own_steps)
+            rounds = betas.expected(skew, shift, steps).rounds
             self.model.check(skew, shift)
             self.model.check_target(skew, rounds)
         except (NotReachableError, OutsideFitError):
