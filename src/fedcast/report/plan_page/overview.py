@@ -249,6 +249,10 @@ def time_section(content: PlanContent) -> Markup:
             [getattr(point, name) for point in plan.leakage] for name in ("average_sharing_ratio", "delay_s")
         )
         curve = picture(leakage_figure(leakage_curve("plan", 1, ratios, delays)), "leakage", data_nearest=True)
-        below = "What the plan would take if less may be shared, each with its own best number of local epochs."
+        rate = content.plan.scenario.training.learning_rate
+        below = (
+            f"What the plan would take at learning rate {rate:g} if less may be shared, each with its own best number "
+            "of local epochs."
+        )
         parts.append(figure("Delay against leakage", curve, below=below))
     return section("time", "Time", tag("div", *parts, class_="two"))

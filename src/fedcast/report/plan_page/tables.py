@@ -26,10 +26,7 @@ _COLUMNS = (
 def users_section(content: PlanContent) -> Markup:
     """Return the table of users, which the page's script sorts and filters."""
     shown, count = content.users_shown, content.plan.num_users
-    heads = [
-        tag("th", tag("button", title, type="button"), scope="col", aria_sort="ascending" if not place else None)
-        for place, title in enumerate(_COLUMNS)
-    ]
+    heads = [tag("th", tag("button", title, type="button"), scope="col") for title in _COLUMNS]
     body = [_user_row(content, user) for user in shown.tolist()]
     users = tag("table", tag("thead", tag("tr", *heads)), tag("tbody", *body), class_="numbers", data_sortable=True)
     options = [
@@ -108,7 +105,8 @@ def rules_section(content: PlanContent) -> Markup:
         ratio = "–" if one.average_sharing_ratio is None else percent(one.average_sharing_ratio)
         rows.append((name, quantity(one.delay_s, "s"), more, number(one.rounds), str(one.local_epochs), ratio))
     titles = ("rule", "task", "against the plan", "rounds", "local epochs", "average sharing ratio")
-    below = "The best plan of every rule, each with its own volumes and local epochs."
+    rate = content.plan.scenario.training.learning_rate
+    below = f"The best plan of every rule at learning rate {rate:g}, each with its own volumes and local epochs."
     if any(one.rule == "central" for one in plan.rules):
         below += " central: the server sends samples that it must first have; a plan does not choose this by itself."
     return section("rules", title, scrolled(table(titles, rows), title), note(below))
