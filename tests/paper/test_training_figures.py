@@ -1,6 +1,7 @@
 """Figures and tables that train, from runs whose courses are given by formula: every number is known by hand."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -80,6 +81,7 @@ def test_fig6_finds_the_curve_that_the_runs_came_from(job):
 
 
 def test_beyond_algorithms_asks_each_algorithm(job):
+    job = replace(job, seeds=(0, 1, 2, 3, 4))  # three give no verdict
     for scenario in training_scenarios(["beyond-algorithms"], job):
         saves = scenario.clustering.rule == "blend" and scenario.training.algorithm != "scaffold"
         keep(job, scenario, rising(100, 20 + 2 * scenario.seed if saves else 30 + scenario.seed))
@@ -88,7 +90,7 @@ def test_beyond_algorithms_asks_each_algorithm(job):
     assert said["blend saves rounds under FedProx"] == "yes"
     # The same on every seed: no test can tell.
     assert said["blend saves rounds under SCAFFOLD, learning rate 0.02"] == "open"
-    assert where(result.tables["ends"], algorithm="fedprox", rule="none")["rounds"] == [31.0]
+    assert where(result.tables["ends"], algorithm="fedprox", rule="none")["rounds"] == [32.0]
 
 
 def test_beyond_measures_finds_what_decides_the_rounds(job, monkeypatch):
