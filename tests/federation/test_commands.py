@@ -1,5 +1,7 @@
 """Commands that need neither FLARE nor processes."""
 
+import socket
+
 import numpy as np
 import pytest
 
@@ -133,3 +135,16 @@ def test_errors_are_one_line(fedcast, tmp_path, monkeypatch, words, message):
     assert message in err
     assert len(err.strip().splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_server_does_not_share_the_port_of_another(tmp_path):
+    pytest.importorskip("nvflare")
+    from fedcast.errors import FedcastError
+    from fedcast.federation.flare.kits import Project
+    from fedcast.federation.flare.processes import start_process
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(FedcastError, match=rf"port {port} is in use.*--port"):
+            start_process(Project(tmp_path, ("ana",), "localhost", port), "server")
+    assert not list(tmp_path.iterdir()), "nothing was started or written"

@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -37,6 +38,8 @@ def start_process(project: Project, name: str) -> int:
     known = _known(project)
     if name in known and _alive(known[name]):
         return int(known[name]["pid"])
+    if name == SERVER:
+        _check_port(project.port)
     kind, folder = ("server", project.server) if name == SERVER else ("device", project.kit(name))
     command = [sys.executable, "-m", "fedcast.federation.flare.start", kind, str(folder)]
     log = project.folder / "logs" / f"{name}.log"
@@ -52,6 +55,18 @@ def start_process(project: Project, name: str) -> int:
     known[name] = {"pid": process.pid, "folder": str(folder)}
     write_file(project.folder / _PROCESSES, json.dumps(known))
     return process.pid
+
+
+def _check_port(port: int) -> None:
+    """Raise an error if something listens at the port: two servers would share it, and each get some of the devices."""
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1.0).close()
+    except OSError:
+        return
+    raise FedcastError(
+        f"port {port} is in use on this machine: stop what listens there, as `fedcast federation down` stops another "
+        "project, or make the project with another port (init --port)"
+    )
 
 
 def stop_process(project: Project, name: str, *, kill: bool = False) -> bool:
