@@ -148,3 +148,36 @@ def test_a_server_does_not_share_the_port_of_another(tmp_path):
         with pytest.raises(FedcastError, match=rf"port {port} is in use.*--port"):
             start_process(Project(tmp_path, ("ana",), "localhost", port), "server")
     assert not list(tmp_path.iterdir()), "nothing was started or written"
+
+
+def test_a_device_that_cannot_start_tells_the_server_why(tmp_path, monkeypatch):
+    pytest.importorskip("nvflare")
+    from nvflare.apis.event_type import EventType
+    from nvflare.apis.shareable import Shareable
+
+    from fedcast.federation.flare.executor import DeviceExecutor
+    from fedcast.federation.flare.names import CALL_TOPIC, DEVICE_FOLDER, MESSAGE
+    from fedcast.federation.wire import decode, encode
+
+    class Context:
+        """As much of FLARE's context as the start of a job uses."""
+
+        def __init__(self):
+            self.handlers = {}
+
+        def get_identity_name(self):
+            return "ana"
+
+        def get_engine(self):
+            return self
+
+        def register_aux_message_handler(self, topic, handler):
+            self.handlers[topic] = handler
+
+    monkeypatch.setenv(DEVICE_FOLDER, str(tmp_path))
+    context = Context()
+    DeviceExecutor().handle_event(EventType.START_RUN, context)
+    request = Shareable()
+    request[MESSAGE] = encode({"call": "describe", "request": {}})
+    told = decode(context.handlers[CALL_TOPIC](CALL_TOPIC, request, context)[MESSAGE])
+    assert "no readable samples" in told["error"]

@@ -31,6 +31,7 @@ class DeviceExecutor(Executor):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         self._device: Device | None = None
+        self._broken = "the device has not been started"
         # A round that outlived its time-out must not compete with the next one.
         self._one_call = threading.Lock()
         self._loading = threading.Thread(target=import_module, args=("fedcast.training.remote",), daemon=True)
@@ -38,7 +39,10 @@ class DeviceExecutor(Executor):  # type: ignore[misc]
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
         """Load the device and take messages as soon as the job starts."""
         if event_type == EventType.START_RUN:
-            self._device = Device(fl_ctx.get_identity_name(), os.environ[DEVICE_FOLDER])
+            try:
+                self._device = Device(fl_ctx.get_identity_name(), os.environ[DEVICE_FOLDER])
+            except FedcastError as error:  # told to the server, which would otherwise wait for an answer
+                self._broken = str(error)
             engine = fl_ctx.get_engine()
             engine.register_aux_message_handler(CALL_TOPIC, self._on_call)
             engine.register_aux_message_handler(PEER_TOPIC, self._on_peer)
@@ -51,7 +55,9 @@ class DeviceExecutor(Executor):  # type: ignore[misc]
 
     def _on_call(self, topic: str, request: Shareable, fl_ctx: FLContext) -> Shareable:
         del topic
-        assert self._device is not None
+        device = self._device
+        if device is None:
+            return _reply({"error": self._broken})
         # Importing PyTorch takes seconds and would slow down the messages of a transfer tenfold.
         self._loading.join()
 
@@ -63,11 +69,12 @@ class DeviceExecutor(Executor):  # type: ignore[misc]
         except FedcastError as error:
             return _reply({"error": str(error)})
         with self._one_call:
-            return _reply(answer(self._device, asked.get("call"), asked.get("request") or {}, send))
+            return _reply(answer(device, asked.get("call"), asked.get("request") or {}, send))
 
     def _on_peer(self, topic: str, request: Shareable, fl_ctx: FLContext) -> Shareable:
         del topic
-        assert self._device is not None
+        if self._device is None:
+            return _reply({"rejected": self._broken})
         peer = fl_ctx.get_peer_context()
         name = peer.get_identity_name() if peer else ""
         try:
