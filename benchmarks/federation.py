@@ -131,7 +131,7 @@ class Watch:
 
 
 class Run(NamedTuple):
-    """What the server knew at the end, seconds of the whole job, memory (MiB) and CPU seconds per device."""
+    """State of the server at the end, seconds of the whole job, memory (MiB) and CPU seconds per device."""
 
     state: RunState
     took_s: float

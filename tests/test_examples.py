@@ -20,7 +20,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 
 @pytest.fixture
 def lines(request, tmp_path):
-    """What the example named by the test prints."""
+    """Return the output of the example that the test names."""
     name = f"{request.node.name.removeprefix('test_')}.py"
     path = tmp_path / name
     # A search of few steps runs the same lines as the default of 60, which takes most of the time.

@@ -1,4 +1,4 @@
-"""What notebooks show, and what functions accept instead of scenarios and runs."""
+"""Values in notebooks, and paths instead of scenarios and runs."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""How good is what heads send? Train an MLP on generated MNIST samples alone, and test it on real ones.
+"""Train an MLP on generated MNIST samples alone and test it on real ones, to compare kinds of sharing.
 
     python studies/protected/choose.py
 

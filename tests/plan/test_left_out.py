@@ -1,4 +1,4 @@
-"""Whom a plan leaves out, in a small federation in which every reason is known."""
+"""Users that a plan leaves out, in a small federation in which every reason is known."""
 
 from __future__ import annotations
 

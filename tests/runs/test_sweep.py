@@ -202,7 +202,7 @@ def test_scripts_that_processes_cannot_import_are_told_so(small, tmp_path, text,
 
 
 def rounds_kept(store):
-    """What changes with every checkpoint of any run."""
+    """Return a value that changes with every checkpoint of any run."""
     return {str(path): path.stat().st_mtime_ns for path in store.glob("*/checkpoint.pt")}
 
 

@@ -349,7 +349,7 @@ def test_text_has_no_averages(data_dir):
 
 
 def test_heads_keep_to_the_epsilon_of_the_devices_table(tmp_path):
-    """Who agreed to less than what the kind asks for, or has spent it, is no head."""
+    """A user with a smaller budget than the kind asks for, or a spent one, is no head."""
     free = prepare_run(scenario_of("prototypes"))
     assert len(free.clustering.heads)
     head = int(free.clustering.heads[0])

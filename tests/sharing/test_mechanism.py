@@ -134,7 +134,7 @@ def test_an_input_that_is_not_clipped_is_found(monkeypatch):
 
 
 def test_sums_are_whole_numbers_of_steps():
-    """What is released is on a grid that depends on public numbers alone."""
+    """Released values are on a grid that depends on public numbers alone."""
     vectors, cells = np.random.default_rng(0).random((50, 3)), np.arange(50) % 2
     noisy = gaussian_release([(vectors, cells)], (2, 3), 1.0, 0.5, seeded_noise(np.random.default_rng(1)))
     step = 1.0 / (features.SIGMA_STEPS * 0.5 - 2 * math.sqrt(3))

@@ -1,4 +1,4 @@
-"""What the network assumes since no table gives it: positions, base stations, links and rates."""
+"""Assumptions of the network where no table gives values: positions, base stations, links and rates."""
 
 from __future__ import annotations
 

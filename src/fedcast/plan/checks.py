@@ -1,4 +1,4 @@
-"""What is known of the plan of a scenario before it is made: whether rounds must be predicted, and notes."""
+"""Checks of a scenario before it is planned: whether rounds must be predicted, and notes."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ CHANGES = {
 
 
 class UserStates(NamedTuple):
-    """What each user does in a plan, in a numbering that both plans have in common; [N] each."""
+    """Roles of users in a plan, in a numbering that both plans have in common; [N] each."""
 
     present: Bools  #: whether the plan has the user, and no change of its scenario takes it out
     head_of: Ints  #: its head; -1: none
@@ -67,7 +67,7 @@ class PlanDiff:
 
     @cached_property
     def change(self) -> NDArray[np.str_]:
-        """What became of each user, one of `CHANGES` or ``unchanged``; str[N]."""
+        """Return the change of each user, one of `CHANGES` or ``unchanged``; str[N]."""
         was, now = self.was, self.now
         stays, led, leads = was.present & now.present, was.head_of >= 0, now.head_of >= 0
         trained, trains = was.frequency_hz > 0, now.frequency_hz > 0

@@ -1,4 +1,4 @@
-"""Whom a plan leaves out: users that neither send nor receive, and users that do not train; with the reason."""
+"""Users that a plan leaves out: those that neither send nor receive, and users that do not train; with the reason."""
 
 from __future__ import annotations
 

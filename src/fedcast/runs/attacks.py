@@ -19,7 +19,7 @@ from fedcast.sharing import DEFAULT_DELTA, Held, Scores, Target, calibrated, fin
 
 @dataclass(frozen=True)
 class AttackResult:
-    """How well one membership test guesses, and the ε that it proves beside the one that is claimed."""
+    """Success of one membership test, and the ε that it proves beside the one that is claimed."""
 
     test: str  #: ``nearest sample`` or ``likelihood ratio``
     games: int  #: with the target, and as many without

@@ -154,7 +154,7 @@ class StoredRun:
 
 
 class Timing(NamedTuple):
-    """How training was carried out on this machine; none of it is a result."""
+    """Wall clock, engine and throughput of training on this machine; none of it is a result."""
 
     wall_s: float  #: seconds of training, with tests after each round
     engine: str  #: name of the engine

@@ -35,7 +35,7 @@ Settings = dict[str, Any]
 
 @dataclass(frozen=True)
 class Study:
-    """What is compared: strategies, seeds, and other parameters that vary.
+    """A study: strategies, seeds, and other parameters that vary.
 
     With `tune_on`, varied parameters of the sections training, clustering, allocation and sharing are settings of the
     strategies: each strategy is run with all of them on that many further seeds, and reported with the best. Other

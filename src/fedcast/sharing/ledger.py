@@ -26,7 +26,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Privacy:
-    """What each user spent on releases with differential privacy; one release to several users counts once."""
+    """Privacy that each user spent on releases; one release to several users counts once."""
 
     mu: Floats  #: float64[K], μ of all releases together, see `fedcast.sharing.total_mu`; 0: it released nothing
     delta: float  #: δ at which ε is reported
@@ -112,7 +112,7 @@ class Held:
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """What a head is asked for, and its randomness."""
+    """A request to a head, and the randomness for it."""
 
     volume: int  #: samples to generate
     balanced: bool  #: as equal over classes as the data allow; otherwise in the proportions of the data

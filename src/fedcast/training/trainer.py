@@ -182,7 +182,7 @@ class Trainer:
 
     @property
     def held_samples(self) -> list[Ints]:
-        """Which samples users hold, as far as a checkpoint must not be resumed with others."""
+        """Return the arrays of samples that users hold; a checkpoint is resumed only with the same."""
         return [self.federation.users.samples, self.federation.users.offsets]
 
     def start(self, checkpoint: Path | None) -> tuple[int, TrainingState, History]:
