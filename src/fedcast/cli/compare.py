@@ -21,7 +21,7 @@ from fedcast.formatting import difference, mean_and_interval, number, pluralize,
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from fedcast.runs import Gain, Interval, Row, StoredRun, Study, Timing
+    from fedcast.runs import Gain, Interval, Row, StoredRun, Study, StudyResult, Timing
 
 Seeds = Annotated[int, typer.Option(min=1, metavar="N", help="Number of seeds, starting with the scenario's.")]
 Workers = Annotated[
@@ -145,61 +145,28 @@ def _compare(
     study: Study, data_dir: Path | None, workers: int | None, ray: str | None, out: Path, log: list[str] | None
 ) -> None:
     """Do the runs of a study, then write and print its tables."""
-    from fedcast.io import save_table
     from fedcast.plan import scenario_notes
     from fedcast.report import write_report
-    from fedcast.runs import (
-        compare,
-        facets_table,
-        gains,
-        gains_table,
-        log_runs,
-        log_targets,
-        runs_table,
-        stacked,
-        sweep_study,
-        targets_table,
-        trials_table,
-    )
+    from fedcast.runs import log_runs, log_targets, sweep_study
 
-    scenarios = study.scenarios()
     store, trackers, processes = out / "runs", log_targets(log or [], out), workers or os.cpu_count() or 1
-    for note in dict.fromkeys(note for one in scenarios for note in scenario_notes(one)):
+    for note in dict.fromkeys(note for one in study.scenarios() for note in scenario_notes(one)):
         typer.echo(f"fedcast: {note}", err=True)
     with StudyProgress(store, processes) as progress:
         result = sweep_study(
             study, store, data_dir=data_dir, workers=processes, ray_address=ray, begin=progress.begin,
             progress=progress.show, on_failure=progress.fail,
         )  # fmt: skip
-    runs, failed, tuned = result.runs, result.failed, result.tuned
+    runs, failed = result.runs, result.failed
     if not runs:
         raise FedcastError("all runs failed:\n" + "\n".join(dict.fromkeys(one.reason for one in failed)))
-    shown = [facet for facet in result.facets if facet.runs]
-    parts = [(facet, gains(facet.runs, tuned)) for facet in shown]
     # Files first: printing fails if the output is a pipe that was closed.
     for kind, place in trackers:
         log_runs(runs, kind, place)
-    varied = dict.fromkeys(key for facet in result.facets for key in (*facet.values, *tuned))
-    save_table(facets_table(shown, tuned), out / "comparison.csv")
-    save_table(runs_table(runs, failed, varied), out / "runs.csv")
-    if result.trials:
-        save_table(trials_table(result.trials), out / "tuning.csv")
-    if any(found for _, found in parts):
-        save_table(stacked(shown, lambda facet: gains_table(gains(facet.runs, tuned))), out / "gains.csv")
-    page = write_report(runs, out / "report.html", failed, tuned, study.targets)
-    console, target = screen(), study.scenario.rounds.target_accuracy
-    targets = [one for one in sorted(study.targets) if one != target]
-    if targets:
-        every = sorted([target, *targets])
-        made = stacked(shown, lambda facet: targets_table(facet.runs, every, facet.failed, tuned))
-        save_table(made, out / "targets.csv")
-    for facet, found in parts:
-        if facet.name:
-            console.print(facet.name, style="bold")
-        others = {one: compare(facet.runs, facet.failed, tuned, one) for one in targets}
-        _print_comparison(console, compare(facet.runs, facet.failed, tuned), target, others)
-        if study.controls:
-            _print_gains(console, found, target)
+    _write_tables(study, result, out)
+    page = write_report(runs, out / "report.html", failed, result.tuned, study.targets)
+    console = screen()
+    _print_facets(console, study, result)
     for line in _timing_lines(runs):
         console.print(line, style="dim", soft_wrap=True)
     console.print(f"report: {page}", soft_wrap=True)
@@ -207,6 +174,45 @@ def _compare(
         said = f"{len(failed)} of {progress.runs} runs failed; the reasons are in {out / 'runs.csv'}"
         typer.echo(f"fedcast: {said}", err=True)
         raise typer.Exit(SOME_FAILED)
+
+
+def _write_tables(study: Study, result: StudyResult, out: Path) -> None:
+    """Write the tables of a study; those that would be empty are left out."""
+    from fedcast.io import save_table
+    from fedcast.runs import facets_table, gains, gains_table, runs_table, stacked, targets_table, trials_table
+
+    facets, tuned = result.facets, result.tuned
+    varied = dict.fromkeys(key for facet in facets for key in (*facet.values, *tuned))
+    save_table(facets_table(facets, tuned), out / "comparison.csv")
+    save_table(runs_table(result.runs, result.failed, varied), out / "runs.csv")
+    if result.trials:
+        save_table(trials_table(result.trials), out / "tuning.csv")
+    parts = stacked(facets, lambda facet: gains_table(gains(facet.runs, tuned)))
+    if any(parts.values()):
+        save_table(parts, out / "gains.csv")
+    if others := _other_targets(study):
+        every = sorted([study.scenario.rounds.target_accuracy, *others])
+        made = stacked(facets, lambda facet: targets_table(facet.runs, every, facet.failed, tuned))
+        save_table(made, out / "targets.csv")
+
+
+def _other_targets(study: Study) -> list[float]:
+    """Return the target accuracies that are not the scenario's own."""
+    return [one for one in sorted(study.targets) if one != study.scenario.rounds.target_accuracy]
+
+
+def _print_facets(console: Console, study: Study, result: StudyResult) -> None:
+    """Print the comparison of every facet that has runs."""
+    from fedcast.runs import compare, gains
+
+    target, tuned = study.scenario.rounds.target_accuracy, result.tuned
+    for facet in (one for one in result.facets if one.runs):
+        if facet.name:
+            console.print(facet.name, style="bold")
+        others = {one: compare(facet.runs, facet.failed, tuned, one) for one in _other_targets(study)}
+        _print_comparison(console, compare(facet.runs, facet.failed, tuned), target, others)
+        if study.controls:
+            _print_gains(console, gains(facet.runs, tuned), target)
 
 
 def _timing_lines(runs: Sequence[StoredRun]) -> list[str]:

@@ -17,7 +17,7 @@ from fedcast.formatting import pluralize
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from fedcast.runs import RoundsRun, Setting, StudyFit
+    from fedcast.runs import RoundsRun, RunsFile, Setting, StudyFit
     from fedcast.scenario import Scenario
 
 _Number = TypeVar("_Number", int, float)
@@ -43,30 +43,13 @@ def fit_rounds(
     """
     from fedcast.clustering import find_rule
     from fedcast.rounds import save_fit
-    from fedcast.runs import (
-        RunsFile,
-        check_same_task,
-        check_study,
-        design,
-        fit_study,
-        ladder_of,
-        read_runs,
-        run_study,
-        save_runs,
-        study_task,
-    )
+    from fedcast.runs import RunsFile, check_same_task, check_study, design, fit_study, read_runs, study_task
 
     scenario = read_scenario(path, preset, overrides)
-    target = scenario.rounds.target_accuracy
     names, rates = words("--rules", rules), _numbers("--learning-rates", learning_rates, float)
     for name in names:
         find_rule(name)
-    ladder = _numbers("--targets", targets, float, largest=1.0) or ladder_of(target)
-    if not (len(ladder) > 1 and ladder[0] <= target <= ladder[-1]):
-        raise FedcastError(
-            f"invalid value {targets!r} for --targets: expected two or more, from below to above "
-            f"rounds.target_accuracy = {target:g}"
-        )
+    ladder = _ladder(targets, scenario.rounds.target_accuracy)
     kept = runs or out.with_suffix(".runs.json")
     check_file("--out", out, [path, kept])
     check_file("--runs", kept, [path])
@@ -78,29 +61,57 @@ def fit_rounds(
     task = study_task(scenario, dataset)
     found = read_runs(kept) if kept.exists() else RunsFile(task, ladder[-1], ())
     check_same_task(found, task, ladder[-1], kept)
+    console = screen()
+    console.print(
+        f"runs in partition {scenario.data.partition}, to {', '.join(f'{one:g}' for one in ladder)}", soft_wrap=True
+    )
+    every = _train(console, scenario, settings, found, kept, data_dir, workers)
+    used = [run for run in every if not rates or run.setting.learning_rate in rates]
+    made = fit_study(used, scenario, task, ladder, out.stem)
+    save_fit(made.fit, out)
+    _print_fit(console, made, used, scenario)
+    console.print(f"wrote {out}; use it with --set rounds.fit={out} --set rounds.form=law", soft_wrap=True)
+
+
+def _ladder(text: str, target: float) -> list[float]:
+    """Return the target accuracies to fit, which must have the scenario's between them."""
+    from fedcast.runs import ladder_of
+
+    ladder = _numbers("--targets", text, float, largest=1.0) or list(ladder_of(target))
+    if not (len(ladder) > 1 and ladder[0] <= target <= ladder[-1]):
+        raise FedcastError(
+            f"invalid value {text!r} for --targets: expected two or more, from below to above "
+            f"rounds.target_accuracy = {target:g}"
+        )
+    return ladder
+
+
+def _train(
+    console: Console,
+    scenario: Scenario,
+    settings: Sequence[Setting],
+    found: RunsFile,
+    kept: Path,
+    data_dir: Path | None,
+    workers: int,
+) -> list[RoundsRun]:
+    """Train the settings that the file of runs does not have, add each to it, and return all of its runs."""
+    from fedcast.runs import RunsFile, run_study, save_runs
+
     done = {run.setting: run for run in found.runs}
     todo = [setting for setting in settings if setting not in done]
-    console = screen()
-    aims = ", ".join(f"{one:g}" for one in ladder)
-    console.print(
-        f"{pluralize(len(todo), 'run')} to train in partition {scenario.data.partition}, to {aims}; "
-        f"{pluralize(len(done), 'run')} in {kept}",
-        soft_wrap=True,
-    )
+    console.print(f"{pluralize(len(todo), 'run')} to train; {pluralize(len(done), 'run')} in {kept}", soft_wrap=True)
     left = _time_left(len(todo))
 
     def finished(setting: Setting, run: RoundsRun | str) -> None:
         if not isinstance(run, str):
             done[setting] = run
-            save_runs(RunsFile(task, found.top, tuple(done.values())), kept)
-        console.print(f"{_line(scenario, setting, run, target)}; {left()}", soft_wrap=True)
+            save_runs(RunsFile(found.task, found.top, tuple(done.values())), kept)
+        said = _line(scenario, setting, run, scenario.rounds.target_accuracy)
+        console.print(f"{said}; {left()}", soft_wrap=True)
 
     run_study(scenario, todo, found.top, data_dir=data_dir, workers=min(workers, len(todo) or 1), finished=finished)
-    used = [run for run in done.values() if not rates or run.setting.learning_rate in rates]
-    made = fit_study(used, scenario, task, ladder, out.stem)
-    save_fit(made.fit, out)
-    _print_fit(console, made, used, scenario)
-    console.print(f"wrote {out}; use it with --set rounds.fit={out} --set rounds.form=law", soft_wrap=True)
+    return list(done.values())
 
 
 def _line(scenario: Scenario, setting: Setting, run: RoundsRun | str, target: float) -> str:
