@@ -56,6 +56,13 @@ def test_own_data(lines):
     assert with_sharing[2] > without[2] > 0.5
 
 
+def test_compress_uploads(lines):
+    full, quantized, top_k = map(numbers, lines)
+    assert full[0] > quantized[0] > top_k[0]
+    assert full[2] > 3 * quantized[2] > 6 * top_k[2]
+    assert min(full[3], quantized[3], top_k[3]) > 0.4
+
+
 def test_own_model(lines):
     assert [line.split(":")[0].split() for line in lines[:-1]] == [["round", str(number)] for number in range(1, 11)]
     assert numbers(lines[-2])[0] > max(numbers(lines[0])[0], 0.8)

@@ -52,6 +52,7 @@ KINDS = {
     "clustering": Kind("clustering", "rule", "clustering rule"),
     "allocation": Kind("allocation", "method", "allocation method"),
     "algorithm": Kind("training", "algorithm", "algorithm"),
+    "upload": Kind("training", "upload", "kind of upload"),
     "model": Kind("training", "model", "model"),
     "partition": Kind("data", "partition", "partition"),
     "dataset": Kind("data", "dataset", "dataset"),
@@ -71,6 +72,7 @@ BUILT_IN: dict[str, dict[str, str]] = {
         name: f"fedcast.training.algorithms.{name}:ALGORITHM"
         for name in ("fedavg", "fedprox", "scaffold", "fednova", "feddyn", "fedavgm", "fedadam", "fedyogi")
     },
+    "upload": {name: f"fedcast.training.uploads:{name.upper()}" for name in ("full", "quantized", "top_k")},
     "model": {
         "mlp": "fedcast.training.models:MLP",
         "small_cnn": "fedcast.training.models:SMALL_CNN",

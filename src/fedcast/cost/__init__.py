@@ -17,6 +17,8 @@ from fedcast.cost.fleet import (
     fleet_of,
     model_bits,
     sharing_notes,
+    upload_bits,
+    upload_notes,
 )
 from fedcast.cost.round import (
     Feasibility,
@@ -70,4 +72,6 @@ __all__ = [
     "sharing_notes",
     "task_cost",
     "task_s",
+    "upload_bits",
+    "upload_notes",
 ]

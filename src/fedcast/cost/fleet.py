@@ -144,7 +144,7 @@ def device_columns(path: str | Path) -> ColumnsFound:
 
 
 def model_bits(scenario: Scenario, samples: SampleSpec | None = None) -> float:
-    """Return the bits of one upload: weights x values that the algorithm uploads for each x bits per weight.
+    """Return the bits of one broadcast: weights x values that the algorithm sends for each x bits per weight.
 
     `samples` are shape and classes of the samples; None: those of the scenario's dataset, see `model_size`.
 
@@ -152,6 +152,38 @@ def model_bits(scenario: Scenario, samples: SampleSpec | None = None) -> float:
         >>> model_bits(Scenario())
         60736.0
     """
+    algorithm = registry.find("algorithm", scenario.training.algorithm).value
+    return float(algorithm.uploads * _num_weights(scenario, samples) * scenario.training.bits_per_weight)
+
+
+def upload_bits(scenario: Scenario, samples: SampleSpec | None = None) -> float:
+    """Return the bits of one upload: those of a broadcast, or fewer if `training.upload` compresses them.
+
+    Example:
+        >>> upload_bits(Scenario()), upload_bits(Scenario.model_validate({"training": {"upload": "quantized"}}))
+        (60736.0, 15312.0)
+    """
+    training = scenario.training
+    algorithm, kind = registry.find("algorithm", training.algorithm).value, registry.find("upload", training.upload)
+    kind.value.check_algorithm(kind.name, training.algorithm, algorithm)
+    weights, whole = _num_weights(scenario, samples), model_bits(scenario, samples)
+    bits = float(algorithm.uploads * kind.value.bits(training.options("upload"), weights, training.bits_per_weight))
+    if bits > whole:
+        raise ScenarioError(
+            f"invalid value {kind.name!r} for training.upload: an upload takes {bits:,.0f} bits, more than the "
+            f"{whole:,.0f} of all weights (training.bits_per_weight = {training.bits_per_weight}); use full"
+        )
+    return bits
+
+
+def upload_notes(scenario: Scenario) -> list[str]:
+    """Return what compressed uploads change in a plan."""
+    kind = scenario.training.upload
+    said = f"training.upload = {kind}: rounds are predicted for full uploads; with compressed ones expect more"
+    return [] if registry.find("upload", kind).value.compress is None else [said]
+
+
+def _num_weights(scenario: Scenario, samples: SampleSpec | None) -> int:
     training, size = scenario.training, model_size(scenario, samples)
     if size.weights is None:
         where = f"training.model_file = {training.model_file}" if training.model_file else f"model {training.model}"
@@ -159,8 +191,7 @@ def model_bits(scenario: Scenario, samples: SampleSpec | None = None) -> float:
             f"training.model_weights: unset; set it to the number of weights of {where}, from which delays follow "
             f"({size.note})"
         )
-    uploads = registry.find("algorithm", training.algorithm).value.uploads
-    return float(uploads * size.weights * training.bits_per_weight)
+    return size.weights
 
 
 @dataclass(frozen=True)
@@ -169,7 +200,8 @@ class Fleet:
 
     devices: DeviceTable
     links: CellularLinks
-    model_bits: float  #: bits of one upload
+    model_bits: float  #: bits of one broadcast
+    upload_bits: float  #: bits of one upload
     local_epochs: int  #: passes over the data per round
     energy_coefficient: float  #: energy per cycle and squared frequency
     cellular: Cellular  #: how uploads are scheduled
@@ -185,7 +217,7 @@ class Fleet:
     @property
     def upload_s(self) -> Floats:
         """Return the upload time on one subcarrier, with ``fractional`` on an equal part of the band, float64[K]."""
-        return initial_upload_s(self.model_bits, self.links, self.cellular)
+        return initial_upload_s(self.upload_bits, self.links, self.cellular)
 
     @property
     def upload_energy_j(self) -> Floats:
@@ -239,4 +271,5 @@ def fleet_of(scenario: Scenario, layout: Layout, samples: SampleSpec | None = No
     links = cellular_links(layout, devices.power_w, scenario.cellular, scenario.geometry, **measured)
     # A plan replaces the first of several choices by the one that it makes.
     epochs, coefficient = scenario.training.epoch_choices[0], scenario.devices.energy_coefficient
-    return Fleet(devices, links, model_bits(scenario, samples), epochs, coefficient, scenario.cellular)
+    bits = model_bits(scenario, samples), upload_bits(scenario, samples)
+    return Fleet(devices, links, *bits, epochs, coefficient, scenario.cellular)

@@ -145,9 +145,8 @@ def round_cost(fleet: Fleet, samples: ArrayLike, frequency_hz: ArrayLike | None 
     computing_s = compute_s(work, frequency)
     computing_j = compute_energy_j(work, frequency, fleet.energy_coefficient)
     affordable_s = np.maximum((devices.energy_budget_j - computing_j) / devices.power_w, fleet.upload_s)
-    uploads = schedule(fleet.model_bits, computing_s, links, fleet.cellular, max_upload_s=affordable_s)
+    uploads = schedule(fleet.upload_bits, computing_s, links, fleet.cellular, max_upload_s=affordable_s)
     broadcast = largest_of_cell(fleet.model_bits * links.down_s_per_bit, links.cell_of)
-    model_bytes = fleet.model_bits / BITS_PER_BYTE
     return RoundCost(
         broadcast[links.cell_of],
         computing_s,
@@ -156,8 +155,8 @@ def round_cost(fleet: Fleet, samples: ArrayLike, frequency_hz: ArrayLike | None 
         frequency,
         computing_j,
         devices.power_w * uploads.upload_s,
-        model_bytes * len(work),
-        model_bytes * len(np.unique(links.cell_of)),
+        fleet.upload_bits / BITS_PER_BYTE * len(work),
+        fleet.model_bits / BITS_PER_BYTE * len(np.unique(links.cell_of)),
     )
 
 

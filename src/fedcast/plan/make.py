@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedcast.allocation import AllocationResult, part_of
 from fedcast.clustering import ROUNDING, RULES, Clustering, cluster
-from fedcast.cost import TaskCost, feasibility, metrics_of, sharing_notes, task_cost
+from fedcast.cost import TaskCost, feasibility, metrics_of, sharing_notes, task_cost, upload_notes
 from fedcast.errors import FedcastError, OutsideFitError
 from fedcast.formatting import quantity
 from fedcast.plan.candidates import Candidate
@@ -243,6 +243,7 @@ def _planned(world: World, clustering: Clustering, cost: TaskCost, trained: NDAr
             *([f"planned with changes: {changed}"] if (changed := changes_text(scenario.changes)) else []),
             *ratio_notes(scenario),
             *sharing_notes(world.fleet.devices, scenario),
+            *upload_notes(scenario),
         ),
         assumptions=(*world.assumptions, *rounds_assumptions(scenario, world.population.dataset)),
     )

@@ -18,6 +18,7 @@ from fedcast.errors import FedcastError
 from fedcast.runs.prepare import PreparedRun
 from fedcast.scenario import Scenario, deciding_values, named_paths
 from fedcast.text_files import is_file, parse_json, read_text
+from fedcast.training import settings_text
 
 # Parts of a scenario that act on training itself; all others act through the plan.
 _ACTING = ("seed", "data", "training")
@@ -30,7 +31,7 @@ def training_key(prepared: PreparedRun) -> str:
     scenario, shared = prepared.world.scenario, prepared.shared
     values = {name: value for name, value in deciding_values(scenario).items() if name in _ACTING}
     del values["training"]["local_epochs"]  # the plan's choice is part of the settings of training
-    settings = {item.name: str(getattr(prepared.training, item.name)) for item in fields(prepared.training)}
+    settings = {name: str(getattr(prepared.training, name)) for name in settings_text(prepared.training)}
     del settings["checkpoint_every"]
     content = [values, settings, asdict(prepared.clock)]
     digest = hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode())

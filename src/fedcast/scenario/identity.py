@@ -7,7 +7,7 @@ from typing import Any
 
 from fedcast import registry
 from fedcast.scenario.moved import MOVED, Tree
-from fedcast.scenario.sections import BEST_RULE, ChoiceSection, Scenario
+from fedcast.scenario.sections import BEST_RULE, FULL_UPLOAD, ChoiceSection, Scenario
 
 # Parameters that change how a run is carried out, not its result.
 NOT_DECIDING = (("training", "checkpoint_every"),)
@@ -28,7 +28,8 @@ def deciding_values(scenario: Scenario) -> Tree:
             content[known.section].pop(name, None)
         # A model of one's own, or the dataset's usual one, has no options; nor has a choice that is not registered.
         options = asdict(section.options(kind)) if chosen in registry.names(kind) else section.tables.get(chosen, {})
-        content[known.section][f"{kind} options"] = dict(options)
+        if kind != "upload" or chosen != FULL_UPLOAD:
+            content[known.section][f"{kind} options"] = dict(options)
     return content
 
 
@@ -69,4 +70,6 @@ def _without_settings_of_runs(scenario: Scenario) -> Tree:
         del content["geometry"]["base_stations_file"]
     if not any(content["changes"].values()):
         del content["changes"]
+    if content["training"]["upload"] == FULL_UPLOAD:
+        del content["training"]["upload"]
     return content

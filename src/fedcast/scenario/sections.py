@@ -25,6 +25,8 @@ USUAL_MODEL = "cnn"
 _MOST_EPOCHS = 1000
 # What clustering.rule is where a plan chooses the rule.
 BEST_RULE = "best"
+# What training.upload is by default.
+FULL_UPLOAD = "full"
 # Alias of the field that holds the option tables of a section.
 TABLES = "option tables"
 
@@ -300,6 +302,7 @@ class Training(ChoiceSection):
     model_weights: Count | None = Field(None, description="weights of the model; unset: counted")
     bits_per_weight: Count = Field(32, description="bits sent for one weight")
     algorithm: str = Field("fedavg", description="federated learning algorithm")
+    upload: str = Field(FULL_UPLOAD, description="what users upload: the change of all weights, or less of it")
     rounds: Count = Field(100, description="rounds to train at most")
     local_epochs: Count | tuple[Count, ...] = Field(
         (1, 2, 3, 5, 8), description="local epochs E of a round; a list: a plan chooses one of them"

@@ -18,8 +18,15 @@ if TYPE_CHECKING:
     from fedcast.training.models import MODELS, Model, build_model, count_weights
     from fedcast.training.pack_files import PackedRun, write_dataset, write_plugin, write_runs
     from fedcast.training.remote import LocalTraining, RemoteUsers, train_remotely
-    from fedcast.training.settings import TrainingSettings, settings_from_dict, settings_to_dict, training_settings
+    from fedcast.training.settings import (
+        TrainingSettings,
+        settings_from_dict,
+        settings_text,
+        settings_to_dict,
+        training_settings,
+    )
     from fedcast.training.trainer import Federation, Outcome, train
+    from fedcast.training.uploads import UploadKind
 
 __all__ = [
     "MODELS",
@@ -40,6 +47,7 @@ __all__ = [
     "Terms",
     "TrainingSettings",
     "Upload",
+    "UploadKind",
     "build_model",
     "check_model",
     "check_scores",
@@ -47,6 +55,7 @@ __all__ = [
     "count_weights",
     "load_history",
     "settings_from_dict",
+    "settings_text",
     "settings_to_dict",
     "stacked_forward",
     "train",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,16 @@ _VERSION = 3
 
 @dataclass
 class TrainingState:
-    """State of a run after a round; `server` and `users` ([K, ...]) are states of the algorithm."""
+    """State of a run after a round; `server` and `users` ([K, ...]) are states of the algorithm.
+
+    `residuals` is empty, or one tensor [K, n] of what users left out of their uploads so far.
+    """
 
     weights: Tensors
     server: State
     users: State
     optimizer: State
+    residuals: Tensors = field(default_factory=list)
 
 
 def save_checkpoint(path: Path, fingerprint: str, completed: int, state: TrainingState, history: History) -> None:
@@ -53,7 +57,7 @@ def load_checkpoint(path: Path, fingerprint: str, device: torch.device) -> tuple
         raise FedcastError(f"{path}: {fault}; delete it to start again") from None
     if wrong := _fault_of(content, fingerprint):
         raise FedcastError(f"{path}: {wrong}; delete it to start again, or name another")
-    state = TrainingState(**{field.name: content[field.name] for field in fields(TrainingState)})
+    state = TrainingState(**{item.name: content[item.name] for item in fields(TrainingState) if item.name in content})
     return content["completed"], state, history_of(content["records"])
 
 
@@ -68,7 +72,8 @@ def _fault_of(content: Any, fingerprint: str) -> str | None:
         return "a checkpoint that was altered or damaged after it was written"
     if content.get("fingerprint") != fingerprint:
         return "belongs to a run with other data, settings or weights"
-    if missing := {"completed", "records", *(field.name for field in fields(TrainingState))} - content.keys():
+    always = [item.name for item in fields(TrainingState) if item.default_factory is MISSING]
+    if missing := {"completed", "records", *always} - content.keys():
         return f"not a checkpoint of fedcast: it has no {', '.join(sorted(missing))}"
     return None
 

@@ -121,6 +121,10 @@ def train_remotely(
         progress: called after every round.
         should_stop: called after every round; if it returns true, a checkpoint is written and training ends.
     """
+    if settings.upload != "full":
+        raise FedcastError(
+            f"invalid value {settings.upload!r} for training.upload: devices upload all weights; use full, or simulate"
+        )
     checked, device = check_model(model), choose_device(settings.device)
     # The server holds no training samples; sizes are all that it needs of them.
     nothing = replace(dataset, inputs=dataset.test_inputs, labels=dataset.test_labels)

@@ -10,6 +10,7 @@ from typing import Any
 from fedcast import registry
 from fedcast.errors import FedcastError
 from fedcast.training.algorithms import SERVER_OPTIMIZERS, Algorithm
+from fedcast.training.uploads import UploadKind
 
 _CHOICES = {
     "aggregation": ("shared", "own", "uniform"),
@@ -19,6 +20,8 @@ _CHOICES = {
     "compile": ("auto", "always", "never"),
     "server_optimizer": ("none", *SERVER_OPTIMIZERS),
 }
+# Settings that came later: they do not change the hash of runs that do not use them.
+_LATER = ("upload", "upload_options")
 
 
 @dataclass(frozen=True)
@@ -54,12 +57,16 @@ class TrainingSettings:
     precision: str = "float32"
     compile: str = "auto"
     checkpoint_every: int = 10
+    upload: str = "full"  #: name of a registered kind of upload
+    upload_options: Any = None  #: options of the kind of upload, by default its own defaults
 
     def __post_init__(self) -> None:
         for key, allowed in _CHOICES.items():
             if (value := getattr(self, key)) not in allowed:
                 raise FedcastError(f"invalid value {value!r} for training.{key}: expected one of {', '.join(allowed)}")
         self._complete("options", self.implementation.options)
+        self._complete("upload_options", self.upload_kind.options)
+        self.upload_kind.check_algorithm(self.upload, self.algorithm, self.implementation)
         if self.server_implementation is not None:
             self._complete("server_options", self.server_implementation.options)
         if self.implementation.server_step is not None and (
@@ -83,6 +90,11 @@ class TrainingSettings:
         return self.algorithm if isinstance(self.algorithm, Algorithm) else _named(self.algorithm)
 
     @property
+    def upload_kind(self) -> UploadKind:
+        """The kind of upload."""
+        return _upload(self.upload)
+
+    @property
     def server_implementation(self) -> Algorithm | None:
         """The algorithm whose server step is the server optimiser; None: there is no optimiser."""
         return _optimizer(self.server_optimizer)
@@ -90,6 +102,11 @@ class TrainingSettings:
 
 def _named(algorithm: str) -> Algorithm:
     found: Algorithm = registry.find("algorithm", algorithm).value
+    return found
+
+
+def _upload(name: str) -> UploadKind:
+    found: UploadKind = registry.find("upload", name).value
     return found
 
 
@@ -104,8 +121,10 @@ def training_settings(section: Any, local_epochs: int | None = None) -> Training
     """
     if isinstance(section, TrainingSettings):
         return section
-    own = {field.name for field in dataclasses.fields(TrainingSettings)} - {"options", "server_options"}
-    given: dict[str, Any] = {name: getattr(section, name) for name in own} | {"options": section.options("algorithm")}
+    names = {field.name for field in dataclasses.fields(TrainingSettings)}
+    own = names - {"options", "server_options", "upload_options"}
+    given: dict[str, Any] = {name: getattr(section, name) for name in own}
+    given |= {"options": section.options("algorithm"), "upload_options": section.options("upload")}
     given["local_epochs"] = section.epoch_choices[0] if local_epochs is None else local_epochs
     if (optimizer := _optimizer(section.server_optimizer)) is not None:
         # One key, server_momentum, sets the momentum and β₁.
@@ -113,6 +132,16 @@ def training_settings(section: Any, local_epochs: int | None = None) -> Training
         keys |= {"beta1": "server_momentum"} if "beta1" in keys else {}
         given["server_options"] = optimizer.options(**{name: getattr(section, key) for name, key in keys.items()})
     return TrainingSettings(**given)
+
+
+def settings_text(settings: TrainingSettings) -> dict[str, str]:
+    """Return what decides training as text, by name, to be hashed.
+
+    Settings that came later are left out where they are the defaults, so that earlier runs are resumed and reused.
+    """
+    usual = TrainingSettings()
+    values = {item.name: getattr(settings, item.name) for item in dataclasses.fields(settings)}
+    return {name: repr(value) for name, value in values.items() if name not in _LATER or value != getattr(usual, name)}
 
 
 def settings_to_dict(settings: TrainingSettings) -> dict[str, Any]:
@@ -126,6 +155,8 @@ def settings_from_dict(values: Mapping[str, Any]) -> TrainingSettings:
     """Return the settings that `settings_to_dict` wrote."""
     plain = dict(values)
     plain["options"] = _named(plain["algorithm"]).options(**plain["options"])
+    if "upload" in plain:  # not in packs of older versions
+        plain["upload_options"] = _upload(plain["upload"]).options(**plain["upload_options"])
     if (optimizer := _optimizer(plain["server_optimizer"])) is not None:
         plain["server_options"] = optimizer.options(**plain["server_options"])
     return TrainingSettings(**plain)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from fedcast.data import Assignment, Dataset, TextWindows
 from fedcast.errors import FedcastError
-from fedcast.random import stream_key
+from fedcast.random import generator, stream_key
 from fedcast.training.algorithms import Tensors, Upload
 from fedcast.training.checkpoint import TrainingState, load_checkpoint, save_checkpoint
 from fedcast.training.device_data import score, to_device, user_accuracies
@@ -25,7 +25,7 @@ from fedcast.training.engines.engine_protocol import Aggregate, one_sample
 from fedcast.training.engines.schedule import Pairs, participants
 from fedcast.training.history import Clock, History, Record
 from fedcast.training.model_checks import check_model, check_scores, with_weights
-from fedcast.training.settings import TrainingSettings, training_settings
+from fedcast.training.settings import TrainingSettings, settings_text, training_settings
 from fedcast.typing import Floats, Ints
 
 if TYPE_CHECKING:
@@ -170,7 +170,10 @@ class Trainer:
         digest = hashlib.blake2b()
         # More rounds and other checkpoints do not change the rounds before.
         settings = replace(self.settings, rounds=1, checkpoint_every=1)
-        digest.update(repr((self.seed, settings, self.clock, sorted(self.dropped), self.model)).encode())
+        # The text of a dataclass, as it was hashed before there were settings that are left out.
+        values = ", ".join(f"{name}={value}" for name, value in settings_text(settings).items())
+        parts = (repr(self.seed), f"TrainingSettings({values})", repr(self.clock), repr(sorted(self.dropped)))
+        digest.update(f"({', '.join([*parts, repr(self.model)])})".encode())
         federation, dataset = self.federation, self.federation.dataset
         for array in (
             *self.held_samples, federation.own_sizes, federation.distributions,
@@ -194,7 +197,10 @@ class Trainer:
         server, user = settings.implementation.first_states(settings.options, weights)
         users = {name: [each.expand(count, *each.shape).clone() for each in tensors] for name, tensors in user.items()}
         of_optimizer = {} if optimizer is None else optimizer.first_states(settings.server_options, weights)[0]
-        state = TrainingState(weights, server, users, of_optimizer)
+        upload, size = settings.upload_kind, sum(weight.numel() for weight in weights)
+        feedback = upload.compress is not None and upload.feedback(settings.upload_options)
+        residuals = [weights[0].new_zeros(count, size)] if feedback else []
+        state = TrainingState(weights, server, users, of_optimizer, residuals)
         return 0, state, History([self.record(0, weights, None, None, np.zeros(0, dtype=np.int64), None)])
 
     def round(self, number: int, users: Ints, state: TrainingState) -> tuple[Ints, float | None, float | None]:
@@ -212,6 +218,7 @@ class Trainer:
         total, present = Aggregate(state.weights), self.user_weights[users].sum()
         for block in blocks:
             self._check(number, block)
+            block = self._uploaded(block, number, state.residuals)
             shares = torch.from_numpy(self.user_weights[block.users] / present).to(self.device)
             total.add(block, shares)
             self._collect(block, shares, current, total)
@@ -228,6 +235,26 @@ class Trainer:
     def local_training(self, users: Ints, current: Round) -> tuple[Ints, Iterable[BlockResult]]:
         """Return the users that train in a round, and their results as they come."""
         return users, self.engine.local_training(users, current)
+
+    def _uploaded(self, block: BlockResult, number: int, residuals: Tensors) -> BlockResult:
+        """Return what the server decodes of a block's uploads; residuals of its users change in place."""
+        settings, kind = self.settings, self.settings.upload_kind
+        if kind.compress is None:
+            return block
+        changes, index = torch.cat([moved.flatten(1) for moved in block.change], 1), torch.from_numpy(block.users)
+        for residual in residuals:
+            changes = changes + residual[index.to(self.device)]
+        draws = self._draws(number, block.users, changes) if kind.draws else None
+        sent = kind.compress(settings.upload_options, changes, draws)
+        for residual in residuals:
+            residual[index.to(self.device)] = changes - sent
+        parts = sent.split([moved[0].numel() for moved in block.change], 1)
+        return replace(block, change=[part.view_as(moved) for part, moved in zip(parts, block.change, strict=True)])
+
+    def _draws(self, number: int, users: Ints, like: Tensor) -> Tensor:
+        """Return a uniform number in [0, 1) for each value of each user's upload, whatever engine and device."""
+        streams = [generator(self.seed, "upload", round=number, user=int(user)) for user in users]
+        return torch.from_numpy(np.stack([stream.random(like.shape[1], np.float32) for stream in streams])).to(like)
 
     def _collect(self, block: BlockResult, shares: Tensor, current: Round, total: Aggregate) -> None:
         """Let the algorithm read what a block sends; states of its users change in place."""
