@@ -1,11 +1,16 @@
 """Commands that need neither FLARE nor processes."""
 
+import json
 import socket
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from fedcast.cli.app import run
+from fedcast.cli.federation_text import RunProgress, print_run
+from fedcast.federation import RunState
 from tests.federation.devices import Network
 
 
@@ -83,7 +88,9 @@ def test_received_samples_are_deleted_and_the_ledger_stays(fedcast, tmp_path):
     net.share("head/device", "near/device", run="run-2")
     head, near = tmp_path / "head", tmp_path / "near"
     assert "runs with samples: run-1, run-2" in fedcast("forget", near, "run-3")[2]
+    net.devices.clear()
     assert fedcast("forget", near, "run-2") == (0, "deleted 8 samples of 1 run\n", "")
+    net.start("head/device")
     device = net.start("near/device")
     assert device.alive({"run": "run-2"})["samples"] == len(device.own)
     device.alive({"run": "run-1"})
@@ -96,11 +103,24 @@ def test_received_samples_are_deleted_and_the_ledger_stays(fedcast, tmp_path):
     device.alive({"run": "run-2"})
     assert "receipt" in device.receive({"topic": "offer", "header": header})
     assert device.inbox.files() == []
+    net.devices.clear()
+    del device
     assert fedcast("forget", near) == (0, "deleted 8 samples of 1 run\n", "")
     assert net.stored_bytes("near/device") == 0
     out = fedcast("ledger", near)[1]
     assert (out.count("received"), out.count("deleted")) == (2, 2)
     assert fedcast("forget", head) == (0, "deleted 0 samples of 0 runs\n", "")
+
+
+def test_forgetting_samples_that_a_run_trains_on_is_warned_of(fedcast, tmp_path):
+    net = Network(tmp_path, ["head/device", "near/device"])
+    net.share("head/device", "near/device")
+    code, out, err = fedcast("forget", tmp_path / "near")
+    assert (code, out) == (0, "deleted 8 samples of 1 run\n")
+    assert "warning: the device takes part in run run-1 now: from the next round on it trains without" in err
+    assert net.devices["near/device"].inbox.files() == []
+    # Nothing of the run that goes on is deleted here, and so there is nothing to warn of.
+    assert fedcast("forget", tmp_path / "near")[2] == ""
 
 
 def test_samples_of_half_an_envelope_are_deleted(fedcast, tmp_path, monkeypatch):
@@ -135,6 +155,109 @@ def test_errors_are_one_line(fedcast, tmp_path, monkeypatch, words, message):
     assert message in err
     assert len(err.strip().splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def project_without_server(folder):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    (folder / "project.json").write_text(json.dumps({"devices": ["ana"], "host": "localhost", "port": port}))
+    return port
+
+
+@pytest.mark.parametrize("command", ["run", "resume", "stop"])
+def test_a_server_that_is_not_there_is_an_error_soon(fedcast, tmp_path, monkeypatch, command):
+    pytest.importorskip("nvflare")
+    from fedcast import load_scenario
+    from fedcast.federation import start_run
+
+    monkeypatch.setattr("fedcast.federation.flare.processes._SERVER_S", 0.1)
+    port = project_without_server(tmp_path)
+    if command == "resume":
+        assert "no runs yet" in fedcast("resume", tmp_path)[2]
+        start_run(tmp_path / "runs" / "first", load_scenario(base="digits"))
+    began = time.monotonic()
+    code, out, err = fedcast(command, tmp_path)
+    assert time.monotonic() - began < 5
+    assert (code, out) == (2, "")
+    assert f"no server at localhost:{port}" in err
+    assert f"fedcast federation up {tmp_path}" in err
+    assert command == "resume" or not (tmp_path / "runs").exists(), "a run that cannot start leaves no folder"
+
+
+def test_a_run_waits_for_another_one_to_end(tmp_path):
+    pytest.importorskip("nvflare")
+    from fedcast.errors import FedcastError
+    from fedcast.federation import Project, ServerStatus, check_idle
+
+    project, status = Project(tmp_path, ("ana",), "localhost", 1), ServerStatus(["ana"], {"first": "job"})
+    check_idle(status, project, "first")
+    with pytest.raises(FedcastError, match=rf"run first goes on.*fedcast federation stop {tmp_path}"):
+        check_idle(status, project, "second")
+
+
+def state_after(rounds, missing=(), away=()):
+    return RunState(
+        "first", {"training": {"rounds": 3}}, "train", [{"name": "ana"}, {"name": "ben"}],
+        shared={"ana": {"delivered": ["ben"], "bytes_sent": 4000}}, missing=list(missing), away=list(away),
+        measured_s={"describe": 2.0, "plan": 0.5, "share": 1.5, **{f"round {n + 1}": 0.25 for n in range(rounds)}},
+        training_s={f"round {n + 1}": 0.125 for n in range(rounds)}, accuracy=0.5 + 0.125 * rounds,
+    )  # fmt: skip
+
+
+def test_progress_without_a_terminal_is_a_line_for_each_phase_and_round(tmp_path, capsys):
+    before = RunState("first", {"training": {"rounds": 3}}, "train")
+    lost = {"device": "ben", "when": "round 2", "reason": "no answer"}
+    with RunProgress(tmp_path / "first", before) as progress:
+        for state in (
+            state_after(1),
+            state_after(1),
+            state_after(2, [lost], ["ben"]),
+            state_after(3, [lost | {"back": "round 3"}]),
+        ):
+            progress.show(state)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.replace("\N{NO-BREAK SPACE}", " ").splitlines() == [
+        "run first starts on the devices; Ctrl-C stops it, and it can be resumed",
+        "describe: 2 devices, 2 s",
+        "plan: 500 ms",
+        "share: 4,000 bytes to 1 member, 1.50 s",
+        "round 1 of 3: accuracy 0.625, 250 ms",
+        "round 2: ben: no answer",
+        "round 2 of 3: accuracy 0.750, 250 ms",
+        "round 3: ben is back",
+        "round 3 of 3: accuracy 0.875, 250 ms",
+    ]
+
+
+def test_the_status_of_a_run_says_who_is_away_and_who_is_back(capsys):
+    missing = [
+        {"device": "late", "when": "describe", "reason": "not connected"},
+        {"device": "ana", "when": "round 1", "reason": "no answer", "back": "round 3"},
+        *({"device": "ben", "when": f"round {n}", "reason": "batches of 5 samples"} for n in (1, 2, 3)),
+    ]
+    print_run("first", state_after(3, missing), "it does not go on")
+    assert capsys.readouterr().out.splitlines()[-4:] == [
+        "late: not connected (describe), not part of this run",
+        "ana: no answer (round 1), back since round 3",
+        "ben: batches of 5 samples (round 1 to round 3)",
+        "it does not go on",
+    ]
+
+
+def test_every_key_of_a_consent_file_is_documented_with_its_default():
+    pytest.importorskip("nvflare")
+    from fedcast.federation.device.trust import Consent
+    from fedcast.federation.flare.kits import _CONSENT_TEMPLATE
+
+    page = (Path(__file__).parents[2] / "docs/how-to/federation.md").read_text(encoding="utf-8")
+    lines = [line.strip() for line in page.splitlines() if line.strip().startswith("| `")]
+    rows = dict(line.strip("| ").split("` | ", 1) for line in lines)
+    assert {f"`{name}" for name in Consent.model_fields} == rows.keys()
+    for name, field in Consent.model_fields.items():
+        assert f"{name} = " in _CONSENT_TEMPLATE
+        if isinstance(field.default, int | float):
+            assert float(rows[f"`{name}"].split(" | ")[-1].replace(",", "")) == field.default
 
 
 def test_a_server_does_not_share_the_port_of_another(tmp_path):

@@ -3,6 +3,9 @@
 import io
 import json
 import os
+import signal
+import subprocess
+import sys
 import time
 import zipfile
 import zlib
@@ -197,6 +200,39 @@ def test_commands_on_a_running_project(project, finished, capsys):
     page = project.folder / "report.html"
     assert fedcast("report", str(finished.folder), "--out", str(page))[0] == 0
     assert "a round, measured on devices (median)" in page.read_text()
+
+
+@pytest.mark.slow
+def test_a_run_is_stopped_by_ctrl_c_and_refuses_another_one_before(project, finished, capsys):
+    """Also: a device that was killed is not connected, at once."""
+    folder, settings = str(project.folder), SETTINGS | CHANGED | {"training.rounds": 5000}
+    words = [word for each in settings.items() for word in ("--set", "{}={}".format(*each))]
+    command = [sys.executable, "-m", "fedcast", "federation", "run", folder, *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        printed = []
+        for line in process.stdout:
+            printed.append(line)
+            if line.startswith("round 2 of"):
+                break
+        name = printed[0].split()[1]
+        assert run_command(["federation", "run", folder, *words]) == 2
+        assert f"run {name} goes on" in capsys.readouterr().err
+        processes.stop_process(project, "site-5", kill=True)
+        assert run_command(["federation", "status", folder]) == 0
+        out = capsys.readouterr().out
+        assert f"{USERS - 1} of {USERS} devices are connected" in out
+        assert "does not go on" not in out
+        process.send_signal(signal.SIGINT)
+        printed += process.stdout.readlines()
+    assert process.returncode == 130
+    assert f"run {name} was stopped (train, " in printed[-2]
+    assert f"fedcast federation resume {folder} {name}" in printed[-2]
+    assert run_command(["federation", "stop", folder]) == 0
+    assert run_command(["federation", "status", folder, name]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("no run goes on\n")
+    assert "it does not go on; resume it with" in out
+    start(project, "site-5")
 
 
 def _app(config, **more):

@@ -100,6 +100,13 @@ def test_results_are_those_of_a_run_with_measured_seconds(tmp_path):
     assert stored.history.column("round") == [0, 1, 2]
     page = write_report([stored], tmp_path / "report.html").read_text()
     assert "a round, measured on devices (median)" in page
+    assert f"Measured on {USERS} real devices, not simulated" in page
+    assert "measured time of a round (median)" in page
+    assert "simulated seconds" not in page
+    assert "planned seconds" in page
+    # The map has the names of devices, and neither places nor a scale that nobody gave.
+    assert "Places are not known: the layout is schematic." in page
+    assert all(page.count(name) > 1 for name in names)
     assert "fedcast federation run PROJECT scenario.toml" in page
     assert "fedcast compare" not in page
 
@@ -158,6 +165,43 @@ def test_a_device_that_comes_back_trains_again(tmp_path, monkeypatch):
 
     run.progress = leave_and_return
     assert run.run().outcome.history.column("participants") == [0, USERS, USERS - 1, USERS - 1, USERS]
+    first, *later = run.state.missing
+    assert first == {"device": "site-2", "when": "round 2", "reason": "not connected", "back": "round 4"}
+    assert not [miss for miss in later if "back" not in miss]
+    assert run.state.away == load_state(run.folder).away == []
+
+
+def test_a_device_that_is_back_in_a_resumed_run_is_not_missing_any_longer(tmp_path):
+    run, *_ = federation(tmp_path, scenario_with())
+    run.should_stop = lambda: len(run.state.training_s) == 1
+    names = run.transport.names()
+    run.transport.names = lambda: names
+    run.describe()
+    run.plan()
+    run.state.phase = "share"
+    away = run.transport.devices.pop("site-2")
+    run.run()
+    assert load_state(run.folder).away == ["site-2"]
+    run.transport.devices["site-2"] = away
+    state = FederationRun(run.folder, run.transport).run().state
+    assert {(miss["device"], miss["reason"], miss["back"]) for miss in state.missing} == {
+        ("site-2", "no answer", "after round 1")
+    }
+
+
+def test_devices_know_a_run_by_the_name_of_its_folder_and_take_no_other_of_that_name(tmp_path):
+    run, *_ = federation(tmp_path, scenario_with(training__rounds=1))
+    state = run.run().state
+    head = next(iter(state.shared))
+    member = state.shared[head]["delivered"][0]
+    devices = run.transport.devices
+    assert state.run == run.folder.name
+    assert list(devices[member].ledger.runs_with_samples()) == [run.folder.name]
+    assert f"run {run.folder.name}" in devices[head].ledger.entries()[0].detail
+    again = FederationRun(tmp_path / "elsewhere" / run.folder.name, run.transport, run.scenario)
+    with pytest.raises(FedcastError, match="samples were exchanged in another run of the name 'run'"):
+        again.describe()
+    assert {head, member} <= {entry["device"] for entry in again.state.missing}
 
 
 @pytest.fixture(scope="module")

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fedcast.cli import INTERRUPTED
 from fedcast.cli.arguments import DataDir, Overrides, Preset, ScenarioFile, read_scenario
-from fedcast.cli.output import plain_table, progress_bars, screen
+from fedcast.cli.federation_text import RunProgress, print_run, where_it_is
+from fedcast.cli.output import plain_table, screen
 from fedcast.errors import FedcastError
-from fedcast.formatting import pluralize, quantity
+from fedcast.formatting import pluralize
 
 if TYPE_CHECKING:
-    from fedcast.federation import DeviceLedger, Project, RunState
+    from fedcast.federation import DeviceLedger, Project
 
 federation = typer.Typer(name="federation", no_args_is_help=True, help="Run a plan on real devices.")
 
 _ProjectFolder = Annotated[Path, typer.Argument(metavar="PROJECT", help="Folder of the project.")]
 _DeviceFolder = Annotated[Path, typer.Argument(metavar="DEVICE", help="Folder of the device: PROJECT/devices/NAME.")]
-_PLANNED = ("share", "train", "done")  #: phases after the plan was made
 _DescribeTimeout = Annotated[float, typer.Option(min=1, help="Seconds that a device has to load and describe.")]
 _ShareTimeout = Annotated[float, typer.Option(min=1, help="Seconds that a head has to share.")]
 _RoundTimeout = Annotated[float, typer.Option(min=1, help="Seconds that a device has for a round.")]
@@ -157,10 +157,11 @@ def run(
     wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for devices that are not connected.")] = 30.0,
 ) -> None:
     """Describe, plan, share and train over the devices that are connected."""
-    from fedcast.federation import load_project, start_run
+    from fedcast.federation import check_idle, load_project, start_run, wait_for_server
 
     made = load_project(project)
     scenario = read_scenario(path, preset, overrides, usual="digits")
+    check_idle(wait_for_server(made, wait), made)
     folder = made.folder / "runs" / time.strftime("%Y%m%d-%H%M%S")
     start_run(folder, scenario)
     timeouts = {"describe_s": describe_timeout, "share_s": share_timeout, "round_s": round_timeout}
@@ -176,7 +177,7 @@ def resume(
     round_timeout: _RoundTimeout = 600.0,
     wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for devices that are not connected.")] = 30.0,
 ) -> None:
-    """Resume a run in the phase, or after the round, in which it ended."""
+    """Resume a run in the phase, or after the round, in which it ended; follow it if it goes on."""
     from fedcast.federation import load_project
 
     made = load_project(project)
@@ -185,16 +186,34 @@ def resume(
 
 
 @federation.command()
+def stop(
+    project: _ProjectFolder,
+    name: Annotated[str | None, typer.Argument(metavar="RUN", help="Name of the run; default: any.")] = None,
+) -> None:
+    """Stop a run on all devices; `resume` continues it."""
+    from fedcast.federation import load_project, server_status
+
+    made = load_project(project)
+    running = server_status(made).runs
+    if name is None:
+        name = next(iter(running), None)
+    if name is None or name not in running:
+        typer.echo("no run goes on" if name is None else f"run {name} does not go on")
+        return
+    _stop(made, name)
+
+
+@federation.command()
 def status(
     project: _ProjectFolder,
     name: Annotated[str | None, typer.Argument(metavar="RUN", help="Name of the run; default: the last.")] = None,
 ) -> None:
     """Print who is there, and the phase, rounds and bytes of a run."""
-    from fedcast.federation import connected_devices, load_project, load_state
+    from fedcast.federation import load_project, load_state, server_status
 
-    made, console = load_project(project), screen()
+    made, console, running = load_project(project), screen(), dict[str, str]()
     try:
-        found = connected_devices(made, timeout_s=3.0)
+        found, running = server_status(made, timeout_s=3.0)
         console.print(f"server {made.host}:{made.port}, {len(found)} of {len(made.devices)} devices are connected")
         if missing := [each for each in made.devices if each not in found]:
             console.print(f"not connected: {', '.join(missing)}", soft_wrap=True)
@@ -204,7 +223,9 @@ def status(
         console.print("no runs yet")
         return
     folder = _run_folder(made, name)
-    _print_run(folder.name, load_state(folder))
+    state = load_state(folder)
+    ended = state.phase == "done" or folder.name in running
+    print_run(folder.name, state, "" if ended else f"it does not go on; {_how_to_resume(made, folder.name)}")
 
 
 @federation.command()
@@ -231,9 +252,10 @@ def forget(
 ) -> None:
     """Delete the samples that a device received from others. Run it on the device.
 
-    The ledger stays: it counts what was sent against the consent, and recognises replays.
+    The ledger stays: it counts what was sent against the consent, and recognises replays. A run that goes on trains
+    without them from its next round on.
     """
-    from fedcast.federation import forget_received
+    from fedcast.federation import current_run, forget_received
 
     found = _ledger_of(device)
     held = found.runs_with_samples()
@@ -243,6 +265,13 @@ def forget(
     deleted = forget_received(device / "device", found, name)
     found.close()
     typer.echo(f"deleted {pluralize(deleted, 'sample')} of {pluralize(1 if name else len(held), 'run')}")
+    now = current_run(device / "device")
+    if now in held and name in (None, now):
+        typer.echo(
+            f"fedcast: warning: the device takes part in run {now} now: from the next round on it trains without these "
+            "samples, which its head does not send again",
+            err=True,
+        )
 
 
 def _ledger_of(device: Path) -> DeviceLedger:
@@ -255,76 +284,39 @@ def _ledger_of(device: Path) -> DeviceLedger:
 
 
 def _follow(project: Project, folder: Path, wait: float, timeouts: dict[str, float]) -> None:
-    from rich.console import Console
-
     from fedcast.federation import load_state, run_to_end
 
-    before = load_state(folder)
-    rounds, planned = int(before.scenario["training"]["rounds"]), before.phase in _PLANNED
-    with progress_bars(Console(stderr=True)) as bars:
-        task = bars.add_task("starting", total=rounds, state="")
-
-        def show(state: RunState) -> None:
-            nonlocal planned
-            if not planned and state.phase in _PLANNED:
-                planned = True
-                _print_plan(folder, state)
-            done = sum(key.startswith("round ") for key in state.measured_s)
-            accuracy = "" if state.accuracy is None else f"accuracy {state.accuracy:.3f}"
-            missing = f"{len(state.missing)} answers missing" if state.missing else ""
-            bars.update(
-                task, description=state.phase, completed=done, state=", ".join(filter(None, (accuracy, missing)))
-            )
-
-        state = run_to_end(project, folder, timeouts, wait, show)
+    try:
+        with RunProgress(folder, load_state(folder)) as progress:
+            state = run_to_end(project, folder, timeouts, wait, progress.show)
+    except KeyboardInterrupt:
+        left = "press Ctrl-C again to leave it to the server, where `fedcast federation stop` ends it"
+        typer.echo(f"stopping the run; {left}", err=True)
+        _stop(project, folder.name)
+        raise typer.Exit(INTERRUPTED) from None
     if state.failure is not None:
-        raise FedcastError(f"{state.failure}\nresume it with: fedcast federation resume {project.folder} {folder.name}")
-    _print_run(folder.name, state)
+        raise FedcastError(f"{state.failure}\n{_how_to_resume(project, folder.name)}")
+    print_run(folder.name, state)
     typer.echo(f"results are in {folder}; a page of them: fedcast report {folder}")
 
 
-def _print_plan(folder: Path, state: RunState) -> None:
-    from fedcast.cli.plan_text import print_plan
-    from fedcast.federation import described_world
-    from fedcast.plan import load_plan
+def _stop(project: Project, name: str) -> None:
+    from fedcast.federation import load_state, stop_run
 
-    made = load_plan(folder / "plan.json")
-    print_plan(screen(), made, described_world(made.scenario, state.devices, folder))
+    stop_run(project, name)
+    state = load_state(project.folder / "runs" / name)
+    typer.echo(f"run {name} was stopped ({where_it_is(state)}); {_how_to_resume(project, name)}")
 
 
-def _print_run(name: str, state: RunState) -> None:
-    console = screen()
-    rounds = [seconds for key, seconds in state.measured_s.items() if key.startswith("round ")]
-    sent = sum(int(answer.get("bytes_sent", 0)) for answer in state.shared.values())
-    members = sum(len(answer["delivered"]) for answer in state.shared.values())
-    table = plain_table("run", name)
-    table.add_row("phase", state.phase)
-    table.add_row("devices", f"{len(state.devices):,}")
-    table.add_row("members that received samples", f"{members:,}")
-    table.add_row("bytes sent while sharing", f"{sent:,}")
-    table.add_row("rounds done", f"{len(rounds):,}")
-    if state.accuracy is not None:
-        table.add_row("accuracy", f"{state.accuracy:.4f}")
-    for phase in ("describe", "plan", "share"):
-        if phase in state.measured_s:
-            table.add_row(f"{phase}, measured", quantity(state.measured_s[phase], "s"))
-    if state.clock:
-        table.add_row("share, planned", quantity(state.clock["sharing_s"], "s"))
-        table.add_row("round, planned", quantity(state.clock["round_s"], "s"))
-    if rounds:
-        table.add_row("round, measured (median)", quantity(median(rounds), "s"))
-        table.add_row("of which training (median)", quantity(median(state.training_s.values() or [0.0]), "s"))
-    console.print(table)
-    for miss in state.missing[-10:]:
-        console.print(f"{miss['when']}: {miss['device']}: {miss['reason']}", soft_wrap=True)
-    if state.failure is not None:
-        console.print(f"ended early: {state.failure}", soft_wrap=True)
+def _how_to_resume(project: Project, name: str) -> str:
+    return f"resume it with: fedcast federation resume {project.folder} {name}"
 
 
 def _run_folder(project: Project, name: str | None) -> Path:
     runs = project.folder / "runs"
     found = sorted(folder.name for folder in runs.iterdir()) if runs.is_dir() else []
-    if not found or (name is not None and name not in found):
-        known = ", ".join(found) or "none"
-        raise FedcastError(f"{runs}: there is no run {name or ''}; there are: {known}")
+    if not found:
+        raise FedcastError(f"{runs}: no runs yet; start one: fedcast federation run {project.folder}")
+    if name is not None and name not in found:
+        raise FedcastError(f"{runs}: there is no run {name}; there are: {', '.join(found)}")
     return runs / (name or found[-1])

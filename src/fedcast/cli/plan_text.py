@@ -15,8 +15,13 @@ if TYPE_CHECKING:
 _LISTED = 10
 
 
-def print_plan(console: Console, made: SharingPlan, world: World, *, with_rules: bool = False) -> None:
-    """Print what is shared, what it costs, the largest clusters and delay against leakage; on request all rules."""
+def print_plan(
+    console: Console, made: SharingPlan, world: World, *, with_rules: bool = False, rules_option: bool = True
+) -> None:
+    """Print what is shared, what it costs, the largest clusters and delay against leakage; on request all rules.
+
+    Without `rules_option` the command has no option that shows all rules.
+    """
     import numpy as np
 
     heads = made.heads
@@ -29,7 +34,7 @@ def print_plan(console: Console, made: SharingPlan, world: World, *, with_rules:
         f"energy {quantity(float(made.energy_j.sum()), 'J')} per round, {quantity(made.sharing_j, 'J')} for sharing; "
         f"{quantity(made.round_bytes, 'B')} per round, {quantity(made.sharing_bytes, 'B')} for sharing",
         *_left_out(made, world, sizes > 0),
-        *([] if with_rules else _next_rule(made)),
+        *([] if with_rules else _next_rule(made, " (--compare-rules shows all)" if rules_option else "")),
         *(f"note: {note}" for note in made.notes),
     ]
     for line in lines:
@@ -58,17 +63,17 @@ def _headline(made: SharingPlan) -> str:
     return f"{made.rule}: {_who_shares(made)}, average sharing ratio {made.average_sharing_ratio:.3f}; {epochs} a round"
 
 
-def _next_rule(made: SharingPlan) -> list[str]:
-    """Return how much slower the next rule is, if the plan chose among rules."""
+def _next_rule(made: SharingPlan, option: str) -> list[str]:
+    """Return how much slower the next rule is, if the plan chose among rules, and the option that shows all."""
     others = [one for one in _by_delay(made) if one.rule not in (made.rule, "central")]
     if not others or made.scenario.clustering.rule == made.rule:
         return []
     following, tried = others[0], pluralize(len(made.rules), "rule")
     if following.delay_s is None or made.delay_s is None:
-        return [f"{made.rule} is the only of {tried} with which the target is reachable (--compare-rules shows all)"]
+        return [f"{made.rule} is the only of {tried} with which the target is reachable{option}"]
     slower = following.delay_s / made.delay_s - 1
     by = f"{percent(slower)} slower" if slower >= 0.0005 else "as fast"
-    return [f"{made.rule} is the fastest of {tried}; {following.rule} is {by} (--compare-rules shows all)"]
+    return [f"{made.rule} is the fastest of {tried}; {following.rule} is {by}{option}"]
 
 
 def _by_delay(made: SharingPlan) -> list[RuleOutcome]:

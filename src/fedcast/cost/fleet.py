@@ -249,7 +249,8 @@ def sharing_notes(devices: DeviceTable, scenario: Scenario) -> list[str]:
     if refused := int((~affordable(devices, scenario)).sum()):
         notes.append(
             f"{pluralize(refused, 'user')} of {len(devices.consent)} cannot afford ε = "
-            f"{sharing.options('sharing').epsilon:g} (column epsilon of the devices table), and share nothing"
+            f"{sharing.options('sharing').epsilon:g}, and share nothing (budgets: column epsilon of the devices table; "
+            "on real devices epsilon_budget in consent.toml)"
         )
     return notes
 

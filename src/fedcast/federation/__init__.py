@@ -13,19 +13,23 @@ from fedcast._lazy import lazy_names
 if TYPE_CHECKING:
     from fedcast.federation.device.device import Device
     from fedcast.federation.device.envelope import RejectedError
-    from fedcast.federation.device.exchange import forget_received
+    from fedcast.federation.device.exchange import current_run, forget_received
     from fedcast.federation.device.keys import grouped, load_or_create_keys
     from fedcast.federation.device.ledger import DeviceLedger
     from fedcast.federation.device.samples import samples_of_arrays, write_samples
     from fedcast.federation.flare.kits import Project, device_name, load_project, make_project
     from fedcast.federation.flare.processes import (
-        connected_devices,
+        ServerStatus,
+        check_idle,
         follow_job,
         run_to_end,
+        server_status,
         start_process,
         stop_process,
+        stop_run,
         submit_job,
         wait_for_devices,
+        wait_for_server,
     )
     from fedcast.federation.flare.start import start_device, start_server
     from fedcast.federation.flare.trial import fill_trial
@@ -48,9 +52,11 @@ __all__ = [
     "Project",
     "RejectedError",
     "RunState",
+    "ServerStatus",
     "Timeouts",
     "Transport",
-    "connected_devices",
+    "check_idle",
+    "current_run",
     "described_world",
     "device_name",
     "fill_trial",
@@ -63,13 +69,16 @@ __all__ = [
     "make_project",
     "run_to_end",
     "samples_of_arrays",
+    "server_status",
     "start_device",
     "start_process",
     "start_run",
     "start_server",
     "stop_process",
+    "stop_run",
     "submit_job",
     "wait_for_devices",
+    "wait_for_server",
     "write_samples",
 ]
 

@@ -7,7 +7,6 @@ run that was interrupted anywhere resumes with the phase that it was in; trainin
 from __future__ import annotations
 
 import json
-import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -23,7 +22,7 @@ from fedcast.federation.device.keys import public_keys
 from fedcast.federation.device.samples import sample_format
 from fedcast.federation.planning import plan_devices
 from fedcast.federation.results import write_results
-from fedcast.federation.state import PHASES, STATE_FILE, RunState, check_scenario, load_state, write_state
+from fedcast.federation.state import PHASES, STATE_FILE, RunState, check_scenario, load_state, new_run, write_state
 from fedcast.plan import Planned, SharingPlan, load_plan, save_plan
 from fedcast.runs import clock_of
 from fedcast.scenario import Scenario, model_name
@@ -42,7 +41,7 @@ PLAN_FILE, HISTORY_FILE = "plan.json", "history.json"
 RESULTS = "run"  #: folder in that of a run with its results, as those of a simulated run
 
 _CHECKPOINT = "checkpoint.pt"
-_NOT_CONNECTED = "not connected"
+_NO_ANSWER, _NOT_CONNECTED, _NO_ANSWER_TO = "no answer", "not connected", "it did not answer"
 # A device that did not answer is not waited for again, but looked for from time to time.
 _LOOK_EVERY_S, _LOOK_FOR_S = 10.0, 1.0
 # A device that answered before the heads shared answers at once after it, unless it is gone.
@@ -107,7 +106,7 @@ class FederationRun:
         """Start a run, or resume the one in the folder.
 
         Args:
-            folder: of the run.
+            folder: of the run; devices know the run by the name of its folder.
             transport: how devices are reached.
             scenario: all parameters; None: resume the run in the folder.
             dataset: its test samples score the model; None: the one that the scenario names.
@@ -126,8 +125,8 @@ class FederationRun:
         elif scenario is None:
             raise FedcastError(f"{self.folder}: there is no run to resume")
         else:
-            self.state = RunState(secrets.token_hex(16), scenario.model_dump(mode="json"))
-        self._away: set[str] = set()
+            self.state = new_run(self.folder, scenario)
+        self._away = set(self.state.away)
         self._next_look = 0.0
         self._loaded = False
         self._planned: Planned | None = None
@@ -147,7 +146,7 @@ class FederationRun:
             self._save()
         if resumed:
             # Who was away while samples were shared may be back. Heads send nothing to members that have all of it.
-            self.share()
+            self.share(f"after round {sum(name.startswith('round ') for name in self.state.measured_s)}")
         outcome = self.train()
         if outcome.stopped is None:
             planned = self._planned or plan_devices(self.scenario, self.state.devices, self.folder)
@@ -172,7 +171,9 @@ class FederationRun:
         second = self._ask("describe", requests, self.timeouts.describe_s)
         described = [second[name] for name in names if name in second and self._usable(name, second[name])]
         if not any(answer["size"] for answer in described):
-            raise FedcastError("describe: no device with samples answered; start devices and resume the run")
+            said = [f"{miss['device']}: {miss['reason']}" for miss in self.state.missing if not _is_silence(miss)]
+            what = said[0] if said else "start devices and resume the run"
+            raise FedcastError(f"describe: no device with samples answered; {what}")
         self.state.devices = [{**answer, "keys": bytes(answer["keys"]).hex()} for answer in described]
 
     def plan(self) -> None:
@@ -184,8 +185,11 @@ class FederationRun:
             f"plan: {len(planned.plan.heads)} heads share with {int((planned.plan.head_of >= 0).sum())} members"
         )
 
-    def share(self) -> None:
-        """Let every head send to its members; heads that were interrupted resume where they stopped."""
+    def share(self, when: str = "share") -> None:
+        """Let every head send to its members; heads that were interrupted resume where they stopped.
+
+        `when` is what the record says of devices that do not answer, or are back.
+        """
         plan, names = load_plan(self.folder / PLAN_FILE), self._names
         requests: dict[str, dict[str, Any]] = {}
         for head in plan.heads:
@@ -200,20 +204,20 @@ class FederationRun:
                 "user": int(head),
             }
         # Members must be in the run before heads offer them anything.
-        present = self._ask("alive", {name: {} for name in names}, self.timeouts.describe_s, "share")
+        present = self._ask("alive", {name: {} for name in names}, self.timeouts.describe_s, when)
         # Heads need not wait for members that are not there.
         requests = {
             name: {**request, "away": sorted(request["members"].keys() - present.keys())}
             for name, request in requests.items()
             if name in present
         }
-        answers = self._ask("share", requests, self.timeouts.share_s)
+        answers = self._ask("share", requests, self.timeouts.share_s, when)
         for name, answer in answers.items():
-            self._note_failures(name, answer)
+            self._note_failures(name, answer, when)
             before = self.state.shared.get(name, {}).get("bytes_sent", 0)
             self.state.shared[name] = {**answer, "bytes_sent": before + answer.get("bytes_sent", 0)}
         soon = min(self.timeouts.describe_s, _SOON_S)
-        present = self._ask("alive", {name: {} for name in present if name not in self._away}, soon, "share")
+        present = self._ask("alive", {name: {} for name in present if name not in self._away}, soon, when)
         # A device that is away keeps what it had.
         held = self.state.samples or [int(device["size"]) for device in self.state.devices]
         self.state.samples = [
@@ -234,7 +238,7 @@ class FederationRun:
         tasks = [json.dumps(task | {"user": user}) for user in range(len(self._names))]
 
         def ask(number: int, requests: Mapping[int, Mapping[str, Any]]) -> dict[int, Mapping[str, Any]]:
-            self._look_for_away()
+            self._look_for_away(f"round {number}")
             started = time.monotonic()
             of_name = {
                 self._names[user]: {"number": number, "task": tasks[user], **request}
@@ -263,7 +267,7 @@ class FederationRun:
         outcome.history.save(self.folder / HISTORY_FILE)
         return outcome
 
-    def _look_for_away(self) -> None:
+    def _look_for_away(self, when: str) -> None:
         """Ask devices that did not answer, every few seconds, whether they are back."""
         if not self._away or time.monotonic() < self._next_look:
             return
@@ -271,8 +275,7 @@ class FederationRun:
         request = {"run": self.state.run}
         back = self.transport.ask("alive", dict.fromkeys(self._away, request), _LOOK_FOR_S)
         for name in sorted(self._away & back.keys()):
-            self._away.remove(name)
-            self.report(f"{name} is back")
+            self._returned(name, when)
 
     def _model(self, options: Any) -> nn.Module:
         name, scenario = model_name(self.scenario), self.scenario
@@ -294,9 +297,12 @@ class FederationRun:
         good = {}
         for name in requests:
             answer = answers.get(name)
-            silent = "no answer" if name in present else _NOT_CONNECTED
+            silent = _NO_ANSWER if name in present else _NOT_CONNECTED
             reason = silent if answer is None else answer.get("error")
-            (self._away.add if answer is None else self._away.discard)(name)
+            if answer is None:
+                self._away.add(name)
+            elif name in self._away:
+                self._returned(name, when or call)
             if answer is None or reason is not None:
                 self._miss(name, when or call, str(reason))
             else:
@@ -306,6 +312,14 @@ class FederationRun:
     def _miss(self, name: str, when: str, reason: str) -> None:
         self.state.missing.append({"device": name, "when": when, "reason": reason})
         self.report(f"{when}: {name}: {reason}")
+
+    def _returned(self, name: str, when: str) -> None:
+        """Note that a device answers again."""
+        self._away.discard(name)
+        for miss in self.state.missing:
+            if miss["device"] == name and _is_silence(miss):
+                miss.setdefault("back", when)
+        self.report(f"{when}: {name} is back")
 
     def _usable(self, name: str, answer: Mapping[str, Any]) -> bool:
         """Return whether a device's description is complete and its samples are those of the federation."""
@@ -326,13 +340,13 @@ class FederationRun:
             return False
         return True
 
-    def _note_failures(self, head: str, answer: Mapping[str, Any]) -> None:
+    def _note_failures(self, head: str, answer: Mapping[str, Any], when: str) -> None:
         for name in answer.get("untrusted", []):
-            self._miss(name, "share", f"{head} does not trust it")
+            self._miss(name, when, f"{head} does not trust it")
         for name, reason in answer.get("rejected", {}).items():
-            self._miss(name, "share", f"it rejected the samples of {head}: {reason}")
+            self._miss(name, when, f"it rejected the samples of {head}: {reason}")
         for name in answer.get("silent", []):
-            self._miss(name, "share", f"it did not answer {head}")
+            self._miss(name, when, f"{_NO_ANSWER_TO} {head}")
 
     @property
     def _names(self) -> list[str]:
@@ -344,6 +358,11 @@ class FederationRun:
     def _save(self) -> None:
         self.state.away = sorted(self._away)
         write_state(self.folder, self.state)
+
+
+def _is_silence(miss: Mapping[str, str]) -> bool:
+    """Return whether a device did not answer, rather than refuse."""
+    return miss["reason"].startswith((_NO_ANSWER, _NOT_CONNECTED, _NO_ANSWER_TO))
 
 
 def _seconds(answer: Mapping[str, Any]) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,14 +23,15 @@ _VERSION = 1
 class RunState:
     """State of the server, written after every phase; devices are in the order of the plan's users."""
 
-    run: str
+    run: str  #: name of the run and of its folder; devices know it by this name
     scenario: dict[str, Any]
     phase: str = "describe"
     devices: list[dict[str, Any]] = field(default_factory=list)
     samples: list[int] = field(default_factory=list)  #: of each device after sharing
     shared: dict[str, Any] = field(default_factory=dict)  #: answers of the heads
     clock: dict[str, Any] = field(default_factory=dict)
-    missing: list[dict[str, Any]] = field(default_factory=list)  #: who did not answer or refused, when and why
+    #: who did not answer or refused, when and why, and since when it is back
+    missing: list[dict[str, Any]] = field(default_factory=list)
     measured_s: dict[str, float] = field(default_factory=dict)  #: of phases and rounds
     training_s: dict[str, float] = field(default_factory=dict)  #: of the slowest device in each round, on the device
     accuracy: float | None = None  #: of the model on the test samples, after the last round
@@ -39,11 +39,16 @@ class RunState:
     failure: str | None = None  #: why the run ended before it was done
 
 
+def new_run(folder: str | Path, scenario: Scenario) -> RunState:
+    """Return the state of a run that has not begun; its name is that of its folder, which must be new to devices."""
+    return RunState(Path(folder).resolve().name, scenario.model_dump(mode="json"))
+
+
 def start_run(folder: str | Path, scenario: Scenario) -> RunState:
     """Write a run that has not begun into a new folder, for a server in another process of this host."""
     if missing := missing_files(check_scenario(scenario)):
         raise FedcastError("\n".join(missing))
-    state = RunState(secrets.token_hex(16), with_absolute_paths(scenario).model_dump(mode="json"))
+    state = new_run(folder, with_absolute_paths(scenario))
     if (Path(folder) / STATE_FILE).exists():
         raise FedcastError(f"{folder}: there is a run already; resume it, or use another folder")
     write_state(folder, state)

@@ -23,7 +23,15 @@ from fedcast.plan.sharing_plan import (
     save_plan,
 )
 from fedcast.plan.user_table import plan_table, plan_to_pandas
-from fedcast.plan.world import World, check_world, link_rates_bps, make_world, network_of, sharing_cost_of
+from fedcast.plan.world import (
+    World,
+    check_world,
+    link_rates_bps,
+    make_world,
+    network_of,
+    places_known,
+    sharing_cost_of,
+)
 
 __all__ = [
     "Baseline",
@@ -53,6 +61,7 @@ __all__ = [
     "make_world",
     "needs_rounds",
     "network_of",
+    "places_known",
     "plan_changes",
     "plan_from_json",
     "plan_schema",

@@ -65,9 +65,7 @@ class World:
 
         With tables of counts or links but none of positions, places are drawn only to compute missing rates.
         """
-        scenario = self.scenario
-        given = scenario.geometry.positions_file is not None
-        return given or (scenario.trust.links_file is None and counts_file(scenario.data) is None)
+        return places_known(self.scenario)
 
     @property
     def facts(self) -> dict[str, str]:
@@ -100,6 +98,12 @@ class World:
             seed=scenario.seed,
             one_hot=scenario.data.descriptor == "classes",
         )
+
+
+def places_known(scenario: Scenario) -> bool:
+    """Return the same of a scenario as `World.places_known` of its world."""
+    given = scenario.geometry.positions_file is not None
+    return given or (scenario.trust.links_file is None and counts_file(scenario.data) is None)
 
 
 def make_world(

@@ -11,9 +11,10 @@ from typing import Any, get_args
 import numpy as np
 
 from fedcast.errors import FedcastError
+from fedcast.plan import places_known
 from fedcast.report.colours import NUM_COLOURS
 from fedcast.report.drawing import Dots, Figure, Line
-from fedcast.report.figures.maps import ClusterMap, map_of_users
+from fedcast.report.figures.maps import ClusterMap, map_of_users, schematic_map
 from fedcast.report.figures.training import MAX_POINTS, PARTS, Bands, curves_figure, leakage_curve, learning_curve
 from fedcast.report.figures.users import MAX_COLUMNS, ClassChange, UserValues, class_change, sorted_users
 from fedcast.runs import (
@@ -36,9 +37,8 @@ from fedcast.runs import (
 from fedcast.scenario import Scenario
 from fedcast.typing import Floats
 
-# Columns of a history that are drawn, and those that they are drawn against, with their titles.
+# Columns of a history that are drawn, with their titles.
 MEASURES = {"accuracy": "Test accuracy", "test_loss": "Test loss"}
-AXES = {"round": "round", "seconds": "simulated seconds"}
 # Limits that keep the page small: runs shown in detail, users on all their maps, users on one map.
 MAX_INSIDE = 9
 _MAX_ON_MAPS = 6_000
@@ -74,6 +74,29 @@ class Content:
     def plugin_options(self) -> dict[str, list[Any]]:
         """Default and meaning of the options of plug-ins of any run, by dotted key."""
         return {key: option for run in self.runs for key, option in run.plugin_options.items()}
+
+    @property
+    def on_devices(self) -> bool:
+        """Whether all runs were trained on real devices, so that there are measured seconds."""
+        return all(run.measured_s for run in self.runs)
+
+    @property
+    def clock(self) -> str:
+        """What the seconds of histories are: those of devices and links as the scenario describes them."""
+        return "planned" if self.on_devices else "simulated"
+
+    @property
+    def axes(self) -> dict[str, str]:
+        """Columns of a history that curves are drawn against, with their titles."""
+        return {"round": "round", "seconds": f"{self.clock} seconds"}
+
+    def measured_s(self, row: Row) -> float:
+        """Return the seconds of sharing and of the rounds up to the target, or the last, measured on devices."""
+        totals = []
+        for run in self.runs_of(row):
+            rounds = (run.measured_s.get(f"round {place}", 0.0) for place in range(1, self.scores[run].rounds + 1))
+            totals.append(run.measured_s.get("share", 0.0) + sum(rounds))
+        return float(np.mean(totals))
 
     @property
     def target(self) -> float:
@@ -199,7 +222,7 @@ def gather(runs: Sequence[StoredRun], failed: Sequence[FailedRun] = (), tuned: S
 
 
 def learning_figure(content: Content, measure: str, axis: str) -> Figure:
-    """Draw one learning curve per strategy: of a column of `MEASURES` against one of `AXES`."""
+    """Draw one learning curve per strategy: of a column of `MEASURES` against one of `Content.axes`."""
     lines = []
     for row in content.rows:
         histories = [run.history for run in content.runs_of(row)]
@@ -210,7 +233,7 @@ def learning_figure(content: Content, measure: str, axis: str) -> Figure:
         lines.append(learning_curve(name, series, courses, most, content.bands))
     is_share = measure == "accuracy"
     target = content.target if is_share else None
-    return curves_figure(lines, MEASURES[measure], AXES[axis], target=target, is_share=is_share)
+    return curves_figure(lines, MEASURES[measure], content.axes[axis], target=target, is_share=is_share)
 
 
 def time_split(content: Content) -> tuple[list[str], Floats]:
@@ -247,7 +270,14 @@ def cluster_map_of(content: Content, run: StoredRun) -> ClusterMap:
         min(_MAX_ON_A_MAP, _MAX_ON_MAPS // len(content.inside) // content.num_facets),
     )
     heads = [-1 if head is None else head for head in users["head"]]
+    if len(heads) <= max_users and not places_known(run.scenario):
+        return schematic_map(heads, user_names(run))
     return map_of_users(np.stack([users["x_m"], users["y_m"]], axis=1), heads, max_users)
+
+
+def user_names(run: StoredRun) -> list[str]:
+    """Return the names of the users of a run; empty: they have none."""
+    return [] if run.plan is None or run.plan.names is None else [str(name) for name in run.plan.names]
 
 
 def class_change_of(run: StoredRun, max_users: int | None = None) -> ClassChange:

@@ -130,9 +130,9 @@ def _all_tables(found: Sequence[Content]) -> dict[str, _Columns]:
 
 def _figures(content: Content, ending: str) -> Iterator[tuple[str, Figure]]:
     """Yield the name of the file and the figure, computed when it is needed."""
-    for measure, axis in product(contents.MEASURES, contents.AXES):
+    for measure, axis in product(contents.MEASURES, content.axes):
         yield f"{measure}_by_{axis}{ending}", contents.learning_figure(content, measure, axis)
-    yield f"time_split{ending}", delay_figure(*contents.time_split(content))
+    yield f"time_split{ending}", delay_figure(*contents.time_split(content), x_label=content.axes["seconds"])
     if curves := contents.leakage_curves(content):
         yield f"leakage{ending}", leakage_figure(curves)
     for run in content.inside:

@@ -109,9 +109,12 @@ class Device:
         """Tell what planning needs: class counts, size, consent, keys, which offered peers it accepts, link rates.
 
         Class counts have noise if the owner says so; then every request gets the same answer. Trusted devices that the
-        server does not offer are not mentioned.
+        server does not offer are not mentioned. A run is described before it shares: a name that is known from sharing
+        is that of an earlier run, whose samples must not become part of this one.
         """
-        self._enter(request)
+        run = self._enter(request)
+        if self.ledger.sealed_header(run) is not None or self.ledger.received_in(run):
+            raise RejectedError(f"samples were exchanged in another run of the name {run!r}; give this one a new name")
         consent, trust = self.consent, self.trust
         offered = _offered(request.get("peers", {}))
         accepted = [name for name, keys in offered.items() if name != self.name and trust.accepts(name, keys)]

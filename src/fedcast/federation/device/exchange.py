@@ -7,10 +7,13 @@ that training never sees half an envelope.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import os
 import shutil
 import threading
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -42,7 +45,7 @@ Send = Callable[[Sequence[str], Message], Mapping[str, Message]]
 
 _TRIES = 2
 _MEMBERS_AT_ONCE = 16
-_INBOX, _STORED = "inbox", "received"
+_INBOX, _STORED, _RUN_FILE = "inbox", "received", "run"
 
 
 @dataclass
@@ -156,11 +159,12 @@ class Inbox:
 
     def __init__(self, folder: Path, name: str, keys: KeyPair, ledger: DeviceLedger) -> None:
         self.name, self.keys, self.ledger = name, keys, ledger
-        self._inbox, self.stored = folder / _INBOX, folder / _STORED
+        self._folder, self._inbox, self.stored = folder, folder / _INBOX, folder / _STORED
         self.stored.mkdir(parents=True, exist_ok=True)
         self.run = ""
         self._incoming: dict[str, _Incoming] = {}
         self._lock = threading.Lock()
+        self._run_file: int | None = None
 
     def enter(self, run: str) -> None:
         """Take part in a run; what is left of envelopes of other runs that never became complete is removed."""
@@ -170,6 +174,17 @@ class Inbox:
             for other in self._inbox.iterdir():
                 if other != self._partial:
                     shutil.rmtree(other)
+            with contextlib.suppress(OSError):  # it serves a warning alone, and the disk may be full
+                self._announce()
+
+    def _announce(self) -> None:
+        """Write which run this process takes part in; the lock on the file ends with the process, however it ends."""
+        if self._run_file is None:
+            self._run_file = os.open(self._folder / _RUN_FILE, os.O_RDWR | os.O_CREAT, 0o600)
+            weakref.finalize(self, os.close, self._run_file)
+            fcntl.flock(self._run_file, fcntl.LOCK_SH)
+        os.ftruncate(self._run_file, 0)
+        os.pwrite(self._run_file, self.run.encode(), 0)
 
     @property
     def _partial(self) -> Path:
@@ -259,6 +274,16 @@ def _folder_of(run: str) -> str:
 
 def _file_of(envelope_id: str) -> str:
     return f"{envelope_id}.samples"
+
+
+def current_run(folder: Path) -> str | None:
+    """Return the run that a device takes part in now, in whatever process."""
+    with contextlib.suppress(FileNotFoundError), (folder / _RUN_FILE).open("r+") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return stream.read()
+    return None
 
 
 def forget_received(folder: Path, ledger: DeviceLedger, run: str | None = None) -> int:

@@ -49,7 +49,8 @@ kinds = []              # ["raw"]: it may send samples
 max_ratio = 0.0         # share of its samples that others may ever receive
 # max_received = 100000   # samples that it takes from one head
 # counts_epsilon = 1.0    # class counts are sent with noise
-# epsilon_budget = 4.0    # sum of all epsilon that may be spent
+# epsilon_budget = 4.0    # epsilon of everything that it ever releases together; private kinds need it
+# delta = 1e-5            # delta that belongs to the budget
 # min_batch_size = 10     # it does not train with smaller batches
 """
 

@@ -7,6 +7,7 @@ from typing import Any
 CALL_TOPIC, PEER_TOPIC, MESSAGE = "fedcast.call", "fedcast.peer", "message"
 DEVICE_FOLDER = "FEDCAST_DEVICE"  #: environment variable with the folder of the device
 SERVER, ADMIN, ORGANISATION = "server", "admin@fedcast.local", "fedcast"
+RUNS = "runs"  #: folder of the runs of a project
 
 EXECUTOR = "fedcast.federation.flare.executor.DeviceExecutor"
 CONTROLLER = "fedcast.federation.flare.controller.FederationController"

@@ -216,6 +216,21 @@ def map_of_users(positions_m: ArrayLike, head_of: ArrayLike, max_users: int = _M
     return _map(places, leads, _nearest_centre(places, max_users))
 
 
+def schematic_map(head_of: ArrayLike, names: Sequence[str] = ()) -> ClusterMap:
+    """Return the map of clusters of users whose places nobody knows, from the head of each, int[K], -1: none.
+
+    Example:
+        >>> shown = schematic_map([1, -1, -1], ["ana", "ben", "eva"])
+        >>> shown.schematic, shown.names, shown.cluster.tolist()
+        (True, ('ana', 'ben', 'eva'), [0, 0, -1])
+    """
+    leads = np.asarray(head_of, dtype=np.int64)
+    members = np.flatnonzero(leads >= 0)
+    places = _M_PER_KM * schematic_places(leads, np.stack([members, leads[members]], axis=1))
+    shown = _map(places, leads, np.arange(len(leads)))
+    return replace(shown, names=tuple(names) if len(leads) <= _MAX_NAMED else (), schematic=True)
+
+
 def _map(places: Floats, leads: Ints, users: Ints) -> ClusterMap:
     heads = np.unique(leads[leads >= 0])
     cluster_head = leads.copy()

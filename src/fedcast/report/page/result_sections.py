@@ -23,7 +23,7 @@ from fedcast.formatting import (
     setting_text,
 )
 from fedcast.report.colours import series_class
-from fedcast.report.content import AXES, MEASURES, Content, failures, leakage_curves, learning_figure, time_split
+from fedcast.report.content import MEASURES, Content, failures, leakage_curves, learning_figure, time_split
 from fedcast.report.drawing import Dots, Line
 from fedcast.report.figures.training import PART_COLOURS, PARTS, delay_figure, leakage_figure
 from fedcast.report.html import Markup, colour_key, empty_tag, figure, note, scrolled, section, table, tag
@@ -44,10 +44,12 @@ def headline_section(contents: Sequence[Content]) -> Markup:
     failed = len({run.folder for content in contents for run in content.failed})
     weights = model_size(scenario).weights
     samples = pluralize(sum(first.runs[0].tables["users"]["samples"]), "sample")
+    users = pluralize(scenario.data.num_users, "real device" if first.on_devices else "user")
     above = (
+        *([f"Measured on {users}, not simulated"] if first.on_devices else []),
         f"{scenario.data.dataset}, {samples}",
         model_name(scenario) + (f", {pluralize(weights, 'weight')}" if weights else ""),
-        pluralize(scenario.data.num_users, "user"),
+        *([] if first.on_devices else [users]),
         pluralize(len(first.all_strategies or first.rows), "strategy", "strategies"),
         *([f"{len(contents)} settings"] if len(contents) > 1 else []),
         f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds",
@@ -92,12 +94,15 @@ def headline(content: Content) -> str:
     best, base = content.best, content.baseline
     target, name = percent(content.target), best.strategy.name
     rounds = pluralize(content.scenario.training.rounds, "round")
+    on = f" on {pluralize(content.scenario.data.num_users, 'real device')}" if content.on_devices else ""
     if not best.reached:
         accuracy = percent(best.measures["accuracy"].mean)
         if len(content.rows) == 1:
-            return f"{name} does not reach {target} within {rounds}; it ends at {accuracy}"
+            return f"{name}{on} does not reach {target} within {rounds}; it ends at {accuracy}"
         return f"No strategy reaches {target} within {rounds}; {name} comes closest with {accuracy}"
     seconds = quantity(best.measures["total_s"].mean, "s")
+    if content.on_devices:
+        seconds = f"{quantity(content.measured_s(best), 's')}{on}; planned were {seconds}"
     result = f"{name} reaches {target} {_in_seeds(best) if best.reached < len(best.seeds) else f'in {seconds}'}"
     if base is best:
         return result + ("; no other strategy is faster" if len(content.rows) > 1 else "")
@@ -117,6 +122,11 @@ def _in_seeds(row: Row) -> str:
 def evidence(content: Content) -> str:
     """Return what the headline is based on: seeds, and the test against FedAvg."""
     best = content.best
+    if content.on_devices:
+        return (
+            "Measured seconds are those of sharing and of rounds on the devices that took part: hosts, or processes of "
+            "a trial. Planned ones, as in figures below, are of the devices and links that the scenario describes."
+        )
     if len(best.seeds) == 1:
         return "One seed: the variation between seeds is unknown."
     said = f"Mean over {len(best.seeds)} seeds."
@@ -134,11 +144,14 @@ def _cards(content: Content) -> Iterator[Markup]:
     best = content.best
     rows = [best] if content.baseline in (None, best) else [best, content.baseline]
     suffix = f"to {percent(content.target)}" if best.reached > 0 else "of training"
+    energy = "planned energy" if content.on_devices else "energy"
+    if content.on_devices:
+        yield from _measured_cards(content, best, suffix)
     cards = {
-        f"simulated time {suffix}": ("total_s", "s"),
+        **({} if content.on_devices else {f"simulated time {suffix}": ("total_s", "s")}),
         f"rounds {suffix}": ("rounds", ""),
         "final accuracy": ("accuracy", "%"),
-        f"energy {suffix}": ("energy_j", "J"),
+        f"{energy} {suffix}": ("energy_j", "J"),
         "average EMD after sharing": ("emd_after", ""),
     }
     if best.measures["average_sharing_ratio"].mean > 0:
@@ -150,6 +163,22 @@ def _cards(content: Content) -> Iterator[Markup]:
         )
         asides = [tag("span", f"FedAvg {value}", class_="aside") for value in others]
         yield tag("div", tag("dt", name), tag("dd", tag("strong", own), *asides))
+
+
+def _measured_cards(content: Content, best: Row, suffix: str) -> Iterator[Markup]:
+    """Yield measured beside planned seconds."""
+    runs = content.runs_of(best)
+    rounds = [seconds for run in runs for name, seconds in run.measured_s.items() if name.startswith("round ")]
+    share = float(np.mean([run.measured_s.get("share", 0.0) for run in runs]))
+    planned = [float(np.mean([getattr(run.facts, name) for run in runs])) for name in ("sharing_s", "round_s")]
+    cards = {
+        f"measured time {suffix}": (content.measured_s(best), best.measures["total_s"].mean),
+        "measured time of sharing": (share, planned[0]),
+        "measured time of a round (median)": (float(np.median(rounds)), planned[1]),
+    }
+    for name, (measured, expected) in cards.items():
+        aside = tag("span", f"planned {quantity(expected, 's')}", class_="aside")
+        yield tag("div", tag("dt", name), tag("dd", tag("strong", quantity(measured, "s")), aside))
 
 
 class _Column(NamedTuple):
@@ -189,6 +218,8 @@ def comparison_section(contents: Sequence[Content]) -> Markup:
         notes[1] += f" p{SPACE}–: no test, since the differences to FedAvg are equal up to rounding in all seeds."
     if all(len(content.seeds) == 1 for content in contents):
         del notes[1]
+    if contents[0].on_devices:
+        notes.append("Time, energy and bytes are planned ones.")
     if contents[0].tuned:
         notes.append(
             f"Below a strategy: its best {', '.join(contents[0].tuned)}, chosen on seeds that are not reported."
@@ -342,6 +373,8 @@ def _expected(content: Content) -> Iterator[Markup]:
         ends = [plan.rounds_interval for plan in plans if plan.rounds_interval is not None]
         between = " to ".join(number(end) for end in np.mean(ends, axis=0).tolist()) if ends else None
         measured = [_to_target(row, *column) for column in (("rounds", ""), ("total_s", "s"))]
+        if content.on_devices and row.reached:
+            measured[1] = tag("td", quantity(content.measured_s(row), "s"))
         expected = tag("td", number(rounds), *_small(between)), tag("td", quantity(seconds, "s"))
         swatch = tag("span", class_=f"swatch {series_class(content.series[row.strategy])}")
         name = tag("th", swatch, row.strategy.name, scope="row")
@@ -373,14 +406,15 @@ def _small(text: str | None) -> list[Markup]:
 def curves_section(contents: Sequence[Content]) -> Markup:
     """Return the section of learning curves, with a legend that hides strategies and a choice of the axis."""
     choices = []
-    for axis, title in AXES.items():
+    for axis, title in contents[0].axes.items():
         choice = empty_tag("input", type="radio", name="axis", value=axis, checked=axis == "round")
         choices.append(tag("label", choice, tag("span", title + ("s" if axis == "round" else ""))))
     switch = tag("fieldset", tag("legend", "against"), *choices, class_="switch")
 
     def plots(content: Content) -> list[Markup]:
         found = [
-            figure(title, *(_plot(content, measure, axis) for axis in AXES)) for measure, title in MEASURES.items()
+            figure(title, *(_plot(content, measure, axis) for axis in content.axes))
+            for measure, title in MEASURES.items()
         ]
         return [tag("div", *found, class_="two")]
 
@@ -395,7 +429,7 @@ def curves_section(contents: Sequence[Content]) -> Markup:
         "Training",
         tag("div", _strategy_legend(contents[0], contents[0].series.values()), switch, class_="controls"),
         *_by_facet(contents, plots),
-        note(f"{band}Simulated time includes sharing, which comes before the first round."),
+        note(f"{band}{contents[0].clock.capitalize()} time includes sharing, which comes before the first round."),
     )
 
 
@@ -440,7 +474,7 @@ def _delays(content: Content) -> list[Markup]:
     below = "Up to the target; where it is not met, up to the last round." if missed else "Up to the target."
     below += " Means over seeds." if len(content.seeds) > 1 else ""
     key = colour_key((f"s{place}", part) for place, part in zip(PART_COLOURS, PARTS, strict=True))
-    drawn = picture(delay_figure(*time_split(content)), "time-split")
+    drawn = picture(delay_figure(*time_split(content), x_label=content.axes["seconds"]), "time-split")
     split = figure("Where the time goes", key, drawn, below=below)
     marks = leakage_curves(content)
     rings = " Rings: measured in training." if any(isinstance(mark, Dots) and mark.hollow for mark in marks) else ""

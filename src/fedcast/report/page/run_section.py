@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from fedcast.formatting import SPACE, number, percent, pluralize, quantity
-from fedcast.report.content import MAX_INSIDE, Content, class_change_of, cluster_map_of, emd_change_of, user_energy_of
+from fedcast.report.content import (
+    MAX_INSIDE,
+    Content,
+    class_change_of,
+    cluster_map_of,
+    emd_change_of,
+    user_energy_of,
+    user_names,
+)
 from fedcast.report.figures.maps import cluster_figure
 from fedcast.report.figures.users import ClassChange, UserValues, class_change_figure, emd_figure, energy_figure
 from fedcast.report.html import Markup, colour_key, figure, note, scrolled, section, table, tag
@@ -16,9 +24,10 @@ from fedcast.report.svg import picture
 from fedcast.runs import Guarantee, StoredRun
 from fedcast.typing import Ints
 
+_Namer = Callable[[int], str]
 _USERS_ON_A_PHONE = 40
-# Widths of the figure of classes, in units of its view box.
-_WIDE, _NARROW = 920.0, 440.0
+# Widths of the map and of the figure of classes, in units of their view boxes.
+_MAP, _WIDE, _NARROW = 440.0, 920.0, 440.0
 _MAX_HEADS = 30
 _NOISE = {
     "seeded": "Samples are generated; their noise repeats with the seed, as a simulation needs it.",
@@ -51,14 +60,17 @@ def run_section(contents: Sequence[Content]) -> Markup:
 def _map(content: Content, run: StoredRun) -> Markup:
     shown, count = cluster_map_of(content, run), len(run.tables["users"]["user"])
     part = f"The {len(shown.users):,} of {count:,} users nearest the centre. " if len(shown.users) < count else ""
-    below = f"{part}Large dots: heads; grey: in no cluster. Point at a user, tap it, or use arrow keys for details."
+    where = "Places are not known: the layout is schematic. " if shown.schematic else ""
+    below = (
+        f"{where}{part}Large dots: heads; grey: in no cluster. Point at a user, tap it, or use arrow keys for details."
+    )
     heads = {head["head"]: head for head in _rows(run.tables["heads"])}
-    users = _rows(run.tables["users"])
+    users, name = _rows(run.tables["users"]), _namer(run)
     tips = [
-        "\n".join(_head_tip(users[user], heads[user], count) if user in heads else _other_tip(users[user]))
+        "\n".join(_head_tip(users[user], heads[user], count, name) if user in heads else _other_tip(users[user], name))
         for user in shown.users.tolist()
     ]
-    drawn = picture(cluster_figure(shown, tips=tips), "map", data_nearest=True)
+    drawn = picture(cluster_figure(shown, tips=tips, width=_MAP), "map", data_nearest=True)
     return figure("Who shares with whom", drawn, below=below)
 
 
@@ -66,6 +78,7 @@ def _facts(run: StoredRun) -> Markup:
     """Return numbers of the whole run."""
     facts, status = run.facts, run.tables["users"]["status"]
     roles = {role: status.count(role) for role in dict.fromkeys(status) if role not in ("head", "member", "served")}
+    planned = ", planned" if run.measured_s else ""
     left_out = ", ".join(f"{count:,} {role}" for role, count in roles.items())
     entries = {
         "heads": f"{facts.heads:,}",
@@ -74,8 +87,8 @@ def _facts(run: StoredRun) -> Markup:
         "average EMD": f"{number(facts.emd_before)} → {number(facts.emd_after)}",
         "mean JS divergence": f"{number(facts.js_before)} → {number(facts.js_after)} nats",
         "shift of the global label distribution": number(facts.shift),
-        "sharing": _cost(facts.sharing_s, facts.sharing_j, facts.sharing_bytes),
-        "a round": _cost(facts.round_s, facts.round_j, facts.round_bytes),
+        f"sharing{planned}": _cost(facts.sharing_s, facts.sharing_j, facts.sharing_bytes),
+        f"a round{planned}": _cost(facts.round_s, facts.round_j, facts.round_bytes),
         **_measured(run),
         "expected by the plan": _expected(run),
         "accuracy of the worst tenth": percent(run.history.records[-1].worst_accuracy),
@@ -113,7 +126,7 @@ def _classes(content: Content, run: StoredRun) -> Markup:
         below = _evenly(shown, "their numbers")
         if shown.num_classes > len(shown.classes):
             below += f"The {len(shown.classes)} most common of {shown.num_classes} classes. "
-        tips = _class_tips(shown, more)
+        tips = _class_tips(shown, more, _namer(run))
         drawn = picture(class_change_figure(shown, width=width, tips=tips), "classes", data_nearest="x")
         below += "The area of a dot is the number of samples."
         pictures.append(tag("div", drawn, note(below), class_=look))
@@ -121,7 +134,7 @@ def _classes(content: Content, run: StoredRun) -> Markup:
     return figure("Classes before and after sharing", key, *pictures)
 
 
-def _class_tips(shown: ClassChange, more: str) -> list[str]:
+def _class_tips(shown: ClassChange, more: str, name: _Namer) -> list[str]:
     def listed(counts: Ints) -> str:
         """Format counts, for example: 14 of class 3, 2 of class 7."""
         held = np.flatnonzero(counts).tolist()
@@ -129,19 +142,20 @@ def _class_tips(shown: ClassChange, more: str) -> list[str]:
 
     users = zip(shown.users.tolist(), shown.before, shown.after, strict=True)
     return [
-        f"User {user}\nholds {listed(before)}\n{more} {listed(np.maximum(after - before, 0))}"
+        f"{name(user)}\nholds {listed(before)}\n{more} {listed(np.maximum(after - before, 0))}"
         for user, before, after in users
     ]
 
 
 def _emd(run: StoredRun) -> Markup:
-    shown, roles = emd_change_of(run), [_role(user) for user in _rows(run.tables["users"])]
+    shown, name = emd_change_of(run), _namer(run)
+    roles = [_role(user, name) for user in _rows(run.tables["users"])]
     before, after = run.facts.emd_before, run.facts.emd_after
     says = f"before, {number(before)} on average", f"after sharing, {number(after)} on average"
     key = colour_key(zip(("ringed", "s1"), says, strict=True))
     below = "Dashed: averages. 0: the user's label distribution is the global one; 2: disjoint."
     tips = [
-        f"User {user}, {roles[user]}\nEMD {_change_text(*emd)}"
+        f"{name(user)}, {roles[user]}\nEMD {_change_text(*emd)}"
         for user, *emd in zip(shown.users.tolist(), *shown.values.tolist(), strict=True)
     ]
     drawn = picture(emd_figure(shown, before, after, tips=tips), "emd", data_nearest="x")
@@ -156,9 +170,10 @@ def _change_text(before: float, after: float) -> str:
 
 
 def _energy(run: StoredRun) -> Markup:
-    (shown, budget_j), roles = user_energy_of(run), [_role(user) for user in _rows(run.tables["users"])]
+    (shown, budget_j), name = user_energy_of(run), _namer(run)
+    roles = [_role(user, name) for user in _rows(run.tables["users"])]
     tips = [
-        f"User {user}, {roles[user]}\n{quantity(joules, 'J')} in a round" if joules else f"User {user} does not train"
+        f"{name(user)}, {roles[user]}\n{quantity(joules, 'J')} in a round" if joules else f"{name(user)} does not train"
         for user, joules in zip(shown.users.tolist(), shown.values[0].tolist(), strict=True)
     ]
     drawn = picture(energy_figure(shown, budget_j, tips=tips), "energy", data_nearest="x")
@@ -191,10 +206,10 @@ def _ledger(run: StoredRun) -> Markup:
         below = "The server sent the same samples to every user."
         return figure("Privacy ledger", *parts, below=below, class_="ledger")
     titles = ("head", "members", "samples to each", "copies", "of its data", "members' EMD", "slowest link")
-    revealed = run.tables["users"]["revealed_share"]
+    revealed, name = run.tables["users"]["revealed_share"], _namer(run, f"user{SPACE}")
     rows = [
         (
-            f"user{SPACE}{head['head']}",
+            name(head["head"]),
             f"{head['members']:,}",
             f"{int(head['shared']):,}",
             f"{int(head['shared']) * head['members']:,}",
@@ -225,14 +240,20 @@ def _rows(table: dict[str, list[Any]]) -> list[dict[str, Any]]:
     return [dict(zip(table, values, strict=True)) for values in zip(*table.values(), strict=True)]
 
 
-def _role(user: dict[str, Any]) -> str:
-    return str(user["status"]) if user["head"] is None else f"member of head {user['head']}"
+def _namer(run: StoredRun, unnamed: str = "User ") -> _Namer:
+    """Return what calls users by their names, or by their numbers if they have none."""
+    names = user_names(run)
+    return names.__getitem__ if names else lambda user: f"{unnamed}{user}"
 
 
-def _head_tip(user: dict[str, Any], head: dict[str, Any], num_users: int) -> list[str]:
+def _role(user: dict[str, Any], name: _Namer) -> str:
+    return str(user["status"]) if user["head"] is None else f"member of {name(user['head']).replace('User', 'head')}"
+
+
+def _head_tip(user: dict[str, Any], head: dict[str, Any], num_users: int, name: _Namer) -> list[str]:
     """Return why a user is a head, and what it brings."""
     lines = [
-        f"User {user['user']}, head of {pluralize(head['members'], 'member')}",
+        f"{name(user['user'])}, head of {pluralize(head['members'], 'member')}",
         f"why: {head['why']}",
         f"EMD {number(head['emd'], 3)}, rank {head['emd_rank']} of {num_users:,}; "
         f"linked to {pluralize(head['reaches'], 'user')}",
@@ -244,17 +265,17 @@ def _head_tip(user: dict[str, Any], head: dict[str, Any], num_users: int) -> lis
     return lines
 
 
-def _other_tip(user: dict[str, Any]) -> list[str]:
+def _other_tip(user: dict[str, Any], name: _Namer) -> list[str]:
     """Return what a user gained, or why it was left out."""
     samples, received, by_server = user["samples"], int(user["received"]), user["head"] is None
     if not received:
         return [
-            f"User {user['user']}, {_role(user)}",
+            f"{name(user['user'])}, {_role(user, name)}",
             user["reason"] if by_server else "gained nothing: its head shares no sample",
             f"holds {pluralize(samples, 'sample')}, EMD {number(user['emd_before'], 3)}",
         ]
     lines = [
-        f"User {user['user']}, {_role(user)}{' by the server' if by_server else ''}",
+        f"{name(user['user'])}, {_role(user, name)}{' by the server' if by_server else ''}",
         f"gained {pluralize(received, 'sample')}: {samples:,} → {samples + received:,}",
         f"EMD {_change_text(user['emd_before'], user['emd_after'])}",
     ]
