@@ -77,6 +77,7 @@ BUILT_IN: dict[str, dict[str, str]] = {
         "mlp": "fedcast.training.models:MLP",
         "small_cnn": "fedcast.training.models:SMALL_CNN",
         "cnn": "fedcast.training.models:CNN",
+        "lenet5": "fedcast.training.models:LENET5",
         "vgg16": "fedcast.training.models:VGG16",
         "lstm": "fedcast.training.models:CHAR_LSTM",
     },

@@ -147,6 +147,30 @@ def test_shards_hold_exactly_k_classes_and_split_them_evenly(num_users, per_user
         assert held.max() - held.min() <= 1
 
 
+@given(st.integers(5, 30), st.integers(1, 5), st.integers(0, 1000))
+def test_shards_with_random_holders_are_those_of_niid_bench(num_users, per_user, seed):
+    counts = shards(np.full(5, 90), num_users, ShardsOptions(per_user, "random"), seed)
+    held = counts > 0
+    assert (held.sum(axis=1) == per_user).all()
+    assert held[np.arange(num_users), np.arange(num_users) % 5].all(), "user k holds class k mod Y"
+    assert counts.sum(axis=0).tolist() == [90] * 5
+    for label in range(5):
+        parts = counts[held[:, label], label]
+        assert np.ptp(parts) <= 1
+
+
+def test_random_holders_are_not_equally_many_and_need_a_user_for_each_class():
+    numbers = np.array(
+        [(shards(np.full(10, 90), 10, ShardsOptions(2, "random"), seed) > 0).sum(axis=0) for seed in range(200)]
+    )
+    assert numbers.min() == 1
+    # One holder in turn, and each of the 9 others with probability 1/9: a binomial number of mean 1.
+    found = np.bincount(numbers.ravel() - 1, minlength=10)[:5] / numbers.size
+    assert np.abs(found - stats.binom(9, 1 / 9).pmf(np.arange(5))).max() < 0.03
+    with pytest.raises(DataError, match=r"'random' for data\.shards\.holders: expected at least 10 users"):
+        shards(np.full(10, 90), 9, ShardsOptions(2, "random"), 0)
+
+
 def test_shards_mix_pairs_of_classes():
     counts = shards(np.full(10, 1000), 200, ShardsOptions(2), seed=0)
     pairs = {tuple(np.flatnonzero(row)) for row in counts}
@@ -175,6 +199,35 @@ def test_dirichlet_shares_have_the_right_law():
     )
     assert stats.kstest(draws[::50], stats.beta(0.5, 49 * 0.5).cdf).pvalue > 1e-3
     assert draws.var() == pytest.approx(stats.beta(0.5, 49 * 0.5).var(), rel=0.1)
+
+
+@given(st.integers(1, 12), st.floats(0.005, 5), st.integers(0, 1000))
+@settings(max_examples=50)
+def test_balanced_dirichlet_gives_full_users_no_further_class(num_users, alpha, seed):
+    sizes = np.array([70, 10, 120, 40, 60])
+    counts = dirichlet(sizes, num_users, DirichletOptions(alpha, 0, balanced=True), seed)
+    assert counts.sum(axis=0).tolist() == sizes.tolist()
+    before = np.cumsum(counts, axis=1) - counts
+    assert not counts[before * num_users >= sizes.sum()].any()
+
+
+def test_balanced_dirichlet_has_the_sizes_of_niid_bench():
+    """Its partition function, written out with NumPy's own draws: the sizes of users follow the same law."""
+
+    def niid_bench(rng, users=10, classes=10, per_class=1000):
+        held = np.zeros((users, classes))
+        for label in range(classes):
+            part = rng.dirichlet(np.full(users, 0.5)) * (held.sum(axis=1) < classes * per_class / users)
+            edges = (np.cumsum(part / part.sum()) * per_class).astype(int)[:-1]
+            held[:, label] = np.diff([0, *edges, per_class])
+        return held.sum(axis=1)
+
+    options, rng = DirichletOptions(0.5, 0, balanced=True), np.random.default_rng(0)
+    ours = np.concatenate([dirichlet(np.full(10, 1000), 10, options, seed).sum(axis=1) for seed in range(150)])
+    theirs = np.concatenate([niid_bench(rng) for _ in range(150)])
+    assert stats.ks_2samp(ours, theirs).pvalue > 0.01
+    unbalanced = [dirichlet(np.full(10, 1000), 10, DirichletOptions(0.5, 0), seed).sum(axis=1) for seed in range(150)]
+    assert stats.ks_2samp(np.concatenate(unbalanced), theirs).pvalue < 1e-6
 
 
 def test_tiny_alpha_puts_each_class_on_one_user():

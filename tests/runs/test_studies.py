@@ -195,3 +195,30 @@ def test_what_cannot_vary(vary, message):
 def test_tuning_needs_a_setting():
     with pytest.raises(FedcastError, match="tune_on: there is nothing to tune; vary a parameter of training"):
         Study(BASE, tune_on=2, vary={"data.alpha": [0.1]})
+
+
+def test_a_preset_may_have_a_study(tmp_path):
+    study = load_study(base="niid-mnist")
+    tuning, reported = study.scenarios(tuning=True), study.scenarios()
+    # Seven partitions; FedProx with four weights, three other algorithms.
+    assert (len(tuning), len(reported)) == (7 * 7, 7 * 7 * 3)
+    partitions = {(one.data.partition, one.data.options("partition")) for one in reported}
+    assert sorted(name for name, _ in partitions) == ["dirichlet", "iid", "noise", "quantity", *["shards"] * 3]
+    settings = {key: value for key, value in vars(reported[0].training).items() if key != "tables"}
+    expected = {
+        "model": "lenet5", "rounds": 50, "local_epochs": 10, "batch_size": 64, "learning_rate": 0.01, "momentum": 0.9,
+        "weight_decay": 1e-5, "augmentation": "none",
+    }  # fmt: skip
+    assert settings | expected == settings
+    assert load_scenario(base="niid-cifar10").training.augmentation == "crop_flip"
+    # What a command or a file says wins; a file that names the preset has its study.
+    narrow = load_study(base="niid-mnist", seeds=1, vary={"data.partition": ["iid", "noise"]})
+    assert set(narrow.vary) == {"training.fedprox.prox_weight", "data.partition"}
+    assert (narrow.tune_on, len(narrow.scenarios())) == (1, 2 * 7)
+    one = load_study(base="niid-mnist", seeds=1, algorithms=["fedavg"], vary={"data.partition": ["shards"]})
+    assert (one.tune_on, len(one.scenarios())) == (0, 3)
+    path = tmp_path / "study.toml"
+    path.write_text('preset = "niid-mnist"\n[study]\nseeds = 2\n')
+    assert len(load_study(path).scenarios()) == 7 * 7 * 2
+    path.write_text("[study]\nseeds = 2\n")
+    assert len(load_study(path, base="niid-mnist").scenarios()) == 7 * 7 * 2

@@ -14,7 +14,7 @@ from fedcast.testing import models as kit
 from fedcast.testing.models import CHECKS, sample_images, sample_text
 from fedcast.training import MODELS, Model
 
-USUAL = {"cnn": (1, 28, 28), "vgg16": (3, 32, 32)}
+USUAL = {"cnn": (1, 28, 28), "lenet5": (1, 28, 28), "vgg16": (3, 32, 32)}
 
 
 def test_every_check_is_listed():

@@ -11,7 +11,14 @@ from fedcast.scenario import Scenario, Training
 from fedcast.training import MODELS, Model, build_model, check_model, count_weights
 from fedcast.training.lstm import LSTM
 
-SHAPES = {"mlp": (1, 8, 8), "small_cnn": (1, 8, 8), "cnn": (1, 28, 28), "vgg16": (3, 32, 32), "lstm": (80,)}
+SHAPES = {
+    "mlp": (1, 8, 8),
+    "small_cnn": (1, 8, 8),
+    "cnn": (1, 28, 28),
+    "lenet5": (1, 28, 28),
+    "vgg16": (3, 32, 32),
+    "lstm": (80,),
+}
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -29,7 +36,7 @@ IMAGES = [(1, 8, 8), (1, 28, 28), (3, 32, 32), (2, 17, 35), (4, 64, 33)]
     [
         *(("mlp", shape) for shape in [*IMAGES, (7,), (80,)]),
         *(("small_cnn", shape) for shape in IMAGES),
-        *(("cnn", shape) for shape in IMAGES[1:]),
+        *((name, shape) for name in ("cnn", "lenet5") for shape in IMAGES[1:]),
         *(("vgg16", shape) for shape in (IMAGES[2], IMAGES[4])),
         *(("lstm", shape) for shape in [(80,), (5,)]),
     ],

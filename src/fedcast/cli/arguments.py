@@ -23,7 +23,7 @@ ScenarioFile = Annotated[
         help="Scenario file; without one, the preset. Code it names is run.",
     ),
 ]
-Preset = Annotated[str | None, typer.Option(help="Preset to start from: default, paper, digits or mnist.")]
+Preset = Annotated[str | None, typer.Option(help="Preset to start from: default, paper, digits, mnist, niid-….")]
 Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change a value, e.g. data.num_users=50. Repeatable."),

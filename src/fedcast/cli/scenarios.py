@@ -32,7 +32,7 @@ def init(
     path: Annotated[Path, typer.Argument(metavar="[FILE]", help="File to write; - for standard output.")] = Path(
         "scenario.toml"
     ),
-    preset: Annotated[str, typer.Option(help="Preset to start from: default, paper, digits or mnist.")] = "default",
+    preset: Annotated[str, typer.Option(help="Preset: default, paper, digits, mnist, niid-….")] = "default",
     overrides: Overrides = None,
     force: Annotated[bool, typer.Option(help="Replace an existing file.")] = False,
 ) -> None:

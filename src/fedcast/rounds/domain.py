@@ -13,7 +13,7 @@ from fedcast.scenario import Scenario, Training, model_name
 
 # Parameters of training that decide the rounds, beside those that runs of a fit vary; left out where they are default.
 TRAINING = (
-    "algorithm", "learning_rate_decay", "momentum", "weight_decay", "clip_norm", "server_optimizer",
+    "algorithm", "learning_rate_decay", "momentum", "weight_decay", "clip_norm", "augmentation", "server_optimizer",
     "server_learning_rate", "server_momentum", "server_beta2", "server_epsilon", "aggregation", "participation",
     "dropout_probability",
 )  # fmt: skip

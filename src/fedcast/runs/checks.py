@@ -10,6 +10,7 @@ from fedcast.errors import FedcastError
 from fedcast.io import Column, read_table
 from fedcast.scenario import Scenario, load_plugins
 from fedcast.sharing import check_samples, find_sharing
+from fedcast.training import check_augmentation
 
 
 def check_training(scenario: Scenario, data_dir: str | Path | None = None) -> None:
@@ -26,11 +27,12 @@ def check_training(scenario: Scenario, data_dir: str | Path | None = None) -> No
 
 
 def check_samples_of(scenario: Scenario, population: Population | None) -> None:
-    """Raise an error if there are no samples to train on, or none of which the kind of sharing can generate others."""
+    """Raise an error if samples cannot be trained on, augmented, or used by the kind of sharing to generate others."""
     if population is None or population.dataset is None:
         raise FedcastError(f"data.dataset = {scenario.data.dataset}: synthetic data have no samples to train on")
     if find_sharing(scenario.sharing.kind).make is not None:
         check_samples(population.dataset)
+    check_augmentation(scenario.training.augmentation, population.dataset.sample_shape)
 
 
 def check_model_size(scenario: Scenario) -> None:

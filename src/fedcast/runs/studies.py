@@ -11,14 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from fedcast import registry
 from fedcast.errors import FedcastError
 from fedcast.formatting import did_you_mean, similar_name
 from fedcast.runs.comparable import Facet, cell, decides, facets, mixes_epochs, setting, stacked
 from fedcast.runs.comparison import Score, Strategy, compare, comparison_table, score, strategy_of
 from fedcast.runs.executors import SweepProgress
 from fedcast.runs.store import FailedRun, StoredRun, load_run
-from fedcast.runs.sweeps import grid, sweep, with_given_epochs
-from fedcast.scenario import Scenario, current_keys, load_scenario, read_study_table
+from fedcast.runs.sweeps import ARGUMENTS, grid, sweep, with_given_epochs
+from fedcast.scenario import BEST_RULE, Scenario, current_keys, load_scenario, read_study_table
 from fedcast.sharing import CONTROLS
 
 # Sections of parameters that belong to a strategy, so that they can be tuned; those of others make a task.
@@ -124,14 +125,15 @@ def load_study(
     """Read a study: a scenario file with a table ``[study]``, whose keys are those of `Study`.
 
     ``[study.vary]`` has a list of values for each dotted key. `path`, `base` and `overrides` are those of
-    `load_scenario`; other arguments are values of `Study`, which win over the file.
+    `load_scenario`; other arguments are values of `Study`, which win over the file, in `vary` key by key. Some presets
+    have a study too, such as ``niid-mnist``.
 
     Example:
         >>> study = load_study(rules=["daca", "gain"], vary={"training.learning_rate": [0.1, 0.2]}, seeds=3)
         >>> len(study.scenarios())
         12
     """
-    table = {} if path is None else read_study_table(path)
+    table = read_study_table(path, base)
     for name, value in (table | given).items():
         where = f"{path}: study.{name}" if name in table else name
         if name not in _EXPECTED:
@@ -139,7 +141,29 @@ def load_study(
             raise FedcastError(f"{where}: unknown key{hint}")
         if not _is_valid(name, value):
             raise FedcastError(f"{where}: invalid value {value!r}: expected {_EXPECTED[name]}")
-    return Study(load_scenario(path, base=base, overrides=overrides), **(table | given))
+    return Study(load_scenario(path, base=base, overrides=overrides), **_merged(table, given))
+
+
+def _merged(table: Settings, given: Settings) -> Settings:
+    """Return a study of a file or preset with what is given, which wins key by key also in `vary`.
+
+    Where the given names leave a choice out, its varied options go too, and tuning if there is nothing left to tune.
+    """
+    vary = given.get("vary", {})
+    names = vary | {key: given[argument] for key, argument in ARGUMENTS.items() if argument in given}
+
+    def kept(key: str) -> bool:
+        section, *rest = key.split(".")
+        choice = registry.find_in_section(section, rest[0]) if len(rest) == 2 else None
+        chosen = None if choice is None else names.get(f"{section}.{registry.KINDS[choice.kind].key}")
+        return chosen is None or rest[0] in chosen or BEST_RULE in chosen
+
+    merged = table | given
+    if "vary" in merged:
+        merged["vary"] = {key: values for key, values in table.get("vary", {}).items() if kept(key)} | vary
+    if "tune_on" not in given and not any(key.partition(".")[0] in _TUNED_SECTIONS for key in merged.get("vary", {})):
+        merged.pop("tune_on", None)
+    return merged
 
 
 def _is_valid(name: str, value: Any) -> bool:

@@ -23,7 +23,7 @@ from fedcast.sharing import CONTROLS
 
 _T = TypeVar("_T")
 # Parameters with an argument of their own, here and on the command line.
-_ARGUMENTS = {
+ARGUMENTS = {
     "clustering.rule": "rules", "allocation.method": "methods", "training.algorithm": "algorithms", "seed": "seeds",
     "sharing.kind": "controls, or one scenario for each kind",
 }  # fmt: skip
@@ -89,8 +89,8 @@ def _each_once(scenarios: Iterable[Scenario]) -> list[Scenario]:
 def variants(scenario: Scenario, vary: Mapping[str, Sequence[Any]]) -> list[Scenario]:
     """Return the scenario with every combination of values, by dotted key; what makes a strategy is an error."""
     for key, values in vary.items():
-        if key in _ARGUMENTS:
-            raise FedcastError(f"vary: {key} makes a strategy or a seed; use {_ARGUMENTS[key]}")
+        if key in ARGUMENTS:
+            raise FedcastError(f"vary: {key} makes a strategy or a seed; use {ARGUMENTS[key]}")
         if not _as_list(f"vary[{key!r}]", values, "[0.05, 0.1]"):
             raise FedcastError(f"vary[{key!r}]: expected at least one value")
     chosen = [dict(zip(vary, values, strict=True)) for values in itertools.product(*vary.values())]

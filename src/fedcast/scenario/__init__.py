@@ -4,8 +4,8 @@ import warnings
 
 from fedcast.scenario.describe import parameter, unit_of
 from fedcast.scenario.identity import NOT_DECIDING, deciding_values, values_before_tables
+from fedcast.scenario.presets import PRESETS
 from fedcast.scenario.scenario_files import (
-    PRESETS,
     ScenarioLike,
     as_scenario,
     current_keys,

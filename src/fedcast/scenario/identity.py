@@ -12,6 +12,12 @@ from fedcast.scenario.sections import BEST_RULE, FULL_UPLOAD, ChoiceSection, Sce
 # Parameters that change how a run is carried out, not its result.
 NOT_DECIDING = (("training", "checkpoint_every"),)
 
+# Options that came later, with the value under which they change nothing: runs of before keep their folders.
+_LATER_OPTIONS: dict[tuple[str, str], dict[str, Any]] = {
+    ("partition", "dirichlet"): {"balanced": False},
+    ("partition", "shards"): {"holders": "even"},
+}
+
 
 def deciding_values(scenario: Scenario) -> Tree:
     """Return every value that decides a run; of option tables those of the choices that the scenario makes.
@@ -29,7 +35,9 @@ def deciding_values(scenario: Scenario) -> Tree:
         # A model of one's own, or the dataset's usual one, has no options; nor has a choice that is not registered.
         options = asdict(section.options(kind)) if chosen in registry.names(kind) else section.tables.get(chosen, {})
         if kind != "upload" or chosen != FULL_UPLOAD:
-            content[known.section][f"{kind} options"] = dict(options)
+            later = _LATER_OPTIONS.get((kind, chosen), {})
+            kept = {name: value for name, value in options.items() if name not in later or value != later[name]}
+            content[known.section][f"{kind} options"] = kept
     return content
 
 
@@ -72,4 +80,6 @@ def _without_settings_of_runs(scenario: Scenario) -> Tree:
         del content["changes"]
     if content["training"]["upload"] == FULL_UPLOAD:
         del content["training"]["upload"]
+    if content["training"]["augmentation"] == "none":
+        del content["training"]["augmentation"]
     return content

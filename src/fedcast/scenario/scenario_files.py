@@ -28,6 +28,7 @@ from fedcast.scenario.describe import (
 )
 from fedcast.scenario.moved import Tree, move_all, moved_note, set_twice
 from fedcast.scenario.option_tables import UNSET, Section, table_model
+from fedcast.scenario.presets import PRESETS, STUDIES
 from fedcast.scenario.sections import BEST_RULE, ChoiceSection, Scenario
 from fedcast.text_files import is_file, read_text
 
@@ -39,34 +40,6 @@ _MOST_LEVELS = 20
 _MOST_SHOWN = 80
 # Table of a scenario file that says what a comparison varies.
 _STUDY = "study"
-
-# Table I of the paper as printed, under the reading of its sidelink that gives v_th a meaning (SPEC §3, §4).
-PRESETS: dict[str, Tree] = {
-    "default": {},
-    "paper": {
-        "sidelink": {"model": "los_only", "tx_gain_db": 0.0, "rx_gain_db": 0.0},
-        "devices": {"energy_coefficient": 4e-26, "energy_budget_j": 0.005},
-        "clustering": {"rule": "daca"},
-        "rounds": {"form": "paper", "fit": "paper-0.95", "target_accuracy": 0.95},
-        "allocation": {"max_sharing_ratio": 1.0},
-        "training": {"local_epochs": 1, "learning_rate": 0.05},
-    },
-    # Tasks with a fit of rounds of our own, at the learning rate that is best for FedAvg (studies/rounds).
-    # Digits stand for photographs of 31 kB that take 3 million cycles each, so that all parts of the delay show. A head
-    # may share half of what it holds, since 14 samples are little to share from.
-    "digits": {
-        "data": {"bits_per_sample": 250e3},
-        "devices": {"cycles_per_sample": 3e6},
-        "allocation": {"max_sharing_ratio": 0.5},
-        "rounds": {"fit": "digits", "target_accuracy": 0.85},
-        "training": {"model": "small_cnn", "learning_rate": 0.4, "rounds": 60},
-    },
-    "mnist": {
-        "data": {"dataset": "mnist"},
-        "rounds": {"fit": "mnist", "target_accuracy": 0.95},
-        "training": {"learning_rate": 0.2},
-    },
-}
 
 
 def preset(name: str = "default") -> Scenario:
@@ -152,13 +125,17 @@ def as_scenario(given: ScenarioLike) -> Scenario:
     return preset(str(given)) if str(given) in PRESETS and not is_file(given) else load_scenario(given)
 
 
-def read_study_table(path: str | Path) -> Tree:
-    """Return the table ``[study]`` of a scenario file, what it varies by dotted key; empty if there is none."""
-    table = _read(Path(path))[1].get(_STUDY, {})
+def read_study_table(path: str | Path | None, base: str | None = None) -> Tree:
+    """Return the table ``[study]`` of a scenario file, what it varies by dotted key, over that of its preset.
+
+    `base` is the preset of a file that names none; without a file, that of the preset alone.
+    """
+    given = {} if path is None else _read(Path(path))[1]
+    table, of_preset = given.get(_STUDY, {}), STUDIES.get(str(given.get("preset", base)), {})
     if not isinstance(table, dict):
         raise ScenarioError(f"{path}: study: expected a table, [study]")
     vary = table.get("vary")
-    return table | {"vary": _leaves(vary)} if isinstance(vary, dict) else table
+    return of_preset | (table | {"vary": _leaves(vary)} if isinstance(vary, dict) else table)
 
 
 def current_keys(key: str) -> list[str]:

@@ -313,6 +313,9 @@ class Training(ChoiceSection):
     momentum: Annotated[float, Field(ge=0, lt=1)] = Field(0.0, description="local momentum")
     weight_decay: NotNegative = Field(0.0, description="local weight decay")
     clip_norm: Positive | None = Field(None, description="largest norm of a gradient; unset: no limit")
+    augmentation: Literal["none", "crop_flip"] = Field(
+        "none", description="crop_flip: training images are shifted by up to 4 pixels and flipped, anew in every epoch"
+    )
     server_optimizer: Literal["none", "momentum", "adam", "yogi"] = Field("none", description="optimiser of the server")
     server_learning_rate: Positive = Field(1.0, description="step size of the server")
     server_momentum: Annotated[float, Field(ge=0, lt=1)] = Field(0.9, description="momentum, or Adam's beta 1")

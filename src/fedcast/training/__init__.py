@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fedcast.training.remote import LocalTraining, RemoteUsers, train_remotely
     from fedcast.training.settings import (
         TrainingSettings,
+        check_augmentation,
         settings_from_dict,
         settings_text,
         settings_to_dict,
@@ -49,6 +50,7 @@ __all__ = [
     "Upload",
     "UploadKind",
     "build_model",
+    "check_augmentation",
     "check_model",
     "check_scores",
     "choose_device",

@@ -14,10 +14,13 @@ from torch import Tensor, nn
 from fedcast.data import TextWindows
 from fedcast.training.algorithms import Tensors
 from fedcast.training.model_checks import without_dropout
+from fedcast.training.settings import MOST_SHIFT, check_augmentation
 from fedcast.typing import Bools, Floats, Ints
 
 _CONVERTED_BYTES = 2**30
 _SCORED_AT_ONCE = 2000
+# Views of an image: crops of the image padded by its reflection, 9 × 9, each as it is and flipped.
+VIEWS = {"none": 1, "crop_flip": (2 * MOST_SHIFT + 1) ** 2 * 2}
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,7 @@ class DeviceData:
 
     `inputs` are stored inputs [n, ...], which `scale` brings to [0, 1], or the characters of a text, of which a sample
     is a sequence of `length` from its place in `starts`. `labels` are classes [n], or label distributions [n, Y].
+    An image has several views where training augments: i + n·v is view v of sample i, so that a number says all.
     """
 
     inputs: Tensor
@@ -34,6 +38,7 @@ class DeviceData:
     dtype: torch.dtype
     starts: Tensor | None = None
     length: int = 0
+    augmented: bool = False  #: whether samples are numbers of views
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -46,13 +51,34 @@ class DeviceData:
     def pick(self, samples: Tensor) -> tuple[Tensor, Tensor]:
         """Return inputs and labels of the samples, in the shape of the index."""
         flat = samples.flatten()
+        if self.augmented:
+            flat, views = flat % len(self), flat // len(self)
         labels = self.labels.index_select(0, flat).view(*samples.shape, *self.labels.shape[1:])
         if self.starts is not None:
             places = self.starts.index_select(0, flat)[:, None] + torch.arange(self.length, device=samples.device)
             codes = self.inputs.index_select(0, places.flatten())
             return codes.long().view(*samples.shape, self.length), labels
-        inputs = self.inputs.index_select(0, flat).to(self.dtype).view(*samples.shape, *self.shape)
+        picked = self._views(flat, views) if self.augmented else self.inputs.index_select(0, flat)
+        inputs = picked.to(self.dtype).view(*samples.shape, *self.shape)
         return (inputs if self.scale in (None, 1.0) else inputs * self.scale), labels
+
+    def _views(self, samples: Tensor, views: Tensor) -> Tensor:
+        """Return one view of each image: its crop's rows and columns, reflected at the edges, maybe flipped."""
+        height, width = self.shape[-2:]
+        side = 2 * MOST_SHIFT + 1
+        rows = _cropped(height, views % side)
+        columns = _cropped(width, views // side % side)
+        columns = torch.where((views // side**2 % 2 == 1)[:, None], columns.flip(1), columns)
+        places = rows[:, :, None] * width + columns[:, None, :]
+        images = self.inputs.index_select(0, samples).flatten(2)
+        channels = images.shape[1]
+        return images.gather(2, places.flatten(1)[:, None].expand(-1, channels, -1))
+
+
+def _cropped(length: int, start: Tensor) -> Tensor:
+    """Return the places of a line of pixels, int64[n, length], that a crop shows, which starts at 0 … 2·MOST_SHIFT."""
+    place = torch.arange(length, device=start.device) + start[:, None] - MOST_SHIFT
+    return length - 1 - (length - 1 - place.abs()).abs()
 
 
 def to_device(
@@ -61,8 +87,10 @@ def to_device(
     scale: float | None,
     device: torch.device,
     dtype: torch.dtype,
+    augmentation: str = "none",
 ) -> DeviceData:
     """Copy samples to a device; label distributions have the type of inputs."""
+    check_augmentation(augmentation, inputs.shape[1:] if isinstance(inputs, np.ndarray) else (inputs.length,))
     on_device = torch.from_numpy(np.array(labels)).to(device)
     if on_device.is_floating_point():
         on_device = on_device.to(dtype)
@@ -71,7 +99,7 @@ def to_device(
         if device.type == "cpu" and stored.numel() * dtype.itemsize <= _CONVERTED_BYTES:
             # Converted once instead of in every step; a GPU converts faster than it reads.
             stored, scale = stored.to(dtype) * (scale or 1.0), 1.0
-        return DeviceData(stored, on_device, scale, dtype)
+        return DeviceData(stored, on_device, scale, dtype, augmented=VIEWS[augmentation] > 1)
     codes, starts = (torch.from_numpy(np.array(each)).to(device) for each in (inputs.codes, inputs.starts))
     return DeviceData(codes, on_device, None, dtype, starts, inputs.length)
 

@@ -82,11 +82,24 @@ def cnn(shape: Shape, num_classes: int) -> nn.Module:
     from torch import nn
 
     channels, height, width = _image("cnn", shape, 16)
-    flat = 20 * (((height - 4) // 2 - 4) // 2) * (((width - 4) // 2 - 4) // 2)
+    flat = 20 * _after_two_pools(height, width)
     return nn.Sequential(
         nn.Conv2d(channels, 10, 5), nn.MaxPool2d(2), nn.ReLU(),
         nn.Conv2d(10, 20, 5), nn.MaxPool2d(2), nn.ReLU(),
         nn.Flatten(), nn.Linear(flat, 50), nn.ReLU(), nn.Linear(50, num_classes),
+    )  # fmt: skip
+
+
+def lenet5(shape: Shape, num_classes: int) -> nn.Module:
+    """Return conv5×5(6)–pool–conv5×5(16)–pool–120–84–classes, NIID-Bench's simple-cnn; 44,426 weights for MNIST."""
+    from torch import nn
+
+    channels, height, width = _image("lenet5", shape, 16)
+    return nn.Sequential(
+        nn.Conv2d(channels, 6, 5), nn.MaxPool2d(2), nn.ReLU(),
+        nn.Conv2d(6, 16, 5), nn.MaxPool2d(2), nn.ReLU(),
+        nn.Flatten(), nn.Linear(16 * _after_two_pools(height, width), 120), nn.ReLU(),
+        nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, num_classes),
     )  # fmt: skip
 
 
@@ -114,6 +127,11 @@ def char_lstm(shape: Shape, num_classes: int) -> nn.Module:
     return nn.Sequential(nn.Embedding(num_classes, 8), LSTM(8, 256, 2), LastStep(), nn.Linear(256, num_classes))
 
 
+def _after_two_pools(height: int, width: int) -> int:
+    """Return the places that two 5×5 convolutions without padding, each with a pooling of 2, leave of an image."""
+    return (((height - 4) // 2 - 4) // 2) * (((width - 4) // 2 - 4) // 2)
+
+
 def _linear(inputs: int, outputs: int) -> int:
     return inputs * outputs + outputs
 
@@ -133,8 +151,14 @@ def _count_small_cnn(shape: Shape, num_classes: int) -> int:
 
 def _count_cnn(shape: Shape, num_classes: int) -> int:
     channels, height, width = _image("cnn", shape, 16)
-    flat = 20 * (((height - 4) // 2 - 4) // 2) * (((width - 4) // 2 - 4) // 2)
+    flat = 20 * _after_two_pools(height, width)
     return _conv(channels, 10, 5) + _conv(10, 20, 5) + _linear(flat, 50) + _linear(50, num_classes)
+
+
+def _count_lenet5(shape: Shape, num_classes: int) -> int:
+    channels, height, width = _image("lenet5", shape, 16)
+    hidden = _linear(16 * _after_two_pools(height, width), 120) + _linear(120, 84)
+    return _conv(channels, 6, 5) + _conv(6, 16, 5) + hidden + _linear(84, num_classes)
 
 
 def _count_vgg16(shape: Shape, num_classes: int) -> int:
@@ -156,6 +180,12 @@ def _count_lstm(shape: Shape, num_classes: int) -> int:
 MLP = Model(mlp, "one hidden layer of 32", weights=2_410, count=_count_mlp)
 SMALL_CNN = Model(small_cnn, "two 3×3 convolutions of 8 and 16 channels", weights=1_898, count=_count_small_cnn)
 CNN = Model(cnn, "two 5×5 convolutions of 10 and 20 channels, a hidden layer of 50", weights=21_840, count=_count_cnn)
+LENET5 = Model(
+    lenet5,
+    "two 5×5 convolutions of 6 and 16 channels, hidden layers 120, 84",
+    weights=44_426,
+    count=_count_lenet5,
+)
 VGG16 = Model(vgg16, "VGG-16 with group norm", weights=14_728_266, count=_count_vgg16)
 CHAR_LSTM = Model(
     char_lstm, "next character: embedding of 8, two LSTM layers of 256", weights=819_920, count=_count_lstm

@@ -60,7 +60,7 @@ class LocalTraining:
         self.settings, self.seed, self.user = settings, seed, user
         self.device = choose_device(settings.device)
         dtype = torch.float64 if settings.precision == "float64" else torch.float32
-        data = to_device(dataset.inputs, dataset.labels, dataset.scale, self.device, dtype)
+        data = to_device(dataset.inputs, dataset.labels, dataset.scale, self.device, dtype, settings.augmentation)
         # The only user with samples, under the number that it has among all.
         offsets = np.where(np.arange(num_users + 1) > user, len(dataset), 0)
         held = Assignment(np.arange(len(dataset)), offsets)

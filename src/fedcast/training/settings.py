@@ -19,9 +19,13 @@ _CHOICES = {
     "precision": ("float32", "tf32", "bf16", "float64"),
     "compile": ("auto", "always", "never"),
     "server_optimizer": ("none", *SERVER_OPTIMIZERS),
+    "augmentation": ("none", "crop_flip"),
 }
 # Settings that came later: they do not change the hash of runs that do not use them.
 _LATER = ("upload", "upload_options")
+
+
+MOST_SHIFT = 4  # pixels that augmentation crop_flip moves an image at most
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,7 @@ class TrainingSettings:
     momentum: float = 0.0
     weight_decay: float = 0.0
     clip_norm: float | None = None  #: largest norm of a gradient, or None for no limit
+    augmentation: str = "none"  #: ``crop_flip``: images are shifted by up to 4 pixels and flipped, anew in every epoch
     server_optimizer: str = "none"  #: ``none`` or a key of `SERVER_OPTIMIZERS`
     server_options: Any = None  #: options of the server optimiser, by default its own defaults
     server_learning_rate: float = 1.0  #: step size of the server without an optimiser
@@ -98,6 +103,13 @@ class TrainingSettings:
     def server_implementation(self) -> Algorithm | None:
         """The algorithm whose server step is the server optimiser; None: there is no optimiser."""
         return _optimizer(self.server_optimizer)
+
+
+def check_augmentation(augmentation: str, shape: tuple[int, ...]) -> None:
+    """Raise an error if samples of that shape cannot be augmented: they need to be images, larger than a shift."""
+    if augmentation != "none" and (len(shape) != 3 or min(shape[1:]) <= MOST_SHIFT):
+        expected = f"expected images larger than {MOST_SHIFT}×{MOST_SHIFT}, and samples have shape {shape}"
+        raise FedcastError(f"invalid value {augmentation!r} for training.augmentation: {expected}; use none")
 
 
 def _named(algorithm: str) -> Algorithm:

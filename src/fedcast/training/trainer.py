@@ -127,7 +127,7 @@ class Trainer:
         dtype = torch.float64 if settings.precision == "float64" else torch.float32
         self.model = model.to(self.device, dtype)
         labels = dataset.labels if dataset.soft_labels is None else dataset.soft_labels
-        samples = to_device(dataset.inputs, labels, dataset.scale, self.device, dtype)
+        samples = to_device(dataset.inputs, labels, dataset.scale, self.device, dtype, settings.augmentation)
         check_scores(self.model, one_sample(self.model, samples), dataset.num_classes)
         self.test = to_device(dataset.test_inputs, dataset.test_labels, dataset.scale, self.device, dtype)
         self.noisy_test = None

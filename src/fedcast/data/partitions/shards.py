@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +20,17 @@ class ShardsOptions:
     """Options of partition ``shards``."""
 
     classes_per_user: int = option(2, "classes of each user", ge=1)
+    holders: Literal["even", "random"] = option(
+        "even", "even: equally many users hold each class; random: user k class k mod Y and others, as in NIID-Bench"
+    )
 
 
 def shards(class_sizes: Ints, num_users: int, options: ShardsOptions, seed: int) -> Ints:
     """Return the class counts [K, Y] with exactly `classes_per_user` classes in each row.
 
     Classes are dealt from one shuffled pack of all classes after another, so that the numbers of holders of two classes
-    differ by at most one, and pairs of classes are random.
+    differ by at most one, and pairs of classes are random. With `holders` ``random``, user k holds class k mod Y and
+    others that it draws by itself.
 
     Example:
         >>> counts = shards(np.array([12, 12, 12]), 6, ShardsOptions(classes_per_user=2), seed=0)
@@ -42,8 +47,14 @@ def shards(class_sizes: Ints, num_users: int, options: ShardsOptions, seed: int)
             f"shards: {num_users} users with {per_user} classes each cannot hold {len(present)} classes; "
             "increase data.num_users or data.shards.classes_per_user"
         )
+    if options.holders == "random" and num_users < len(present):
+        raise DataError(
+            f"invalid value 'random' for data.shards.holders: expected at least {len(present)} users (classes), since "
+            f"{num_users} might leave a class out; use even"
+        )
     rng = generator(seed, "shards")
-    hands = present[_deal_cards(len(present), num_users, per_user, rng)]
+    deal = _deal_cards if options.holders == "even" else _draw_cards
+    hands = present[deal(len(present), num_users, per_user, rng)]
     counts = np.zeros((num_users, len(class_sizes)), dtype=np.int64)
     for label in present:
         holders = rng.permutation(np.flatnonzero((hands == label).any(axis=1)))
@@ -71,6 +82,14 @@ def _deal_cards(num_classes: int, num_users: int, per_user: int, rng: np.random.
             hand, pack = np.concatenate([hand, fresh[:needed]]), fresh[needed:]
         hands[user] = hand
     return hands
+
+
+def _draw_cards(num_classes: int, num_users: int, per_user: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return `per_user` different classes for each user, int64[K, per_user]: one in turn, the others at random."""
+    first = np.arange(num_users) % num_classes
+    order = rng.permuted(np.tile(np.arange(1, num_classes), (num_users, 1)), axis=1)
+    others = (first[:, None] + order[:, : per_user - 1]) % num_classes
+    return np.concatenate([first[:, None], others], axis=1)
 
 
 PARTITION = Partition("k classes for each user", counts=shards, options=ShardsOptions)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from fedcast.data import Assignment
 from fedcast.training.algorithms import State, Tensors, weighted_sum, zeros_like
-from fedcast.training.device_data import DeviceData
+from fedcast.training.device_data import VIEWS, DeviceData
 from fedcast.training.engines.schedule import Lanes, asked_users, batches_of
 from fedcast.training.lstm import LSTM
 from fedcast.training.settings import TrainingSettings
@@ -46,7 +46,8 @@ class Task:
     def batches(self, users: Ints, round_number: int, lanes: Lanes | None = None) -> tuple[Ints, Floats]:
         """Return the batches of some users in a round, as `batches_of` does."""
         size, epochs = self.settings.batch_size, self.settings.local_epochs
-        return batches_of(self.users, users, size, epochs, seed=self.seed, round_number=round_number, lanes=lanes)
+        drawn = {"seed": self.seed, "round_number": round_number, "views": VIEWS[self.settings.augmentation]}
+        return batches_of(self.users, users, size, epochs, **drawn, num_samples=len(self.data), lanes=lanes)
 
     def arithmetic(self) -> AbstractContextManager[object]:
         """Return the context of a forward pass: with bf16 layers multiply in bfloat16, weights stay as they are."""

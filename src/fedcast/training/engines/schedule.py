@@ -111,13 +111,23 @@ def steps_of(sizes: Ints, batch_size: int, epochs: int) -> Ints:
 
 
 def batches_of(
-    data: Assignment, users: Ints, batch: int, epochs: int, *, seed: int, round_number: int, lanes: Lanes | None = None
+    data: Assignment,
+    users: Ints,
+    batch: int,
+    epochs: int,
+    *,
+    seed: int,
+    round_number: int,
+    views: int = 1,
+    num_samples: int = 0,
+    lanes: Lanes | None = None,
 ) -> tuple[Ints, Floats]:
     """Shuffle each user's samples in each epoch and cut them into batches.
 
     Return the samples of steps and lanes, [S, L, B], and weights 1/(samples in the batch), 0 in unused places. The
     order is that of a hash of (seed, round, epoch, user, position), so that it does not change with other users.
-    Without `lanes` every user has a lane of its own.
+    Without `lanes` every user has a lane of its own. With several `views` (see `DeviceData`) a view of each sample is
+    drawn likewise, which adds a multiple of `num_samples` to its number.
     """
     sizes = data.sizes[users]
     row = np.repeat(np.arange(len(users)), sizes)
@@ -136,5 +146,9 @@ def batches_of(
     step = lanes.first[row] + step_in_epoch + np.arange(epochs)[:, None] * per_epoch[row]
     lane = lanes.lane[row]
     samples[step, lane, slot] = held[order]
+    if views > 1:
+        keys = np.array([stream_key(seed, f"views/{round_number}/{epoch}") for epoch in range(epochs)])
+        drawn = hash_words(key_of_sample, keys[:, None]) % np.uint64(views)
+        samples[step, lane, slot] += drawn.astype(np.int64) * num_samples
     weights[step, lane, slot] = 1.0 / np.minimum(sizes[row] - step_in_epoch * batch, batch)
     return samples, weights
