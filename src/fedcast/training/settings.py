@@ -22,9 +22,7 @@ _CHOICES = {
     "augmentation": ("none", "crop_flip"),
 }
 # Settings that came later: they do not change the hash of runs that do not use them.
-_LATER = ("upload", "upload_options")
-
-
+_LATER = ("upload", "upload_options", "augmentation")
 MOST_SHIFT = 4  # pixels that augmentation crop_flip moves an image at most
 
 
