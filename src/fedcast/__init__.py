@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from fedcast.report import write_report
     from fedcast.runs import (
         compare,
+        export_run,
         facets,
         gains,
         grid,
@@ -62,6 +63,7 @@ __all__ = [
     "compare",
     "dataset_from_arrays",
     "describe",
+    "export_run",
     "facets",
     "gains",
     "grid",

@@ -178,12 +178,37 @@ def test_own_npz(tmp_path):
     assert (mine.name, mine.class_names) == ("mine", ("a", "b", "c", "d"))
 
 
+def test_an_npz_with_scale_and_label_distributions_is_used_as_it_is(tmp_path):
+    path, values = tmp_path / "mine.npz", np.array([[-3.0, 32.0], [0.0, 16.0], [1.0, 2.0]], dtype=np.float32)
+    soft = np.array([[0.25, 0.75], [1.0, 0.0], [0.5, 0.5]])
+    labels = np.array([1, 0, 0])
+    np.savez(path, inputs=values, labels=labels, test_inputs=values, test_labels=labels, scale=1 / 16, soft_labels=soft)
+    mine = load_dataset(Data(dataset="file", file=str(path)))
+    assert (mine.scale, mine.inputs.dtype) == (1 / 16, np.float32)
+    assert np.array_equal(mine.inputs, values)
+    assert np.array_equal(mine.test_inputs, values)
+    assert np.array_equal(mine.soft_labels, soft)
+
+
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
         ({"inputs": np.zeros((4, 2))}, "no array 'labels'"),
         ({"inputs": np.zeros((4, 2)), "labels": np.arange(4), "lables": np.arange(4)}, "unknown array 'lables'"),
         ({"inputs": np.zeros((4, 2)), "labels": np.arange(3)}, r"mine.npz: labels: shape"),
+        (
+            {"inputs": np.zeros((4, 2)), "labels": np.arange(4), "scale": -1},
+            "mine.npz: scale: -1; expected",
+        ),
+        ({"inputs": np.zeros((4, 2)), "labels": np.arange(4), "scale": "a"}, "scale: 'a'; expected a number > 0"),
+        (
+            {"inputs": np.zeros((10, 2)), "labels": np.arange(10) % 2, "soft_labels": np.full((10, 2), 0.5)},
+            r"soft_labels: shape \(10, 2\), type float64; expected \(8, 2\)",
+        ),
+        (
+            {"inputs": np.zeros((10, 2)), "labels": np.arange(10) % 2, "soft_labels": np.ones((8, 2))},
+            "soft_labels: expected a distribution, with sum 1",
+        ),
     ],
 )
 def test_bad_npz(tmp_path, arrays, message):

@@ -55,6 +55,19 @@ def test_faults_are_named(tmp_path, name, content, message):
         read_indices(write(tmp_path, name, content), 5)
 
 
+def test_samples_may_be_held_by_several_users_if_that_is_said(tmp_path):
+    path = write(tmp_path, "p.json", [[3, 1, 1], [1, 3]])
+    with pytest.raises(DataError, match="assigned to user 0 and to user 0; set data.indices.shared = true"):
+        read_indices(path, 5)
+    assignment = read_indices(path, 5, shared=True)
+    assert [assignment.of(user).tolist() for user in range(2)] == [[3, 1, 1], [1, 3]]
+    with pytest.raises(DataError, match="sample 3 does not exist"):
+        read_indices(path, 3, shared=True)
+    dataset = dataset_from_arrays(np.zeros((10, 2)), np.arange(10) % 2)
+    tables = {"indices": {"file": str(path), "shared": True}}
+    assert populate(dataset, Data(partition="indices", num_users=2, **tables)).sizes.tolist() == [3, 2]
+
+
 def test_an_npz_that_is_none_is_refused(tmp_path):
     whole = write(tmp_path, "whole.npz", {"samples": np.arange(500), "offsets": np.array([0, 500])})
     cut = tmp_path / "cut.npz"

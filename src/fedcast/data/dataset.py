@@ -149,12 +149,13 @@ def dataset_from_arrays(
     groups: NDArray[Any] | None = None,
     class_names: tuple[str, ...] = (),
     bits_per_sample: float | None = None,
+    scale: float | None = None,
 ) -> Dataset:
     """Return a dataset of images [n, h, w] or [n, c, h, w], or vectors [n, features], with labels 0 … Y − 1.
 
     Bytes are scaled from 0 … 255 to [0, 1]. Other numbers are used unchanged if they are in [0, 1], otherwise scaled
-    linearly by the minimum and maximum of the training set; test inputs have the same type. Without a test set every
-    fifth sample of each class is held out.
+    linearly by the minimum and maximum of the training set; test inputs have the same type. With `scale`, inputs of any
+    range are multiplied by it instead. Without a test set every fifth sample of each class is held out.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -186,7 +187,8 @@ def dataset_from_arrays(
     if class_names and len(class_names) != num_classes:
         raise DataError(f"{name}: {len(class_names)} class names for {num_classes} classes")
     bits = bits_per_sample or float(inputs[0].size * inputs.dtype.itemsize * 8)
-    inputs, test_inputs, scale = _to_unit_range(inputs, test_inputs)
+    if scale is None:
+        inputs, test_inputs, scale = _to_unit_range(inputs, test_inputs)
     arrays = inputs, labels, test_inputs, test_labels
     check_class_names(class_names)
     classes = class_names or tuple(str(label) for label in range(num_classes))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import zipfile
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedcast.data.catalogue import DatasetEntry
 from fedcast.data.dataset import Dataset, SampleSpec, dataset_from_arrays
@@ -18,7 +19,7 @@ from fedcast.io import TABLE_FORMATS
 from fedcast.registry import option
 from fedcast.text_files import is_file
 
-_KNOWN = ("inputs", "labels", "test_inputs", "test_labels", "groups", "class_names")
+_KNOWN = ("inputs", "labels", "test_inputs", "test_labels", "groups", "class_names", "scale", "soft_labels")
 _MOST_BYTES = 2**36
 
 
@@ -32,7 +33,9 @@ class FileOptions:
 def load_npz(path: str | Path | None) -> Dataset:
     """Load an .npz file with `inputs` and `labels`; optional: test_inputs, test_labels, groups, class_names.
 
-    Write one with ``numpy.savez_compressed("mine.npz", inputs=..., labels=...)``.
+    Files that `fedcast.export_run` writes also have `scale`, a number that inputs are multiplied by, and, where users
+    share averages, `soft_labels`, the label distribution of each training sample, [n, Y]. Write your own with
+    ``numpy.savez_compressed("mine.npz", inputs=..., labels=...)``.
     """
     if path is None:
         raise DataError('data.dataset is "file", but data.file is not set: expected the path of an .npz file')
@@ -49,9 +52,28 @@ def load_npz(path: str | Path | None) -> Dataset:
     if names.ndim != 1:
         raise DataError(f"{path}: class_names: shape {names.shape}; expected one name for each class")
     try:
-        return dataset_from_arrays(**arrays, name=path.stem, class_names=tuple(map(str, names)))
+        soft, scale = arrays.pop("soft_labels", None), _scale(arrays.pop("scale", None))
+        dataset = dataset_from_arrays(**arrays, name=path.stem, class_names=tuple(map(str, names)), scale=scale)
+        return dataset if soft is None else replace(dataset, soft_labels=_soft_labels(soft, dataset))
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
+
+
+def _scale(given: NDArray[Any] | None) -> float | None:
+    if given is None:
+        return None
+    if given.shape != () or given.dtype.kind not in "iuf" or not np.isfinite(given) or given <= 0:
+        raise DataError(f"scale: {given.tolist()!r:.80}; expected a number > 0")
+    return float(given)
+
+
+def _soft_labels(given: NDArray[Any], dataset: Dataset) -> NDArray[np.float32]:
+    expected = (len(dataset), dataset.num_classes)
+    if given.shape != expected or given.dtype.kind != "f":
+        raise DataError(f"soft_labels: shape {given.shape}, type {given.dtype}; expected {expected}, floats")
+    if not ((given >= 0).all() and np.allclose(given.sum(axis=1), 1, atol=1e-3)):
+        raise DataError("soft_labels: expected a distribution, with sum 1, for each sample")
+    return given.astype(np.float32)
 
 
 def read_npz(path: Path) -> dict[str, Any]:

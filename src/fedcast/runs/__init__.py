@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         strategy_of,
         targets_table,
     )
+    from fedcast.runs.export import export_run
     from fedcast.runs.facts import Facts, facts_of, tables_of
     from fedcast.runs.gain_parts import Gain, gains, gains_table
     from fedcast.runs.packing import pack, unpack
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
         PreparedRun,
         TrainedRun,
         clock_of,
+        first_model,
         prepare_run,
         train_prepared,
         train_scenario,
@@ -123,10 +125,12 @@ __all__ = [
     "comparison_table",
     "decides",
     "design",
+    "export_run",
     "facet_name",
     "facets",
     "facets_table",
     "facts_of",
+    "first_model",
     "fit_study",
     "gains",
     "gains_table",

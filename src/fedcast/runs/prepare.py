@@ -177,6 +177,15 @@ def _only(population: Population, users: Bools) -> Population:
     return replace(population, counts=counts, assignment=population.assignment.only(users))
 
 
+def first_model(prepared: PreparedRun) -> nn.Module:
+    """Return the model that the scenario names, with its weights before the first round."""
+    scenario, dataset = prepared.world.scenario, prepared.world.population.dataset
+    assert dataset is not None
+    name, file = model_name(scenario), scenario.training.model_file
+    options = scenario.training.options("model", name) if file is None else None
+    return build_model(name, dataset.sample_shape, dataset.num_classes, scenario.seed, file, options)
+
+
 def train_prepared(
     prepared: PreparedRun,
     *,
@@ -193,11 +202,7 @@ def train_prepared(
     distributions = skew_of(world.population.counts).distributions
     shared = prepared.shared
     federation = Federation(shared.dataset(dataset), shared.assignment, world.population.sizes, distributions)
-    if model is None:
-        name, file = model_name(scenario), scenario.training.model_file
-        options = scenario.training.options("model", name) if file is None else None
-        model = build_model(name, dataset.sample_shape, dataset.num_classes, scenario.seed, file, options)
-    checked = check_model(model, replace_batch_norm=replace_batch_norm)
+    checked = check_model(first_model(prepared) if model is None else model, replace_batch_norm=replace_batch_norm)
     weights = sum(weight.numel() for weight in checked.parameters())
     check_size(weights, scenario, model_size(scenario, dataset.spec).weights)
     outcome = train(

@@ -24,16 +24,20 @@ class IndicesOptions:
     """Options of partition ``indices``."""
 
     file: str | None = option(None, ".json, .csv or .parquet (user,sample), or .npz (samples, offsets)")
+    shared: bool = option(False, "a sample may be listed several times, as after sharing; otherwise that is an error")
 
 
-def read_indices(path: str | Path, num_samples: int, num_users: int | None = None) -> Assignment:
+def read_indices(
+    path: str | Path, num_samples: int, num_users: int | None = None, *, shared: bool = False
+) -> Assignment:
     """Read which user holds which samples of the training set; the suffix of the file gives its format.
 
     - ``.json``: a list with one list of sample indices per user, or an object ``{"0": [...], "1": [...]}``;
     - ``.csv``, ``.parquet``, ``.xlsx``: columns ``user`` and ``sample``, one row per sample;
     - ``.npz``: arrays ``samples`` and ``offsets``: user k holds ``samples[offsets[k]:offsets[k + 1]]``.
 
-    Every sample is assigned at most once; users may hold none. `num_users`, if given, must be the number of users.
+    Users may hold no sample. `num_users`, if given, must be the number of users. Every sample is listed at most once,
+    unless `shared` is true: several users may then list a sample, and a user trains on it as often as it lists it.
     """
     path = Path(path)
     if not is_file(path):
@@ -50,7 +54,7 @@ def read_indices(path: str | Path, num_samples: int, num_users: int | None = Non
             raise DataError(f"{path}: unknown file format {suffix!r}; expected .json, .csv, .parquet or .npz")
     if num_users is not None and found != num_users:
         raise DataError(f"{path}: {found} users, expected {num_users} (data.num_users)")
-    _check(path, owners, samples, num_samples)
+    _check(path, owners, samples, num_samples, shared)
     return assignment_from_owners(owners, samples, found)
 
 
@@ -84,22 +88,27 @@ def _from_npz(path: Path) -> tuple[Ints, Ints, int]:
     return owners, samples.astype(np.int64), len(offsets) - 1
 
 
-def _check(path: Path, owners: Ints, samples: Ints, num_samples: int) -> None:
+def _check(path: Path, owners: Ints, samples: Ints, num_samples: int, shared: bool) -> None:
     if not samples.size:
         raise DataError(f"{path}: no user holds any sample")
     if (outside := np.flatnonzero((samples < 0) | (samples >= num_samples))).size:
         user, sample = owners[outside[0]], samples[outside[0]]
         raise DataError(f"{path}: user {user}: sample {sample} does not exist, expected 0 to {num_samples - 1}")
+    if shared:
+        return
     order = np.argsort(samples, kind="stable")
     if (twice := np.flatnonzero(np.diff(samples[order]) == 0)).size:
         sample, (first, second) = samples[order[twice[0]]], owners[order[twice[0] : twice[0] + 2]]
-        raise DataError(f"{path}: sample {sample} is assigned to user {first} and to user {second}")
+        raise DataError(
+            f"{path}: sample {sample} is assigned to user {first} and to user {second}; set data.indices.shared = true "
+            "if users share samples"
+        )
 
 
 def _assign(dataset: Dataset, num_users: int, options: IndicesOptions, _: int) -> Assignment:
     if options.file is None:
         raise DataError("data.indices.file is not set: expected a .json, .csv, .parquet or .npz file")
-    return read_indices(options.file, len(dataset), num_users)
+    return read_indices(options.file, len(dataset), num_users, shared=options.shared)
 
 
 PARTITION = Partition("read from a file of sample indices", assign=_assign, complete=False, options=IndicesOptions)
