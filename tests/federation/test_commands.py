@@ -205,7 +205,7 @@ def state_after(rounds, missing=(), away=()):
 
 
 def test_progress_without_a_terminal_is_a_line_for_each_phase_and_round(tmp_path, capsys):
-    before = RunState("first", {"training": {"rounds": 3}}, "train")
+    before = RunState("first", {"training": {"rounds": 3}}, "share")
     lost = {"device": "ben", "when": "round 2", "reason": "no answer"}
     with RunProgress(tmp_path / "first", before) as progress:
         for state in (
@@ -218,7 +218,7 @@ def test_progress_without_a_terminal_is_a_line_for_each_phase_and_round(tmp_path
     out, err = capsys.readouterr()
     assert out == ""
     assert err.replace("\N{NO-BREAK SPACE}", " ").splitlines() == [
-        "run first starts on the devices; Ctrl-C stops it, and it can be resumed",
+        "run first continues on the devices; Ctrl-C stops it, and it can be resumed",
         "describe: 2 devices, 2 s",
         "plan: 500 ms",
         "share: 4,000 bytes to 1 member, 1.50 s",

@@ -1,4 +1,6 @@
 import shutil
+import subprocess
+import sys
 from collections import namedtuple
 from dataclasses import replace
 
@@ -38,6 +40,11 @@ def test_members_get_samples_of_the_head_and_nobody_in_between_can_read_them(net
     assert not any(record["input"].tobytes() in carried for record in samples_of(net, "near"))
     assert len([1 for name, message in net.log if name == "near" and message["topic"] == "chunk"]) == 3
     assert not list((net.folders["head"] / "outbox").iterdir())
+
+
+def test_a_device_knows_no_engine():
+    code = "import fedcast.federation.device.calls, sys; sys.exit('nvflare' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
 def test_the_same_request_again_sends_nothing_twice(net):

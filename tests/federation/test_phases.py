@@ -415,6 +415,8 @@ def test_a_change_that_is_not_finite_is_left_out(tmp_path):
         ({"clustering__rule": "central"}, "clustering.rule"),
         ({"sharing__kind": "work_control"}, "invalid value 'work_control' for sharing.kind: expected raw"),
         ({"data__descriptor": "values"}, "data.descriptor"),
+        ({"training__upload": "top_k"}, "invalid value 'top_k' for training.upload"),
+        ({"training__dropout_file": "out.csv"}, "training.dropout_file"),
     ],
 )
 def test_what_a_federation_cannot_do_is_an_error_at_the_start(tmp_path, changed, message):

@@ -222,7 +222,8 @@ def status(
     if name is None and not (made.folder / "runs").is_dir():
         console.print("no runs yet")
         return
-    folder = _run_folder(made, name)
+    going_on = next((run for run in running if (made.folder / "runs" / run).is_dir()), None)
+    folder = _run_folder(made, name or going_on)
     state = load_state(folder)
     ended = state.phase == "done" or folder.name in running
     print_run(folder.name, state, "" if ended else f"it does not go on; {_how_to_resume(made, folder.name)}")

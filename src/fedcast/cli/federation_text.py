@@ -25,6 +25,7 @@ class RunProgress:
         from rich.console import Console
 
         self._folder, self._planned = folder, before.phase in _PLANNED
+        self._begins = {"describe": "starts", "done": ""}.get(before.phase, "continues")
         self._rounds = int(before.scenario["training"]["rounds"])
         self._said = {*before.measured_s, *_absence_events(before)}
         self._console = Console(stderr=True, markup=False, emoji=False, highlight=False)
@@ -32,7 +33,8 @@ class RunProgress:
         self._bar = self._bars.add_task("starting", total=self._rounds, state="")
 
     def __enter__(self) -> Self:
-        self._say(f"run {self._folder.name} starts on the devices; Ctrl-C stops it, and it can be resumed")
+        if self._begins:
+            self._say(f"run {self._folder.name} {self._begins} on the devices; Ctrl-C stops it, and it can be resumed")
         self._bars.start()
         return self
 

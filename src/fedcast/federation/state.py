@@ -94,6 +94,10 @@ def check_scenario(scenario: Scenario) -> Scenario:
         faults.append(f"invalid value {scenario.data.descriptor!r} for data.descriptor: devices describe classes")
     if scenario.training.model_file is not None:
         faults.append("training.model_file: devices run installed code only; name a model that is installed on them")
+    if scenario.training.upload != "full":
+        faults.append(f"invalid value {scenario.training.upload!r} for training.upload: devices upload all weights")
+    if scenario.training.dropout_file is not None:
+        faults.append("training.dropout_file: on real devices nobody knows before who drops out")
     if faults:
         raise FedcastError("\n".join(faults))
     return scenario

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 from nvflare.apis.fl_context import FLContext
@@ -14,7 +15,7 @@ from nvflare.apis.signal import Signal
 
 from fedcast.errors import FedcastError
 from fedcast.federation.flare.executor import replies_of
-from fedcast.federation.flare.names import CALL_TOPIC, MESSAGE
+from fedcast.federation.flare.names import CALL_TOPIC, MESSAGE, STOP_FILE
 from fedcast.federation.phases import FederationRun, Timeouts
 from fedcast.federation.state import record_failure
 from fedcast.federation.wire import encode
@@ -41,7 +42,10 @@ class FederationController(Controller):  # type: ignore[misc]
 
     def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
         """Run all phases that are not done."""
-        transport = FlareTransport(fl_ctx, abort_signal)
+        stop_file = Path(self.folder) / STOP_FILE
+        stop_file.unlink(missing_ok=True)
+        # FLARE ends the job on devices first, and here some seconds later.
+        transport = FlareTransport(fl_ctx, lambda: bool(abort_signal.triggered) or stop_file.exists())
         try:
             run = FederationRun(
                 self.folder,
@@ -49,7 +53,7 @@ class FederationController(Controller):  # type: ignore[misc]
                 timeouts=self.timeouts,
                 expected=self.devices,
                 report=lambda line: self.log_info(fl_ctx, line),
-                should_stop=lambda: bool(abort_signal.triggered),
+                should_stop=transport.ended,
             )
             run.run()
         except _AbortedError:  # by the operator; a later job resumes
@@ -66,8 +70,8 @@ class _AbortedError(FedcastError):
 class FlareTransport:
     """Calls devices by messages, all at once."""
 
-    def __init__(self, fl_ctx: FLContext, abort_signal: Signal) -> None:
-        self.engine, self.abort_signal = fl_ctx.get_engine(), abort_signal
+    def __init__(self, fl_ctx: FLContext, ended: Callable[[], bool]) -> None:
+        self.engine, self.ended = fl_ctx.get_engine(), ended
 
     def names(self) -> list[str]:
         """Return the devices of the job, by name."""
@@ -82,7 +86,7 @@ class FlareTransport:
         asked = list(requests)
         with ThreadPoolExecutor(len(asked)) as pool:
             answers = list(pool.map(lambda name: self._ask(name, call, requests[name], timeout_s), asked))
-        if self.abort_signal.triggered:
+        if self.ended():
             raise _AbortedError("the job was ended")
         return {name: answer for name, answer in zip(asked, answers, strict=True) if answer is not None}
 
@@ -90,7 +94,7 @@ class FlareTransport:
         """Return the answer of one device, or None; one whose part of the job has not started is asked again."""
         end = time.monotonic() + timeout_s
         message = _message(call, request)
-        while (left := end - time.monotonic()) > 0 and not self.abort_signal.triggered:
+        while (left := end - time.monotonic()) > 0 and not self.ended():
             wait = min(left, _TRY_S) if call == "alive" else left
             with self.engine.new_context() as context:
                 replies = self.engine.send_aux_request([name], CALL_TOPIC, message, wait, context, optional=True)

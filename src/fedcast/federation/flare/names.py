@@ -8,6 +8,7 @@ CALL_TOPIC, PEER_TOPIC, MESSAGE = "fedcast.call", "fedcast.peer", "message"
 DEVICE_FOLDER = "FEDCAST_DEVICE"  #: environment variable with the folder of the device
 SERVER, ADMIN, ORGANISATION = "server", "admin@fedcast.local", "fedcast"
 RUNS = "runs"  #: folder of the runs of a project
+STOP_FILE = "stop"  #: in the folder of a run: its job is being ended, so that silence of devices means nothing
 
 EXECUTOR = "fedcast.federation.flare.executor.DeviceExecutor"
 CONTROLLER = "fedcast.federation.flare.controller.FederationController"

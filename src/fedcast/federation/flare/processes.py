@@ -14,13 +14,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedcast.errors import FedcastError
 from fedcast.federation.flare.kits import Project
-from fedcast.federation.flare.names import ADMIN, CONTROLLER, DEVICE_CONFIG, RUNS, SERVER
-from fedcast.federation.state import RunState, load_state
+from fedcast.federation.flare.names import ADMIN, CONTROLLER, DEVICE_CONFIG, RUNS, SERVER, STOP_FILE
+from fedcast.federation.state import RunState, load_state, write_state
 from fedcast.io import write_file
 from fedcast.text_files import parse_json, read_text
 
@@ -218,11 +219,16 @@ def stop_run(project: Project, name: str) -> bool:
         job = _active_runs(project, connected).get(name)
         if job is None:
             return False
-        connected.abort_job(job)
+        _end_job(connected, job, project.folder / RUNS / name)
         end = time.monotonic() + _END_S
         while not _job_status(connected, job).startswith("FINISHED") and time.monotonic() < end:
             time.sleep(_POLL_S)
     return True
+
+
+def _end_job(connected: Any, job_id: str, run_folder: Path) -> None:
+    (run_folder / STOP_FILE).touch()
+    connected.abort_job(job_id)
 
 
 def _job_status(connected: Any, job_id: str) -> str:
@@ -250,6 +256,8 @@ def run_to_end(
     status = wait_for_server(project, wait_s)
     check_idle(status, project, run_folder.name)
     job = status.runs.get(run_folder.name)
+    if job is None and state.failure is not None:
+        write_state(run_folder, replace(state, failure=None))  # of the job before
     while True:
         if job is None:
             devices = wait_for_devices(project, list(project.devices), wait_s)
@@ -281,7 +289,7 @@ def follow_job(
                 status = _job_status(connected, job_id)
                 state = load_state(run_folder)
                 if until_returned and not ended_here and watch.returned(connected, state):
-                    connected.abort_job(job_id)
+                    _end_job(connected, job_id, run_folder)
                     ended_here = True
             except FedcastError:
                 raise
@@ -295,7 +303,8 @@ def follow_job(
                 state = load_state(run_folder)
                 if state.phase != "done" and state.failure is None and not ended_here:
                     logs = f"the job ended early ({status}); {project.folder / 'logs'} may say why"
-                    state.failure = "the run was stopped" if status == "FINISHED:ABORTED" else logs
+                    stopped = status == "FINISHED:ABORTED" or (run_folder / STOP_FILE).exists()
+                    state.failure = "the run was stopped" if stopped else logs
                 return state
             time.sleep(_POLL_S)
 
