@@ -1,5 +1,6 @@
 """Commands that need neither FLARE nor processes."""
 
+import contextlib
 import json
 import socket
 import time
@@ -271,6 +272,46 @@ def test_a_server_does_not_share_the_port_of_another(tmp_path):
         with pytest.raises(FedcastError, match=rf"port {port} is in use.*--port"):
             start_process(Project(tmp_path, ("ana",), "localhost", port), "server")
     assert not list(tmp_path.iterdir()), "nothing was started or written"
+
+
+@pytest.mark.parametrize("stopped", [True, False])
+def test_devices_that_are_silent_since_their_job_is_ended_are_no_failure(tmp_path, stopped):
+    """FLARE ends a job on devices first, and at the server some seconds later."""
+    pytest.importorskip("nvflare")
+    from nvflare.apis.client import Client
+    from nvflare.apis.fl_constant import ReservedKey
+    from nvflare.apis.fl_context import FLContext
+    from nvflare.apis.signal import Signal
+
+    from fedcast import load_scenario
+    from fedcast.federation import load_state, start_run
+    from fedcast.federation.flare.controller import FederationController
+    from fedcast.federation.flare.names import STOP_FILE
+
+    class Engine:
+        """As much of FLARE's engine as the controller uses; nobody answers."""
+
+        def get_clients(self):
+            return [Client("ana", "token")]
+
+        def new_context(self):
+            return contextlib.nullcontext()
+
+        def send_aux_request(self, *_, **__):
+            if stopped:
+                (tmp_path / "run" / STOP_FILE).touch()
+
+        def fire_event(self, *_):
+            pass
+
+    start_run(tmp_path / "run", load_scenario(base="digits"))
+    (tmp_path / "run" / STOP_FILE).touch()  # of the job before
+    context = FLContext()
+    context.set_prop(ReservedKey.ENGINE, Engine(), private=True, sticky=False)
+    FederationController(str(tmp_path / "run"), ["ana"], {"describe_s": 0.2}).control_flow(Signal(), context)
+    state = load_state(tmp_path / "run")
+    assert (state.failure is None) == stopped
+    assert stopped or "no device with samples answered" in state.failure
 
 
 def test_a_device_that_cannot_start_tells_the_server_why(tmp_path, monkeypatch):
