@@ -4,6 +4,7 @@ import contextlib
 import json
 import socket
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -272,6 +273,29 @@ def test_a_server_does_not_share_the_port_of_another(tmp_path):
         with pytest.raises(FedcastError, match=rf"port {port} is in use.*--port"):
             start_process(Project(tmp_path, ("ana",), "localhost", port), "server")
     assert not list(tmp_path.iterdir()), "nothing was started or written"
+
+
+def test_a_job_starts_without_what_the_one_before_left(tmp_path, monkeypatch):
+    """Otherwise devices that were lost before count as lost and returned while the job still starts."""
+    pytest.importorskip("nvflare")
+    from fedcast.federation import Project, ServerStatus, load_state
+    from fedcast.federation.flare import processes
+    from fedcast.federation.state import write_state
+
+    submitted, project = [], Project(tmp_path, ("ana",), "localhost", 1)
+    ends = iter([state_after(1, away=["ben"]), replace(state_after(3), phase="done")])
+
+    def follow(*_, **__):
+        write_state(tmp_path / "first", found := next(ends))
+        return found
+
+    monkeypatch.setattr(processes, "wait_for_server", lambda *_: ServerStatus(["ana"], {}))
+    monkeypatch.setattr(processes, "wait_for_devices", lambda *_: ["ana"])
+    monkeypatch.setattr(processes, "submit_job", lambda _, folder, *__: submitted.append(load_state(folder)))
+    monkeypatch.setattr(processes, "follow_job", follow)
+    write_state(tmp_path / "first", replace(state_after(1, away=["ben"]), failure="the disk was full"))
+    assert processes.run_to_end(project, tmp_path / "first", {}, 0.0, print).phase == "done"
+    assert [(state.failure, state.away) for state in submitted] == [(None, []), (None, [])]
 
 
 @pytest.mark.parametrize("stopped", [True, False])

@@ -126,7 +126,9 @@ class FederationRun:
             raise FedcastError(f"{self.folder}: there is no run to resume")
         else:
             self.state = new_run(self.folder, scenario)
-        self._away = set(self.state.away)
+        self._away: set[str] = set()
+        # Lost in a job before; the first answer to this one shows that they are back.
+        self._lost = {miss["device"] for miss in self.state.missing if _is_silence(miss) and "back" not in miss}
         self._next_look = 0.0
         self._loaded = False
         self._planned: Planned | None = None
@@ -301,7 +303,7 @@ class FederationRun:
             reason = silent if answer is None else answer.get("error")
             if answer is None:
                 self._away.add(name)
-            elif name in self._away:
+            elif name in self._away | self._lost:
                 self._returned(name, when or call)
             if answer is None or reason is not None:
                 self._miss(name, when or call, str(reason))
@@ -316,6 +318,7 @@ class FederationRun:
     def _returned(self, name: str, when: str) -> None:
         """Note that a device answers again."""
         self._away.discard(name)
+        self._lost.discard(name)
         for miss in self.state.missing:
             if miss["device"] == name and _is_silence(miss):
                 miss.setdefault("back", when)

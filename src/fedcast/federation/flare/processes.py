@@ -256,10 +256,10 @@ def run_to_end(
     status = wait_for_server(project, wait_s)
     check_idle(status, project, run_folder.name)
     job = status.runs.get(run_folder.name)
-    if job is None and state.failure is not None:
-        write_state(run_folder, replace(state, failure=None))  # of the job before
     while True:
         if job is None:
+            # What the job before left says nothing about the next one, which takes a while to start.
+            write_state(run_folder, replace(load_state(run_folder), failure=None, away=[]))
             devices = wait_for_devices(project, list(project.devices), wait_s)
             if not devices:
                 raise FedcastError(f"no device is connected; start them: fedcast federation up {project.folder}")
