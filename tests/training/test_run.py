@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 
 from fedcast.errors import FedcastError
+from fedcast.participation import Participation, participants
 from fedcast.training import Clock, History, Record, build_model, load_history, train
 from fedcast.training.device_data import user_accuracies
-from fedcast.training.engines.schedule import participants
 from tests.training.conftest import federation, run, settings
 
 
@@ -132,14 +132,18 @@ def test_same_seed_same_bytes():
 
 
 def test_participants_are_sampled_and_drop_out():
-    sizes = np.array([5] * 100 + [0])
-    some = participants(sizes, 0.1, 0.0, set(), seed=0, round_number=1)
+    able, all_of_them = np.arange(100), Participation()
+
+    def present(settings, number=1, users=able):
+        return participants(users, settings, set(), seed=0, round_number=number)[0]
+
+    some = present(Participation(participation=0.1))
     assert len(some) == 10
-    assert 100 not in participants(sizes, 1.0, 0.0, set(), seed=0, round_number=1)
-    assert some.tolist() != participants(sizes, 0.1, 0.0, set(), seed=0, round_number=2).tolist()
-    counts = [len(participants(sizes, 1.0, 0.3, set(), seed=0, round_number=number)) for number in range(200)]
+    assert present(all_of_them).tolist() == able.tolist()
+    assert some.tolist() != present(Participation(participation=0.1), 2).tolist()
+    counts = [len(present(Participation(dropout_probability=0.3), number)) for number in range(200)]
     assert np.mean(counts) == pytest.approx(70, abs=1.5)
-    assert len(participants(np.ones(10, dtype=int), 0.01, 0.0, set(), seed=0, round_number=1)) == 1
+    assert len(present(Participation(participation=0.01), users=able[:10])) == 1
 
 
 def test_a_round_without_anybody_changes_nothing():

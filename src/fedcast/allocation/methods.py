@@ -102,7 +102,7 @@ class AllocationResult(Evaluation):
     @property
     def round_s(self) -> float:
         """Return the delay of one round, s."""
-        return self.round.round_s
+        return self.round.expected_s
 
     @property
     def average_sharing_ratio(self) -> float:
@@ -212,7 +212,7 @@ def evaluate(problem: AllocationProblem, volumes: Floats) -> Evaluation:
     cost = round_cost(problem.fleet.of(trained[problem.trained]), after.sizes)
     sent = clustering.head_of, clustering.shared, problem.rate_bps, problem.bits_per_sample
     sharing_s = sharing_cost(*sent, power_w=1.0).sharing_s
-    total_s = task_s(sharing_s, cost.round_s, rounds)
+    total_s = task_s(sharing_s, cost.expected_s, rounds)
     return Evaluation(clustering, skew, shift, steps, rounds, sharing_s, trained, cost, total_s)
 
 

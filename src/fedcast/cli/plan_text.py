@@ -31,7 +31,7 @@ def print_plan(
         f"average EMD {made.emd_before:.4f} → {made.emd_after:.4f}, JS {made.js_before:.4f} → {made.js_after:.4f}, "
         f"shift of the label distribution {made.shift:.4f}",
         *_prediction(made),
-        f"energy {quantity(float(made.energy_j.sum()), 'J')} per round, {quantity(made.sharing_j, 'J')} for sharing; "
+        f"energy {quantity(made.round_j, 'J')} per round, {quantity(made.sharing_j, 'J')} for sharing; "
         f"{quantity(made.round_bytes, 'B')} per round, {quantity(made.sharing_bytes, 'B')} for sharing",
         *_left_out(made, world, sizes > 0),
         *([] if with_rules else _next_rule(made, " (--compare-rules shows all)" if rules_option else "")),

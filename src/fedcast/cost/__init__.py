@@ -8,6 +8,7 @@ has its own broadcast and uploads, and a round ends when the last cell ends.
 
 from __future__ import annotations
 
+from fedcast.cost.expected import Draws, ExpectedRound, expected_round
 from fedcast.cost.fleet import (
     DeviceTable,
     Fleet,
@@ -46,6 +47,8 @@ from fedcast.cost.weights import ModelSize, model_assumptions, model_size
 __all__ = [
     "Delay",
     "DeviceTable",
+    "Draws",
+    "ExpectedRound",
     "Feasibility",
     "Fleet",
     "Metrics",
@@ -60,6 +63,7 @@ __all__ = [
     "device_assumptions",
     "device_columns",
     "device_table",
+    "expected_round",
     "fastest_compute_s",
     "feasibility",
     "fleet_of",

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedcast import registry
+from fedcast.cost.expected import Draws
 from fedcast.cost.uplink import initial_upload_s
 from fedcast.cost.weights import model_size
 from fedcast.data import SampleSpec
@@ -17,6 +18,7 @@ from fedcast.errors import DataError, ScenarioError
 from fedcast.formatting import pluralize, quantity
 from fedcast.io import Column, column_names, read_user_table
 from fedcast.network import CellularLinks, Layout, cellular_links
+from fedcast.participation import participation_of
 from fedcast.scenario import Cellular, Devices, Scenario
 from fedcast.typing import Bools, Floats, Names
 
@@ -24,6 +26,8 @@ from fedcast.typing import Bools, Floats, Names
 _LEAST, _MOST = 1e-15, 1e15
 _MOST_SNR_DB = 100.0
 _MOST_MU = 50.0  # ε is then above 1,000
+# Rounds over which an expected round is averaged, at most.
+_AVERAGED_ROUNDS = 100
 _OF_SCENARIO = ("max_frequency_hz", "cycles_per_sample", "power_w", "energy_budget_j")
 
 COLUMNS = (
@@ -205,6 +209,7 @@ class Fleet:
     local_epochs: int  #: passes over the data per round
     energy_coefficient: float  #: energy per cycle and squared frequency
     cellular: Cellular  #: how uploads are scheduled
+    draws: Draws | None = None  #: who takes part in a round; None: all users in every round
 
     def of(self, users: ArrayLike) -> Fleet:
         """Return the fleet of some users, by their ids or a mask."""
@@ -273,4 +278,20 @@ def fleet_of(scenario: Scenario, layout: Layout, samples: SampleSpec | None = No
     # A plan replaces the first of several choices by the one that it makes.
     epochs, coefficient = scenario.training.epoch_choices[0], scenario.devices.energy_coefficient
     bits = model_bits(scenario, samples), upload_bits(scenario, samples)
-    return Fleet(devices, links, *bits, epochs, coefficient, scenario.cellular)
+    return Fleet(devices, links, *bits, epochs, coefficient, scenario.cellular, draws_of(scenario))
+
+
+def draws_of(scenario: Scenario) -> Draws | None:
+    """Return who takes part in a round, where that depends on the time of each user; None: it does not."""
+    training = scenario.training
+    participation = participation_of(training)
+    participation.check(scenario.data.num_users)
+    participation.check_algorithm(training.algorithm, registry.find("algorithm", training.algorithm).value)
+    if not participation.reads_clock:
+        return None
+    if scenario.cellular.uplink != "parallel":
+        raise ScenarioError(
+            f"cellular.uplink = {scenario.cellular.uplink}: the time of a user then depends on who else uploads; set "
+            "it to parallel for training.deadline_s, training.over_selection and training.buffer_size"
+        )
+    return Draws(participation, scenario.seed, min(training.rounds, _AVERAGED_ROUNDS))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedcast.cost.expected import Draws, ExpectedRound, expected_round
 from fedcast.cost.fleet import Fleet
 from fedcast.cost.uplink import largest_of_cell, schedule
 from fedcast.formatting import user_label
@@ -91,11 +93,24 @@ class RoundCost:
     upload_energy_j: Floats
     uploaded_bytes: float  #: models sent by users
     broadcast_bytes: float  #: models sent by base stations, one broadcast for each cell
+    download_s: Floats  #: download of the user's own, if the model is sent to it alone
+    download_bytes: float  #: bytes of one model
+    draws: Draws | None = None  #: who takes part in a round; None: all users in every round
+
+    @property
+    def user_s(self) -> Floats:
+        """Return the time of each user in a round, float64[K]."""
+        return self.broadcast_s + self.compute_s + self.span_s
+
+    @property
+    def single_s(self) -> Floats:
+        """Return the time of each user if it downloads the model alone, as in asynchronous training, float64[K]."""
+        return self.download_s + self.compute_s + self.span_s
 
     @property
     def critical_user(self) -> int:
         """Return the user that the round waits for."""
-        return int((self.broadcast_s + self.compute_s + self.span_s).argmax())
+        return int(self.user_s.argmax())
 
     @property
     def phases_s(self) -> tuple[float, float, float]:
@@ -112,6 +127,44 @@ class RoundCost:
     def energy_j(self) -> Floats:
         """Return the energy of each user, float64[K]."""
         return self.compute_energy_j + self.upload_energy_j
+
+    @cached_property
+    def expected(self) -> ExpectedRound | None:
+        """Return the round with deadlines, over-selection or asynchronous training; None: all take part in a round."""
+        if self.draws is None:
+            return None
+        asynchronous = self.draws.participation.buffer_size is not None
+        return expected_round(self.draws, self.single_s if asynchronous else self.user_s)
+
+    @property
+    def expected_phases_s(self) -> tuple[float, float, float]:
+        """Return download, computing and upload of an expected round, assumed to be split as one of all users."""
+        if self.expected is None:
+            return self.phases_s
+        factor = self.expected.seconds / self.round_s
+        download_s, computing_s, upload_s = self.phases_s
+        return factor * download_s, factor * computing_s, factor * upload_s
+
+    @property
+    def expected_s(self) -> float:
+        """Return the delay of an expected round."""
+        return sum(self.expected_phases_s)
+
+    @property
+    def expected_j(self) -> float:
+        """Return the energy of all users in an expected round, of those whose updates do not count, too."""
+        return float((self.energy_j if self.expected is None else self.expected.trainings * self.energy_j).sum())
+
+    @property
+    def expected_bytes(self) -> float:
+        """Return the bytes of an expected round, both ways; asynchronous users download the model one by one."""
+        if self.expected is None or self.draws is None:
+            return self.uploaded_bytes + self.broadcast_bytes
+        trainings = float(self.expected.trainings.sum())
+        downloads = trainings * self.download_bytes
+        if self.draws.participation.buffer_size is None:
+            downloads = self.broadcast_bytes
+        return trainings * self.uploaded_bytes / len(self.upload_s) + downloads
 
 
 def round_cost(fleet: Fleet, samples: ArrayLike, frequency_hz: ArrayLike | None = None) -> RoundCost:
@@ -146,7 +199,8 @@ def round_cost(fleet: Fleet, samples: ArrayLike, frequency_hz: ArrayLike | None 
     computing_j = compute_energy_j(work, frequency, fleet.energy_coefficient)
     affordable_s = np.maximum((devices.energy_budget_j - computing_j) / devices.power_w, fleet.upload_s)
     uploads = schedule(fleet.upload_bits, computing_s, links, fleet.cellular, max_upload_s=affordable_s)
-    broadcast = largest_of_cell(fleet.model_bits * links.down_s_per_bit, links.cell_of)
+    download_s = fleet.model_bits * links.down_s_per_bit
+    broadcast = largest_of_cell(download_s, links.cell_of)
     return RoundCost(
         broadcast[links.cell_of],
         computing_s,
@@ -157,6 +211,9 @@ def round_cost(fleet: Fleet, samples: ArrayLike, frequency_hz: ArrayLike | None 
         devices.power_w * uploads.upload_s,
         fleet.upload_bits / BITS_PER_BYTE * len(work),
         fleet.model_bits / BITS_PER_BYTE * len(np.unique(links.cell_of)),
+        download_s,
+        fleet.model_bits / BITS_PER_BYTE,
+        fleet.draws,
     )
 
 

@@ -98,12 +98,12 @@ class TaskCost:
     @property
     def round_j(self) -> float:
         """Return the energy of all users in a round."""
-        return float(self.round.energy_j.sum())
+        return self.round.expected_j
 
     @property
     def round_bytes(self) -> float:
         """Return the bytes sent in a round, both ways."""
-        return self.round.uploaded_bytes + self.round.broadcast_bytes
+        return self.round.expected_bytes
 
 
 def task_cost(
@@ -177,7 +177,7 @@ def metrics_of(
     before: Skew, after: Skew, weighting: Weighting, average_sharing_ratio: float, cost: TaskCost
 ) -> Metrics:
     """Return the metrics of users that train, from what they hold before and after sharing."""
-    download_s, compute_s, upload_s = cost.round.phases_s
+    download_s, compute_s, upload_s = cost.round.expected_phases_s
     return Metrics(
         emd_before=average_emd(before),
         emd_after=average_emd(before, after, weighting),

@@ -25,5 +25,5 @@ def baseline_delay(baseline: Baseline, world: World) -> Delay:
     """
     fleet, sizes = replace(world.fleet, local_epochs=baseline.local_epochs), world.skew.sizes
     trained = feasibility(fleet, np.maximum(sizes, 1.0)).feasible & (sizes > 0)
-    phases = round_cost(fleet.of(trained), sizes[trained]).phases_s
+    phases = round_cost(fleet.of(trained), sizes[trained]).expected_phases_s
     return Delay(0.0, *(baseline.rounds * phase for phase in phases))

@@ -164,7 +164,7 @@ class _Task:
     @cached_property
     def outcome(self) -> TaskDelays:
         """Return the delays with volumes and local epochs as they are."""
-        return TaskDelays(self.sharing.sharing_s, self.round.round_s, self._rounds())
+        return TaskDelays(self.sharing.sharing_s, self.round.expected_s, self._rounds())
 
     @cached_property
     def sharing(self) -> SharingCost:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from fedcast.clustering import allocates
+from fedcast.cost import RoundCost
+from fedcast.formatting import number, pluralize, quantity
 from fedcast.rounds import fit_notes
 from fedcast.scenario import BEST_RULE, Scenario
 
@@ -45,3 +47,20 @@ def ratio_notes(scenario: Scenario) -> tuple[str, ...]:
         f"allocation.fixed.ratio = {ratio:g}, but heads share at most allocation.max_sharing_ratio = {limit:g}: "
         f"{limit:g} is used; raise that limit to share more",
     )
+
+
+def attendance_notes(cost: RoundCost) -> list[str]:
+    """Return what deadlines, over-selection and asynchronous training make of a round, and what is not predicted."""
+    found = cost.expected
+    if found is None or cost.draws is None:
+        return []
+    settings, count = cost.draws.participation, len(cost.user_s)
+    if settings.buffer_size is not None:
+        return [
+            f"asynchronous training: a round is a step of the server with {settings.buffer_size} updates; it takes "
+            f"{quantity(found.seconds, 's')} on average, and its updates are {number(found.staleness or 0.0)} steps old"
+        ]
+    said = [f"{number(found.counted)} of {number(found.trainings.sum())} updates count in a round on average"]
+    if settings.deadline_s is not None and (late := int((cost.user_s > settings.deadline_s).sum())):
+        said.append(f"{pluralize(late, 'user')} of {count} always take longer than training.deadline_s and never count")
+    return [f"{'; '.join(said)}; rounds are predicted as if all updates did"]

@@ -15,12 +15,14 @@ from fedcast.errors import FedcastError, OutsideFitError
 from fedcast.formatting import quantity
 from fedcast.plan.candidates import Candidate
 from fedcast.plan.changes import changes_text
-from fedcast.plan.checks import needs_rounds, ratio_notes
+from fedcast.plan.checks import attendance_notes, needs_rounds, ratio_notes
 from fedcast.plan.search import CompareRules, Search
 from fedcast.plan.sharing_plan import RuleOutcome, SharingPlan
 from fedcast.plan.world import World, check_world, make_world, sharing_cost_of
 from fedcast.rounds import RoundsModel, fit_of, rounds_assumptions
 from fedcast.scenario import BEST_RULE, ScenarioLike, as_scenario
+
+_ASYNCHRONOUS = "training.buffer_size is set, and no fit covers asynchronous training; volumes are those for rounds"
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,8 +147,10 @@ def _planned_from(search: Search, best: Candidate, rules: tuple[RuleOutcome, ...
     curve = search.leakage_curve(best) if with_curve and result.clustering.broadcast is None else ()
     clustering = _without_idle_heads(result.clustering)
     world = replace(world, fleet=replace(world.fleet, local_epochs=best.local_epochs))
-    cost = TaskCost(sharing_cost_of(world, clustering), result.round)
+    cost = TaskCost(sharing_cost_of(world, clustering), replace(result.round, draws=world.fleet.draws))
     planned = _planned(world, clustering, cost, result.trained, best.rule)
+    if world.scenario.training.buffer_size is not None:
+        return replace(planned, plan=replace(planned.plan, not_predicted=_ASYNCHRONOUS, passes=best.passes))
     plan = replace(
         planned.plan,
         rounds=result.rounds,
@@ -222,6 +226,8 @@ def _planned(world: World, clustering: Clustering, cost: TaskCost, trained: NDAr
     fit = fit_of(scenario.rounds, scenario.data.dataset)
     before, after = part_of(world.skew, trained), part_of(clustering.after, trained)
     weighting = scenario.clustering.weighting
+    if cost.round.draws is not None:
+        cost.round.draws.participation.check_times(cost.round.user_s)
     frequency, energy = np.zeros((2, world.skew.num_users))
     frequency[trained], energy[trained] = cost.round.frequency_hz, cost.round.energy_j
     plan = SharingPlan(
@@ -244,6 +250,7 @@ def _planned(world: World, clustering: Clustering, cost: TaskCost, trained: NDAr
             *ratio_notes(scenario),
             *sharing_notes(world.fleet.devices, scenario),
             *upload_notes(scenario),
+            *attendance_notes(cost.round),
         ),
         assumptions=(*world.assumptions, *rounds_assumptions(scenario, world.population.dataset)),
     )

@@ -38,7 +38,7 @@ def world_of_plan(plan: SharingPlan, data_dir: str | Path | None = None) -> Worl
     except FedcastError as error:
         raise FedcastError(_changed(str(error))) from None
     fleet = replace(world.fleet, local_epochs=plan.local_epochs)
-    round_s = round_cost(fleet.of(plan.trained), clustering.after.sizes[plan.trained]).round_s
+    round_s = round_cost(fleet.of(plan.trained), clustering.after.sizes[plan.trained]).expected_s
     compared = {
         "average EMD": (plan.emd_before, before),
         "delay of sharing": (plan.sharing_s, sharing_s),

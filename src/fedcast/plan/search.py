@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 
 from fedcast.allocation import AllocationProblem, AllocationResult, make_allocation_problem, method_options, solve
 from fedcast.clustering import ROUNDING, Clustering, Problem, allocates, cluster, find_rule, quick_rules
+from fedcast.cost import Fleet, feasibility, round_cost
 from fedcast.errors import NotReachableError
 from fedcast.plan.candidates import (
     NOTEWORTHY,
@@ -79,6 +80,22 @@ class Search:
                 f"smallest, {self.choices[0]}"
             )
             self.choices = self.choices[:1]
+        self.choices = self._in_time(self.choices)
+
+    def _in_time(self, choices: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the local epochs at which, without sharing, no more users miss the deadline than at the fewest.
+
+        Rounds are predicted as if every update counted: a search would gain by epochs that nobody finishes in time.
+        """
+        fleet, sizes = self.world.fleet, self.world.skew.sizes
+        if fleet.draws is None or (deadline := fleet.draws.participation.deadline_s) is None:
+            return choices
+        able = feasibility(fleet, np.maximum(sizes, 1.0)).feasible & (sizes > 0)
+        late = [
+            int((round_cost(replace(fleet, local_epochs=epochs).of(able), sizes[able]).user_s > deadline).sum())
+            for epochs in choices
+        ]
+        return tuple(epochs for epochs, count in zip(choices, late, strict=True) if count <= late[0])
 
     def best(
         self,
@@ -143,7 +160,7 @@ class Search:
             scenario = self.world.scenario
             problem = make_allocation_problem(
                 clustering,
-                self.world.fleet,
+                self._fleet,
                 self.rounds,
                 scenario.allocation,
                 bits_per_sample=self.world.bits_per_sample,
@@ -154,6 +171,13 @@ class Search:
             )
             self._last = clustering, problem
         return self._last[1]
+
+    @property
+    def _fleet(self) -> Fleet:
+        """Return the fleet to search with: for asynchronous training that of rounds, which rounds are predicted for."""
+        fleet = self.world.fleet
+        asynchronous = fleet.draws is not None and fleet.draws.participation.buffer_size is not None
+        return replace(fleet, draws=None) if asynchronous else fleet
 
     @property
     def _many(self) -> bool:
@@ -190,7 +214,7 @@ class Search:
         rates = [given_rate, *np.geomspace(*law.rate_range, _NUM_RATES).tolist()]
         models = {rate: law.model(self.fit.name, rate) for rate in rates}
         found = [as_given] if as_given is not None else []
-        for epochs in sorted({*self.choices, *_USUAL_EPOCHS}):
+        for epochs in self._in_time(tuple(sorted({*self.choices, *_USUAL_EPOCHS}))):
             if (alone := self.alone(epochs)) is None:
                 continue
             for rate, model in models.items():

@@ -15,7 +15,7 @@ from fedcast.scenario import Scenario, Training, model_name
 TRAINING = (
     "algorithm", "learning_rate_decay", "momentum", "weight_decay", "clip_norm", "augmentation", "server_optimizer",
     "server_learning_rate", "server_momentum", "server_beta2", "server_epsilon", "aggregation", "participation",
-    "dropout_probability",
+    "over_selection", "deadline_s", "dropout_probability", "buffer_size", "concurrency", "staleness_exponent",
 )  # fmt: skip
 RATE, EPOCHS, USERS = "training.learning_rate", "training.local_epochs", "data.num_users"
 DATASET_DIGEST, MODEL_DIGEST = "SHA-256 of the dataset", "SHA-256 of training.model_file"

@@ -68,15 +68,18 @@ class PreparedRun(Planned):
 def clock_of(planned: Planned) -> Clock:
     """Return the simulated clock of a plan."""
     plan, cost, trained = planned.plan, planned.cost.round, planned.plan.trained
+    asynchronous = planned.world.scenario.training.buffer_size is not None
     user_s = np.zeros(len(trained))
-    user_s[trained] = cost.broadcast_s + cost.compute_s + cost.span_s
-    same = ("sharing_s", "sharing_j", "round_j", "sharing_bytes", "round_bytes")
+    user_s[trained] = cost.single_s if asynchronous else cost.user_s
     return Clock(
-        **{name: getattr(plan, name) for name in same},
+        **{name: getattr(plan, name) for name in ("sharing_s", "sharing_j", "sharing_bytes")},
         round_s=cost.round_s,
+        round_j=float(cost.energy_j.sum()),
+        round_bytes=cost.uploaded_bytes + cost.broadcast_bytes,
         user_s=tuple(user_s.tolist()),
         user_j=tuple(plan.energy_j.tolist()),
         upload_bytes=cost.uploaded_bytes / int(trained.sum()),
+        download_bytes=cost.download_bytes,
     )
 
 

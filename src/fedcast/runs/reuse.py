@@ -33,7 +33,9 @@ def training_key(prepared: PreparedRun) -> str:
     del values["training"]["local_epochs"]  # the plan's choice is part of the settings of training
     settings = {name: str(getattr(prepared.training, name)) for name in settings_text(prepared.training)}
     del settings["checkpoint_every"]
-    content = [values, settings, asdict(prepared.clock)]
+    clock = asdict(prepared.clock)
+    del clock["download_bytes"]  # follows from the model
+    content = [values, settings, clock]
     digest = hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode())
     for path in _acting_files(scenario):
         digest.update(path.read_bytes())

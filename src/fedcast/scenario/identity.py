@@ -7,11 +7,11 @@ from typing import Any
 
 from fedcast import registry
 from fedcast.scenario.moved import MOVED, Tree
-from fedcast.scenario.sections import BEST_RULE, FULL_UPLOAD, ChoiceSection, Scenario
+from fedcast.scenario.sections import BEST_RULE, FULL_UPLOAD, ChoiceSection, Scenario, Training
 
 # Parameters that change how a run is carried out, not its result.
 NOT_DECIDING = (("training", "checkpoint_every"),)
-
+_LATER_OF_TRAINING = ("over_selection", "deadline_s", "buffer_size", "concurrency", "staleness_exponent")
 # Options that came later, with the value under which they change nothing: runs of before keep their folders.
 _LATER_OPTIONS: dict[tuple[str, str], dict[str, Any]] = {
     ("partition", "dirichlet"): {"balanced": False},
@@ -82,4 +82,8 @@ def _without_settings_of_runs(scenario: Scenario) -> Tree:
         del content["training"]["upload"]
     if content["training"]["augmentation"] == "none":
         del content["training"]["augmentation"]
+    usual = Training()
+    for name in _LATER_OF_TRAINING:
+        if content["training"][name] == getattr(usual, name):
+            del content["training"][name]
     return content

@@ -325,8 +325,21 @@ class Training(ChoiceSection):
         "shared", description="weights of users: sizes after sharing, sizes before (as printed), or equal"
     )
     participation: Annotated[float, Field(gt=0, le=1)] = Field(1.0, description="share of users in a round")
+    over_selection: NotNegative = Field(
+        0.0, description="users invited beyond those, as a share of them; the first to finish count"
+    )
+    deadline_s: Positive | None = Field(None, description="updates that take longer do not count; unset: all do")
     dropout_probability: Annotated[float, Field(ge=0, lt=1)] = Field(0.0, description="chance that a user drops out")
     dropout_file: str | None = Field(None, description="who drops out when: .csv with round,user")
+    buffer_size: Count | None = Field(
+        None, description="asynchronous training (FedBuff): updates of a server step; unset: rounds"
+    )
+    concurrency: Count | None = Field(
+        None, description="asynchronous: users that train at the same time; unset: the share participation"
+    )
+    staleness_exponent: NotNegative = Field(
+        0.5, description="asynchronous: an update t steps old weighs (1 + t)^-exponent"
+    )
     engine: Literal["auto", "loop", "stacked"] = Field("auto", description="how users are stepped")
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="where")
     precision: Literal["float32", "tf32", "bf16", "float64"] = Field(

@@ -22,7 +22,8 @@ _VERSION = 3
 class TrainingState:
     """State of a run after a round; `server` and `users` ([K, ...]) are states of the algorithm.
 
-    `residuals` is empty, or one tensor [K, n] of what users left out of their uploads so far.
+    `residuals` is empty, or one tensor [K, n] of what users left out of their uploads so far. In asynchronous training
+    `past` has the weights that users in flight started from, by the step of their start.
     """
 
     weights: Tensors
@@ -30,6 +31,7 @@ class TrainingState:
     users: State
     optimizer: State
     residuals: Tensors = field(default_factory=list)
+    past: State = field(default_factory=dict)
 
 
 def save_checkpoint(path: Path, fingerprint: str, completed: int, state: TrainingState, history: History) -> None:

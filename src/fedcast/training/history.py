@@ -10,8 +10,8 @@ from typing import Any
 
 from fedcast.errors import FedcastError
 from fedcast.io import TABLE_FORMATS, save_table, write_file
+from fedcast.participation import Attendance
 from fedcast.text_files import parse_json, read_text
-from fedcast.typing import Ints
 
 _VERSION = 1
 
@@ -32,14 +32,21 @@ class Clock:
     user_s: tuple[float, ...] = ()  #: delay of each user in a round, K values or none
     user_j: tuple[float, ...] = ()  #: energy of each user in a round, K values or none
     upload_bytes: float = 0.0  #: bytes that one user uploads
+    # Not in `repr`, from which checkpoints are hashed: it follows from the model.
+    download_bytes: float = field(default=0.0, repr=False)  #: bytes of the model that one user downloads
 
-    def cost_of(self, users: Ints, everyone: int) -> tuple[float, float, float]:
-        """Return delay, energy and bytes of a round of these users, of `everyone` that could take part."""
+    def cost_of(self, round: Attendance, everyone: int) -> tuple[float, float, float]:  # noqa: A002
+        """Return delay, energy and bytes of a round or asynchronous step, of `everyone` that could take part."""
+        users = round.trained
+        if round.staleness is not None:
+            each = self.upload_bytes + self.download_bytes
+            return round.seconds or 0.0, sum(self.user_j[user] for user in users), each * len(users)
         if not self.user_s or len(users) == everyone:
-            return self.round_s, self.round_j, self.round_bytes
+            return self.round_s if round.seconds is None else round.seconds, self.round_j, self.round_bytes
         slowest = max((self.user_s[user] for user in users), default=0.0)
         missing = self.upload_bytes * (everyone - len(users))
-        return slowest, sum(self.user_j[user] for user in users), self.round_bytes - missing
+        energy_j = sum(self.user_j[user] for user in users)
+        return slowest if round.seconds is None else round.seconds, energy_j, self.round_bytes - missing
 
 
 @dataclass(frozen=True)
@@ -59,9 +66,18 @@ class Record:
     bytes_sent: float  #: bytes sent by all users and the server so far
     class_accuracy: tuple[float | None, ...] = ()  #: accuracy on each class; None for a class without test samples
     noisy_accuracy: float | None = None  #: accuracy on the test set with the noise of all users; None without noise
+    dropped_out: int = 0  #: invited users that did not answer
+    missed: int = 0  #: users that trained and missed the deadline
+    surplus: int = 0  #: users that trained in time, but after as many others as the round needed
+    staleness: float | None = None  #: mean over the updates of an asynchronous step of the steps since their start
+    max_staleness: int | None = None  #: the largest of them
 
 
-_ALWAYS = tuple(item.name for item in fields(Record) if item.name not in ("class_accuracy", "noisy_accuracy"))
+# Columns of some runs only: those where a record differs from the default.
+_SOMETIMES = ("noisy_accuracy", "dropped_out", "missed", "surplus", "staleness", "max_staleness")
+_ALWAYS = tuple(item.name for item in fields(Record) if item.name not in ("class_accuracy", *_SOMETIMES))
+# Left out of files where no record has one, as before they existed.
+_LATER = tuple(name for name in _SOMETIMES if name != "noisy_accuracy")
 
 
 @dataclass
@@ -90,7 +106,9 @@ class History:
 
     def to_json(self) -> str:
         """Return all records as JSON; a value that is not finite is an error."""
-        content = {"version": _VERSION, "records": [asdict(record) for record in self.records]}
+        unused = {name for name in _LATER if not self._has(name)}
+        rows = [{name: value for name, value in asdict(one).items() if name not in unused} for one in self.records]
+        content = {"version": _VERSION, "records": rows}
         try:
             return json.dumps(content, indent=1, allow_nan=False)
         except ValueError:
@@ -100,11 +118,14 @@ class History:
         """Return all quantities by name; each class has a column for its accuracy."""
         classes = max((len(record.class_accuracy) for record in self.records), default=0)
         columns = {name: self.column(name) for name in _ALWAYS}
-        if any(record.noisy_accuracy is not None for record in self.records):
-            columns["noisy_accuracy"] = self.column("noisy_accuracy")
+        columns |= {name: self.column(name) for name in _SOMETIMES if self._has(name)}
         for label in range(classes):
             columns[f"accuracy_of_class_{label}"] = [record.class_accuracy[label] for record in self.records]
         return columns
+
+    def _has(self, name: str) -> bool:
+        """Return whether a record has a value that is not the default."""
+        return any(value not in (None, 0) for value in self.column(name))
 
     def save(self, path: str | Path) -> Path:
         """Write .json, .csv, .parquet or .xlsx, by the suffix, atomically."""

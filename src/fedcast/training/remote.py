@@ -125,6 +125,11 @@ def train_remotely(
         raise FedcastError(
             f"invalid value {settings.upload!r} for training.upload: devices upload all weights; use full, or simulate"
         )
+    if settings.attendance.reads_clock:
+        raise FedcastError(
+            "training.deadline_s, training.over_selection and training.buffer_size are judged by the simulated clock; "
+            "unset them for training on other machines"
+        )
     checked, device = check_model(model), choose_device(settings.device)
     # The server holds no training samples; sizes are all that it needs of them.
     nothing = replace(dataset, inputs=dataset.test_inputs, labels=dataset.test_labels)

@@ -9,6 +9,7 @@ from typing import Any
 
 from fedcast import registry
 from fedcast.errors import FedcastError
+from fedcast.participation import Participation, participation_of
 from fedcast.training.algorithms import SERVER_OPTIMIZERS, Algorithm
 from fedcast.training.uploads import UploadKind
 
@@ -22,7 +23,10 @@ _CHOICES = {
     "augmentation": ("none", "crop_flip"),
 }
 # Settings that came later: they do not change the hash of runs that do not use them.
-_LATER = ("upload", "upload_options", "augmentation")
+_LATER = (
+    "upload", "upload_options", "augmentation", "over_selection", "deadline_s", "buffer_size", "concurrency",
+    "staleness_exponent",
+)  # fmt: skip
 MOST_SHIFT = 4  # pixels that augmentation crop_flip moves an image at most
 
 
@@ -53,7 +57,7 @@ class TrainingSettings:
     server_options: Any = None  #: options of the server optimiser, by default its own defaults
     server_learning_rate: float = 1.0  #: step size of the server without an optimiser
     aggregation: str = "shared"
-    participation: float = 1.0  #: share of the users in a round
+    participation: float = 1.0  #: this and the next, see `fedcast.participation.Participation`
     dropout_probability: float = 0.0
     engine: str = "auto"
     device: str = "auto"
@@ -62,6 +66,11 @@ class TrainingSettings:
     checkpoint_every: int = 10
     upload: str = "full"  #: name of a registered kind of upload
     upload_options: Any = None  #: options of the kind of upload, by default its own defaults
+    over_selection: float = 0.0
+    deadline_s: float | None = None
+    buffer_size: int | None = None
+    concurrency: int | None = None
+    staleness_exponent: float = 0.5
 
     def __post_init__(self) -> None:
         for key, allowed in _CHOICES.items():
@@ -70,6 +79,7 @@ class TrainingSettings:
         self._complete("options", self.implementation.options)
         self._complete("upload_options", self.upload_kind.options)
         self.upload_kind.check_algorithm(self.upload, self.algorithm, self.implementation)
+        self.attendance.check_algorithm(self.algorithm, self.implementation)
         if self.server_implementation is not None:
             self._complete("server_options", self.server_implementation.options)
         if self.implementation.server_step is not None and (
@@ -86,6 +96,11 @@ class TrainingSettings:
             object.__setattr__(self, key, expected())
         elif not isinstance(given, expected):
             raise FedcastError(f"training.{key}: {given!r} are the options of another choice; expected {expected}")
+
+    @property
+    def attendance(self) -> Participation:
+        """How users take part."""
+        return participation_of(self)
 
     @property
     def implementation(self) -> Algorithm:

@@ -16,13 +16,13 @@ from torch import Tensor, nn
 
 from fedcast.data import Assignment, Dataset, TextWindows
 from fedcast.errors import FedcastError
+from fedcast.participation import Attendance, Pairs, attend
 from fedcast.random import generator, stream_key
 from fedcast.training.algorithms import Tensors, Upload
 from fedcast.training.checkpoint import TrainingState, load_checkpoint, save_checkpoint
 from fedcast.training.device_data import score, to_device, user_accuracies
 from fedcast.training.engines import BlockResult, Round, Task, choose_device, choose_engine, rows_of, worth_compiling
 from fedcast.training.engines.engine_protocol import Aggregate, one_sample
-from fedcast.training.engines.schedule import Pairs, participants
 from fedcast.training.history import Clock, History, Record
 from fedcast.training.model_checks import check_model, check_scores, with_weights
 from fedcast.training.settings import TrainingSettings, settings_text, training_settings
@@ -92,8 +92,15 @@ def train(
     checked, device = check_model(model, replace_batch_norm=replace_batch_norm), choose_device(settings.device)
     # A model may draw, as dropout does: PyTorch's generators are seeded for every round and restored afterwards.
     with torch.random.fork_rng([device] if device.type == "cuda" else []), _matrix_precision(settings, device):
-        trainer = Trainer(federation, checked, settings, seed, clock or Clock(), dropped or set())
+        kind = Trainer if settings.buffer_size is None else _buffered_trainer()
+        trainer = kind(federation, checked, settings, seed, clock or Clock(), dropped or set())
         return trainer.run(Path(checkpoint) if checkpoint is not None else None, progress, should_stop)
+
+
+def _buffered_trainer() -> type[Trainer]:
+    from fedcast.training.asynchronous import BufferedTrainer  # which is made of the one here
+
+    return BufferedTrainer
 
 
 @contextmanager
@@ -137,9 +144,25 @@ class Trainer:
         compiled = worth_compiling(model, samples, users, settings)
         self.task = Task(self.model, samples, users, settings, seed, compiled)
         self.engine = choose_engine(settings.engine, self.task)
+        self.able, self.attendance = np.flatnonzero(sizes), settings.attendance
+        self.user_s = self._times()
         weighing = {"shared": sizes, "own": data.own_sizes, "uniform": np.ones(len(sizes))}
         self.user_weights = weighing[settings.aggregation].astype(np.float64)
         self._first_weights = [weight.detach().cpu().numpy() for weight in self.model.parameters()]
+
+    def _times(self) -> Floats:
+        """Return the time of each user in a round, float64[K], after checks of who can take part."""
+        self.attendance.check(len(self.able))
+        user_s = np.array(self.clock.user_s, dtype=np.float64)
+        if not self.attendance.reads_clock:
+            return user_s
+        if not len(user_s):
+            raise FedcastError(
+                "training: deadlines, over-selection and asynchronous training need the time of each user; give a "
+                "clock with user_s and user_j"
+            )
+        self.attendance.check_times(user_s[self.able])
+        return user_s
 
     def run(self, checkpoint: Path | None, progress: Progress | None, should_stop: Stop | None) -> Outcome:
         """Train all rounds that a checkpoint does not hold."""
@@ -147,11 +170,7 @@ class Trainer:
         completed, state, history = self.start(checkpoint)
         stopped = None
         for number in range(completed + 1, settings.rounds + 1):
-            present = participants(
-                self.federation.users.sizes, settings.participation, settings.dropout_probability, self.dropped,
-                seed=self.seed, round_number=number,
-            )  # fmt: skip
-            present, loss, drift = self.round(number, present, state)
+            present, loss, drift = self.advance(number, state)
             history.records.append(self.record(number, state.weights, loss, drift, present, history.records[-1]))
             if progress is not None:
                 progress(history.records[-1])
@@ -201,19 +220,20 @@ class Trainer:
         feedback = upload.compress is not None and upload.feedback(settings.upload_options)
         residuals = [weights[0].new_zeros(count, size)] if feedback else []
         state = TrainingState(weights, server, users, of_optimizer, residuals)
-        return 0, state, History([self.record(0, weights, None, None, np.zeros(0, dtype=np.int64), None)])
+        return 0, state, History([self.record(0, weights, None, None, Attendance(np.zeros(0, dtype=np.int64)), None)])
+
+    def advance(self, number: int, state: TrainingState) -> tuple[Attendance, float | None, float | None]:
+        """Take one round; return who took part, mean training loss and drift."""
+        present = attend(self.able, self.attendance, self.dropped, self.user_s, seed=self.seed, round_number=number)
+        users, loss, drift = self.round(number, present.users, state)
+        return replace(present, users=users), loss, drift
 
     def round(self, number: int, users: Ints, state: TrainingState) -> tuple[Ints, float | None, float | None]:
         """Train users locally and take one step of the server; return who trained, mean training loss and drift."""
         if not self.user_weights[users].any():  # no users, or none with a weight
             return users, None, None
-        settings = self.settings
-        rate = settings.learning_rate * settings.learning_rate_decay ** (number - 1)
-        drawn = int(stream_key(self.seed, f"model/{number}"))
-        torch.default_generator.manual_seed(drawn)
-        if self.device.type == "cuda":
-            torch.cuda.manual_seed(drawn)
-        current = Round(number, state.weights, rate, state.server, state.users)
+        self._seed_model(number)
+        current = Round(number, state.weights, self._rate(number), state.server, state.users)
         users, blocks = self.local_training(users, current)
         total, present = Aggregate(state.weights), self.user_weights[users].sum()
         for block in blocks:
@@ -223,14 +243,19 @@ class Trainer:
             total.add(block, shares)
             self._collect(block, shares, current, total)
         self._server_step(state, total)
-        if not bool(torch.stack([weight.isfinite().all() for weight in state.weights]).all()):
-            name = settings.algorithm if isinstance(settings.algorithm, str) else settings.algorithm.summary
-            raise FedcastError(
-                f"algorithm {name}: the weights after aggregation of round {number} are not finite, though all uploads "
-                f"are; check what its functions collect, change and server_step return, or lower the step size of the "
-                f"server"
-            )
+        self._check_weights(number, state)
         return users, float(total.loss) / total.steps, total.drift()
+
+    def _rate(self, number: int) -> float:
+        """Return the local learning rate of users that start in a round."""
+        return self.settings.learning_rate * self.settings.learning_rate_decay ** (number - 1)
+
+    def _seed_model(self, number: int) -> None:
+        """Seed what the model itself draws, as dropout does."""
+        drawn = int(stream_key(self.seed, f"model/{number}"))
+        torch.default_generator.manual_seed(drawn)
+        if self.device.type == "cuda":
+            torch.cuda.manual_seed(drawn)
 
     def local_training(self, users: Ints, current: Round) -> tuple[Ints, Iterable[BlockResult]]:
         """Return the users that train in a round, and their results as they come."""
@@ -298,14 +323,30 @@ class Trainer:
                 f"lower training.learning_rate = {self.settings.learning_rate} or set training.clip_norm"
             )
 
+    def _check_weights(self, number: int, state: TrainingState) -> None:
+        if not bool(torch.stack([weight.isfinite().all() for weight in state.weights]).all()):
+            algorithm = self.settings.algorithm
+            name = algorithm if isinstance(algorithm, str) else algorithm.summary
+            raise FedcastError(
+                f"algorithm {name}: the weights after aggregation of round {number} are not finite, though all uploads "
+                f"are; check what its functions collect, change and server_step return, or lower the step size of the "
+                f"server"
+            )
+
     def record(
-        self, number: int, weights: Tensors, loss: float | None, drift: float | None, users: Ints, before: Record | None
+        self,
+        number: int,
+        weights: Tensors,
+        loss: float | None,
+        drift: float | None,
+        present: Attendance,
+        before: Record | None,
     ) -> Record:
         """Score the server's model and advance the simulated clock from the record before."""
         federation, clock, classes = self.federation, self.clock, self.federation.dataset.num_classes
         spent = (clock.sharing_s, clock.sharing_j, clock.sharing_bytes)
         if before is not None:
-            cost = clock.cost_of(users, int(np.count_nonzero(federation.users.sizes)))
+            cost = clock.cost_of(present, len(self.able))
             spent = (before.seconds + cost[0], before.energy_j + cost[1], before.bytes_sent + cost[2])
         result = score(self.model, weights, self.test, classes)
         if not np.isfinite([result.loss, drift or 0.0]).all():
@@ -318,7 +359,13 @@ class Trainer:
         by_class = zip(result.class_accuracy.tolist(), result.tested, strict=True)
         of_classes = tuple(value if tested else None for value, tested in by_class)
         scores = (result.loss, result.accuracy, *of_users)
-        return Record(number, loss, *scores, drift, len(users), *spent, of_classes, noisy)
+        steps_old = present.staleness if present.staleness is not None and len(present.users) else None
+        return Record(
+            number, loss, *scores, drift, len(present.users), *spent, of_classes, noisy,
+            dropped_out=present.dropped_out, missed=len(present.late), surplus=len(present.surplus),
+            staleness=None if steps_old is None else float(steps_old.mean()),
+            max_staleness=None if steps_old is None else int(steps_old.max()),
+        )  # fmt: skip
 
 
 def _arrays(inputs: np.ndarray | TextWindows) -> tuple[np.ndarray, ...]:

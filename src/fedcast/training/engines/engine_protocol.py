@@ -7,13 +7,14 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from fedcast.data import Assignment
 from fedcast.training.algorithms import State, Tensors, weighted_sum, zeros_like
 from fedcast.training.device_data import VIEWS, DeviceData
-from fedcast.training.engines.schedule import Lanes, asked_users, batches_of
+from fedcast.training.engines.schedule import Lanes, batches_of
 from fedcast.training.lstm import LSTM
 from fedcast.training.settings import TrainingSettings
 from fedcast.typing import Floats, Ints
@@ -40,8 +41,9 @@ class Task:
 
     @property
     def users_per_round(self) -> int:
-        """The most users that train in a round."""
-        return asked_users(self.users.sizes, self.settings.participation)
+        """The most users that train at once in a round, or for an asynchronous step."""
+        able, attendance = int(np.count_nonzero(self.users.sizes)), self.settings.attendance
+        return min(attendance.needed(able), attendance.buffer_size or able)
 
     def batches(self, users: Ints, round_number: int, lanes: Lanes | None = None) -> tuple[Ints, Floats]:
         """Return the batches of some users in a round, as `batches_of` does."""

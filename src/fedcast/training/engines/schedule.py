@@ -1,4 +1,4 @@
-"""The schedule of a round: which users train, in which lane each steps, and on which samples.
+"""The schedule of a round: in which lane each user steps, and on which samples.
 
 Users of different size share a few lanes, one after another, so that few steps are taken with an empty lane. The
 samples of a step depend on (seed, round, epoch, user) alone.
@@ -14,43 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcast.data import Assignment
-from fedcast.random import generator, hash_words, stream_key, user_uniform
+from fedcast.random import hash_words, stream_key
 from fedcast.typing import Floats, Ints
-
-Pairs = set[tuple[int, int]]
 
 _OWNER_BITS = np.uint64(24)
 
 # Fewer lanes are preferred if they need at most a twentieth more steps.
 STEPS_TOLERANCE = 1.05
-
-
-def asked_users(sizes: Ints, share: float) -> int:
-    """Return how many users are chosen in a round: a share of those that hold data, at least one."""
-    able = np.count_nonzero(sizes)
-    return max(1, round(share * able)) if share < 1 else int(able)
-
-
-def participants(
-    sizes: Ints, share: float, dropout_probability: float, dropped: Pairs, *, seed: int, round_number: int
-) -> Ints:
-    """Return the users of a round, ascending: a share of those with samples, without those that drop out.
-
-    Users drop out by chance, or in pairs (round, user) of `dropped`.
-
-    Example:
-        >>> participants(np.array([3, 0, 5]), 1.0, 0.0, {(2, 2)}, seed=0, round_number=2).tolist()
-        [0]
-    """
-    able = np.flatnonzero(sizes > 0)
-    asked = able
-    if share < 1:
-        rng = generator(seed, "participants", round=round_number)
-        asked = np.sort(rng.choice(able, asked_users(sizes, share), replace=False))
-    if dropout_probability:
-        answers = user_uniform(seed, f"dropout/{round_number}", asked) >= dropout_probability
-        asked = asked[answers]
-    return np.array([user for user in asked if (round_number, int(user)) not in dropped], dtype=np.int64)
 
 
 @dataclass(frozen=True)
