@@ -52,6 +52,7 @@ LONG_TESTS = {
     "test_taking_a_link_away_never_makes_a_plan_faster",
     "test_what_became_of_each_user_by_a_plain_loop",
     "test_a_dropout_file_is_checked",
+    "test_stragglers",
     "test_a_federation_gives_the_weights_of_the_simulation",
     "test_a_file_means_the_same_to_every_command",
     "test_a_million_links_with_one_bad_line",

@@ -56,6 +56,17 @@ def test_own_data(lines):
     assert with_sharing[2] > without[2] > 0.5
 
 
+def test_stragglers(lines):
+    counted = [tuple(map(int, re.findall(r"(\d+) (?:missed|surplus|dropped_out)", line))) for line in lines]
+    assert [found[0] > 0 for found in counted if found] == [False, True, False, False] * 2
+    assert [found[1] > 0 for found in counted if found] == [False, False, True, False] * 2
+    assert [found[2] > 0 for found in counted if found] == [False, False, False, True] * 2
+    seconds = [numbers(line)[1] for line in lines]
+    assert seconds[1] < seconds[0]
+    assert seconds[2] < seconds[0]
+    assert all(numbers(line)[-1] > 1.0 for line in lines if "asynchronous" in line)
+
+
 def test_compress_uploads(lines):
     full, quantized, top_k = map(numbers, lines)
     assert full[0] > quantized[0] > top_k[0]
