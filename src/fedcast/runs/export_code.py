@@ -15,16 +15,19 @@ from torch import Tensor, nn
 
 from fedcast.errors import FedcastError
 from fedcast.io import write_file
+from fedcast.participation import attend
 from fedcast.runs.checks import dropouts
 from fedcast.runs.prepare import PreparedRun
-from fedcast.training import History, TrainingSettings, participants
+from fedcast.training import History, TrainingSettings
 
 # Settings of training that the code reads from task.json, ...
 _FOLLOWED = (
     "local_epochs", "batch_size", "learning_rate", "learning_rate_decay", "momentum", "weight_decay", "clip_norm",
 )  # fmt: skip
 # ... those that decide who takes part with which weight, ...
-_TURNED_INTO_USERS = ("rounds", "aggregation", "participation", "dropout_probability")
+_TURNED_INTO_USERS = (
+    "rounds", "aggregation", "participation", "dropout_probability", "over_selection", "deadline_s",
+)  # fmt: skip
 # ... and those that change nothing but rounding. Any other setting must have its default value.
 _WITHOUT_EFFECT = ("engine", "device", "compile", "checkpoint_every")
 _PRECISIONS = ("float32", "float64")
@@ -58,9 +61,9 @@ def task_of(prepared: PreparedRun, history: History) -> dict[str, Any]:
     population, sizes = prepared.world.population, prepared.shared.assignment.sizes
     assert population.dataset is not None
     weights = {"shared": sizes, "own": population.sizes, "uniform": np.ones_like(sizes)}[settings.aggregation]
-    drawn = (sizes, settings.participation, settings.dropout_probability, dropouts(scenario))
+    drawn = (np.flatnonzero(sizes), settings.attendance, dropouts(scenario), np.array(prepared.clock.user_s))
     rounds = range(1, len(history))
-    chosen = [participants(*drawn, seed=scenario.seed, round_number=number).tolist() for number in rounds]
+    chosen = [attend(*drawn, seed=scenario.seed, round_number=number).users.tolist() for number in rounds]
     if [len(users) for users in chosen] != history.column("participants")[1:]:
         raise FedcastError("--torch, --flower: who took part in each round is not known; export without these options")
     everybody = all(len(users) == np.count_nonzero(sizes) for users in chosen)

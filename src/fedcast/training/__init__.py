@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from fedcast.training.algorithms import Algorithm, State, Tensors, Terms, Upload, weighted_sum, zeros_like
     from fedcast.training.engines import choose_device
     from fedcast.training.engines.forward import CannotStackError, Forward, stacked_forward
-    from fedcast.training.engines.schedule import participants
     from fedcast.training.history import Clock, History, Record, load_history
     from fedcast.training.model_checks import check_model, check_scores, with_weights
     from fedcast.training.models import MODELS, Model, build_model, count_weights
@@ -57,7 +56,6 @@ __all__ = [
     "choose_device",
     "count_weights",
     "load_history",
-    "participants",
     "settings_from_dict",
     "settings_text",
     "settings_to_dict",
