@@ -246,7 +246,7 @@ def test_any_other_model_is_saved_by_torch_export(store, tmp_path):
 
 def test_a_folder_that_has_files_is_left_as_it_is(run, tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
-    with pytest.raises(FedcastError, match="exists; expected a new or an empty folder"):
+    with pytest.raises(FedcastError, match="the folder has files; expected a new or an empty one"):
         export_run(run, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
     (tmp_path / "empty").mkdir()

@@ -19,7 +19,7 @@ from fedcast.cli.attack import attack
 from fedcast.cli.cluster import cluster
 from fedcast.cli.compare import compare, report
 from fedcast.cli.compare import run as run_scenario
-from fedcast.cli.exchange import export
+from fedcast.cli.exchange import export, import_partition
 from fedcast.cli.federation import federation
 from fedcast.cli.fitting import fit_rounds
 from fedcast.cli.inspection import inspect, network
@@ -41,7 +41,7 @@ app = typer.Typer(
 )
 for _command in (
     run_scenario, compare, report, init, validate, datasets, plugins, inspect, network, cluster, plan, fit_rounds,
-    train, attack, export,
+    train, attack, export, import_partition,
 ):  # fmt: skip
     app.command()(_command)
 app.add_typer(federation)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from fedcast.cli.arguments import DataDir
+from fedcast.formatting import pluralize
 
 
 def export(
@@ -24,3 +25,31 @@ def export(
 
     written = export_run(run, folder, torch=torch, flower=flower, data_dir=data_dir)
     typer.echo(f"wrote {written}; {written / 'README.md'} says what each file is")
+
+
+def import_partition(
+    source: Annotated[Path, typer.Argument(metavar="SOURCE", help="Folder or file of the other tool.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder to write, new or empty.")],
+    kind: Annotated[str, typer.Option("--format", help="flwr (flwr-datasets), leaf (LEAF) or pfllib (PFLlib).")],
+    shape: Annotated[str | None, typer.Option(help="Shape of a sample, e.g. 28,28 if images are vectors.")] = None,
+    inputs: Annotated[str | None, typer.Option(help="flwr: column of the inputs.")] = None,
+    labels: Annotated[str | None, typer.Option(help="flwr: column of the labels.")] = None,
+) -> None:
+    """Read a partition and its samples from another tool, and write a scenario that trains on them."""
+    from fedcast.data import import_partition
+
+    sides = None if shape is None else _sides(shape)
+    found = import_partition(source, folder, kind, shape=sides, inputs=inputs, labels=labels)
+    of_test = " (held out, a fifth of each class)" if found.held_out else ""
+    typer.echo(
+        f"{pluralize(found.num_users, 'user')}, {pluralize(found.num_classes, 'class', 'classes')}, "
+        f"{pluralize(found.num_samples, 'sample')} for training, {found.num_test:,} for the test{of_test}\n"
+        f"wrote {found.folder}; train with `fedcast train {found.scenario}`"
+    )
+
+
+def _sides(text: str) -> list[int]:
+    parts = text.replace("x", ",").split(",")
+    if not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
+        raise typer.BadParameter(f"--shape: invalid value {text!r}: expected whole numbers > 0 such as 28,28")
+    return [int(part) for part in parts]

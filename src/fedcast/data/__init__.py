@@ -1,5 +1,13 @@
-"""Data: datasets, their partition over users, descriptors and skew measures."""
+"""Data: datasets, their partition over users, descriptors and skew measures.
 
+Some names are imported when first used, since they need a scenario, which is not everywhere where samples are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fedcast._lazy import lazy_names
 from fedcast.data.assignment import (
     Assignment,
     assignment_from_flwr,
@@ -52,13 +60,19 @@ from fedcast.data.skew import (
     skew_of,
 )
 
+if TYPE_CHECKING:
+    from fedcast.data.imports import IMPORT_FORMATS, Imported, import_partition
+    from fedcast.data.partitions.indices import read_indices, write_indices
+
 __all__ = [
     "CATALOGUE",
+    "IMPORT_FORMATS",
     "PARTITIONS",
     "Assignment",
     "Dataset",
     "DatasetEntry",
     "Generated",
+    "Imported",
     "Partition",
     "Population",
     "SampleSpec",
@@ -81,6 +95,7 @@ __all__ = [
     "extend",
     "find_partition",
     "find_source",
+    "import_partition",
     "js_divergence",
     "kl_divergence",
     "load_dataset",
@@ -91,9 +106,13 @@ __all__ = [
     "population_from",
     "presence",
     "read_counts",
+    "read_indices",
     "sample_spec",
     "scaled",
     "skew_of",
     "split_by_shares",
     "stored",
+    "write_indices",
 ]
+
+__getattr__ = lazy_names(__name__, __file__)

@@ -14,7 +14,7 @@ from fedcast.errors import DataError
 from fedcast.random import generator
 from fedcast.typing import Ints
 
-_HELD_OUT_SHARE = 0.2
+HELD_OUT_SHARE = 0.2
 _USUAL_CHANNELS = (1, 3, 4)
 # More than any dataset has: every class and owner takes memory and time, also if it has no sample.
 MOST_CLASSES = 100_000
@@ -172,7 +172,7 @@ def dataset_from_arrays(
         if len(labels) == 1:
             hint = "provide more samples, or test_inputs and test_labels"
             raise DataError(f"{name}: the only sample would be held out for the test; {hint}")
-        train, test = stratified_split(labels, math.ceil(_HELD_OUT_SHARE * len(labels)))
+        train, test = stratified_split(labels, math.ceil(HELD_OUT_SHARE * len(labels)))
         test_inputs, test_labels = inputs[test], labels[test]
         inputs, labels = inputs[train], labels[train]
         if owners is not None:

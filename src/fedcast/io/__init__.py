@@ -7,7 +7,7 @@ then it is probably a typo, and the table is invalid.
 
 from __future__ import annotations
 
-from fedcast.io.atomic import atomic_write, check_writable, write_file
+from fedcast.io.atomic import atomic_write, check_writable, new_folder, write_file
 from fedcast.io.table import Column, Table
 from fedcast.io.table_files import (
     TABLE_FORMATS,
@@ -29,6 +29,7 @@ __all__ = [
     "column_names",
     "data_frame",
     "find_user",
+    "new_folder",
     "read_table",
     "read_user_table",
     "read_with_users",

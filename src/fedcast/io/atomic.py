@@ -1,8 +1,10 @@
-"""Atomic writing of files."""
+"""Atomic writing of files and folders."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,6 +44,37 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
         raise
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def new_folder(folder: str | Path) -> Iterator[Path]:
+    """Yield a temporary folder that becomes `folder`, which must be new or empty, on success; remove it on failure.
+
+    Example:
+        >>> target = Path(tempfile.mkdtemp()) / "new"
+        >>> with new_folder(target) as temporary:
+        ...     _ = (temporary / "a.txt").write_text("complete")
+        >>> [file.name for file in target.iterdir()], len(list(target.parent.iterdir()))
+        (['a.txt'], 1)
+    """
+    folder = Path(folder)
+    check_writable(folder / "any")
+    if folder.exists() and any(folder.iterdir()):
+        raise FedcastError(f"{folder}: the folder has files; expected a new or an empty one")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        yield temporary
+        temporary.chmod(0o777 & ~_umask())  # a temporary folder is closed to others
+        temporary.replace(folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask
 
 
 def write_file(path: str | Path, content: str | bytes) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from fedcast.data.own import read_npz
 from fedcast.data.partitions import Partition
 from fedcast.errors import DataError
 from fedcast.formatting import shown_value
-from fedcast.io import Column, read_table
+from fedcast.io import Column, read_table, write_file
 from fedcast.registry import option
 from fedcast.text_files import is_file, parse_json, read_text
 from fedcast.typing import Ints
@@ -56,6 +57,12 @@ def read_indices(
         raise DataError(f"{path}: {found} users, expected {num_users} (data.num_users)")
     _check(path, owners, samples, num_samples, shared)
     return assignment_from_owners(owners, samples, found)
+
+
+def write_indices(path: str | Path, assignment: Assignment) -> Path:
+    """Write which user holds which samples as JSON that `read_indices` reads, a line for each user."""
+    lists = (json.dumps(assignment.of(user).tolist()) for user in range(assignment.num_users))
+    return write_file(path, "[" + ",\n".join(lists) + "]\n")
 
 
 def _from_json(path: Path) -> tuple[Ints, Ints, int]:
