@@ -6,7 +6,7 @@ leaves out to the user's next upload. Downloads stay as they are.
 
 import fedcast
 
-small = ["data.num_users=20", "clustering.rule=gain", "training.local_epochs=1", "training.rounds=20"]
+small = ["data.num_users=40", "clustering.rule=daca", "training.local_epochs=1", "training.rounds=20"]
 
 for upload in ("full", "quantized", "top_k"):
     changes = [*small, f"training.upload={upload}", "training.top_k.share=0.05"]

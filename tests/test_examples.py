@@ -70,8 +70,15 @@ def test_stragglers(lines):
 def test_compress_uploads(lines):
     full, quantized, top_k = map(numbers, lines)
     assert full[0] > quantized[0] > top_k[0]
-    assert full[2] > 3 * quantized[2] > 6 * top_k[2]
+    assert full[2] > 2 * quantized[2] > 4 * top_k[2]
     assert min(full[3], quantized[3], top_k[3]) > 0.4
+
+
+def test_personalise(lines):
+    for accuracy, own, worst, tuned, forgotten in map(numbers, lines):
+        assert abs(own - accuracy) < 0.1
+        assert worst < own < tuned
+        assert forgotten < accuracy
 
 
 def test_own_model(lines):

@@ -43,7 +43,11 @@ _LINES = (
     ("local epochs", "local_epochs", ""),
     ("rounds to {target:g} %", "rounds", ""),
     ("accuracy", "accuracy", "%"),
-    ("worst tenth of users", "worst_accuracy", "%"),
+    ("  mean of users, own labels", "user_accuracy", "%"),
+    ("  worst tenth of users", "worst_accuracy", "%"),
+    ("fine-tuned, mean of users", "fine_tuned_own_accuracy", "%"),
+    ("  worst tenth of users", "fine_tuned_worst_accuracy", "%"),
+    ("  mean of users, all labels", "fine_tuned_accuracy", "%"),
     ("delay", "total_s", "s"),
     ("  sharing", "sharing_s", "s"),
     ("  download", "download_s", "s"),
@@ -354,7 +358,9 @@ def _lines(rows: Sequence[Row], target: float) -> list[tuple[str, list[str]]]:
         for key in tuned
     ]
     lines += [
-        (title.format(target=100 * target), [_cell(row, name, unit) for row in rows]) for title, name, unit in _LINES
+        (title.format(target=100 * target), [_cell(row, name, unit) for row in rows])
+        for title, name, unit in _LINES
+        if all(name in row.measures for row in rows)
     ]
     lines.append(("speed-up over FedAvg", [_interval(row.speed_up) if row.speed_up else "" for row in rows]))
     if any(test.difference.count > 1 for row in rows for test in row.tests.values()):

@@ -17,6 +17,7 @@ from fedcast.cli.output import progress_bars
 from fedcast.formatting import pluralize, quantity
 
 if TYPE_CHECKING:
+    from fedcast.runs import StoredRun
     from fedcast.training import Record
 
 
@@ -62,7 +63,22 @@ def train(
         f"{pluralize(run.facts.distinct_samples, 'sample')} shared with "
         f"{pluralize(run.facts.members, 'user')}{f' ({run.privacy})' if run.privacy else ''}; results are in {folder}"
         + (", finished before; --no-resume trains again" if done else "")
+        + _fine_tuned_line(run)
         + (f"\ntraining took {run.timing.text}" if run.timing and not done else "")
+    )
+
+
+def _fine_tuned_line(run: StoredRun) -> str:
+    """Return what fine-tuning brought, if users fine-tuned the model."""
+    from fedcast.runs import fine_tuned_measures
+
+    if not (found := fine_tuned_measures(run)):
+        return ""
+    own, worst, overall = found.values()
+    epochs, last = pluralize(run.scenario.training.fine_tune_epochs, "epoch"), run.history.records[-1]
+    return (
+        f"\nusers on their own labels: {last.user_accuracy:.4f}; after fine-tuning for {epochs} {own:.4f} (worst tenth "
+        f"{worst:.4f}), and {overall:.4f} on all labels"
     )
 
 

@@ -15,7 +15,16 @@ from fedcast.plan import places_known
 from fedcast.report.colours import NUM_COLOURS
 from fedcast.report.drawing import Dots, Figure, Line
 from fedcast.report.figures.maps import ClusterMap, map_of_users, schematic_map
-from fedcast.report.figures.training import MAX_POINTS, PARTS, Bands, curves_figure, leakage_curve, learning_curve
+from fedcast.report.figures.training import (
+    MAX_POINTS,
+    PARTS,
+    Bands,
+    curves_figure,
+    leakage_curve,
+    learning_curve,
+    users_curve,
+    users_figure,
+)
 from fedcast.report.figures.users import MAX_COLUMNS, ClassChange, UserValues, class_change, sorted_users
 from fedcast.runs import (
     FailedRun,
@@ -33,12 +42,19 @@ from fedcast.runs import (
     score,
     setting,
     strategy_of,
+    user_scores,
 )
 from fedcast.scenario import Scenario
 from fedcast.typing import Floats
 
 # Columns of a history that are drawn, with their titles.
 MEASURES = {"accuracy": "Test accuracy", "test_loss": "Test loss"}
+# Accuracies of users that are drawn, with their titles.
+USER_SCORES = {
+    "own_accuracy": "Accuracy of users, own labels",
+    "fine_tuned_own_accuracy": "Accuracy of users, own labels, after fine-tuning",
+    "fine_tuned_accuracy": "Accuracy of users, all labels, after fine-tuning",
+}
 # Limits that keep the page small: runs shown in detail, users on all their maps, users on one map.
 MAX_INSIDE = 9
 _MAX_ON_MAPS = 6_000
@@ -234,6 +250,28 @@ def learning_figure(content: Content, measure: str, axis: str) -> Figure:
     is_share = measure == "accuracy"
     target = content.target if is_share else None
     return curves_figure(lines, MEASURES[measure], content.axes[axis], target=target, is_share=is_share)
+
+
+def user_figures(content: Content) -> dict[str, Figure]:
+    """Draw the accuracy of users, one curve per strategy, by column of `fedcast.runs.user_scores`; none if unknown."""
+    found, most = {}, max(21, 101 // content.num_facets)
+    tables = {run: user_scores(run) for run in content.runs}
+    for column, title in USER_SCORES.items():
+        values = {run: [value for value in table.get(column, []) if value is not None] for run, table in tables.items()}
+        rows = [row for row in content.rows if all(values[run] for run in content.runs_of(row))]
+        lines = [
+            users_curve(
+                row.strategy.name,
+                content.series[row.strategy],
+                [values[run] for run in content.runs_of(row)],
+                most,
+                content.bands,
+            )
+            for row in rows
+        ]
+        if lines:
+            found[column] = users_figure(lines, title)
+    return found
 
 
 def time_split(content: Content) -> tuple[list[str], Floats]:

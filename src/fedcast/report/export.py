@@ -29,6 +29,7 @@ from fedcast.runs import (
     gains_table,
     runs_table,
     targets_table,
+    user_scores,
 )
 
 TABLE_FORMATS = ("csv", "parquet", "xlsx")
@@ -132,6 +133,8 @@ def _figures(content: Content, ending: str) -> Iterator[tuple[str, Figure]]:
     """Yield the name of the file and the figure, computed when it is needed."""
     for measure, axis in product(contents.MEASURES, content.axes):
         yield f"{measure}_by_{axis}{ending}", contents.learning_figure(content, measure, axis)
+    for column, figure in contents.user_figures(content).items():
+        yield f"users_{column}{ending}", figure
     yield f"time_split{ending}", delay_figure(*contents.time_split(content), x_label=content.axes["seconds"])
     if curves := contents.leakage_curves(content):
         yield f"leakage{ending}", leakage_figure(curves)
@@ -165,7 +168,7 @@ def _tables(content: Content) -> dict[str, _Columns]:
 
 def _tables_of(content: Content, run: StoredRun) -> dict[str, _Columns]:
     """Return the tables of one run, with columns in front that name the run."""
-    users = run.tables["users"]
+    users = run.tables["users"] | user_scores(run)
     # A plan without sharing has the same point at every limit.
     points = dict.fromkeys(run.plan.leakage if run.plan is not None else ())
     ledger: _Columns = {column.name: [] for column in _LEDGER}

@@ -87,6 +87,7 @@ if TYPE_CHECKING:
     )
     from fedcast.runs.sweeps import combinations, grid, sweep, variants, with_given_epochs
     from fedcast.runs.trackers import log_run, log_runs, log_targets
+    from fedcast.runs.user_accuracy import fine_tuned_measures, user_scores
 
 __all__ = [
     "AttackResult",
@@ -130,6 +131,7 @@ __all__ = [
     "facets",
     "facets_table",
     "facts_of",
+    "fine_tuned_measures",
     "first_model",
     "fit_study",
     "gains",
@@ -171,6 +173,7 @@ __all__ = [
     "train_scenario",
     "trials_table",
     "unpack",
+    "user_scores",
     "variants",
     "versions",
     "with_given_epochs",

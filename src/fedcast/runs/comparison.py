@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from fedcast.formatting import html_columns, mean_and_interval, pluralize
 from fedcast.io import data_frame
 from fedcast.runs.comparable import cell, check_comparable, decides, gives_epochs, setting
 from fedcast.runs.store import FailedRun, RunsLike, StoredRun, as_runs
+from fedcast.runs.user_accuracy import FINE_TUNED, fine_tuned_measures
 from fedcast.scenario import BEST_RULE, Scenario
 from fedcast.sharing import CONTROLS
 from fedcast.typing import Floats
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 LEVEL = 0.95
 # What is averaged over seeds, in the order of the columns of tables.
 MEASURES = (
-    "emd_before", "emd_after", "local_epochs", "rounds", "accuracy", "worst_accuracy", "total_s", "sharing_s",
-    "download_s", "compute_s", "upload_s", "energy_j", "sent_bytes", "average_sharing_ratio",
+    "emd_before", "emd_after", "local_epochs", "rounds", "accuracy", "user_accuracy", "worst_accuracy", "total_s",
+    "sharing_s", "download_s", "compute_s", "upload_s", "energy_j", "sent_bytes", "average_sharing_ratio",
 )  # fmt: skip
 # Of these, what is undefined unless the target was reached.
 TO_TARGET = ("rounds", "total_s")
@@ -102,15 +103,24 @@ class Score:
     local_epochs: int  #: of a round
     rounds: int  #: first round that reached the target; all rounds if none did
     accuracy: float  #: after the last round
-    worst_accuracy: float  #: the same, mean over the worst tenth of users, each on its own label distribution
+    user_accuracy: float  #: the same, mean over users, each on its own label distribution
+    worst_accuracy: float  #: the same, mean over the worst tenth of users
     total_s: float  #: simulated time of sharing and of those rounds
     energy_j: float  #: energy of all users up to then
     sent_bytes: float  #: bytes sent up to then
     delay: Delay  #: how that time is split, as the critical user of a round sees it
     facts: Metrics  #: what was known before training
+    fine_tuned: Mapping[str, float] = field(default_factory=dict)  #: of `FINE_TUNED`, if users fine-tuned the model
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of its measures: `MEASURES`, and `FINE_TUNED` if users fine-tuned the model."""
+        return (*MEASURES, *self.fine_tuned)
 
     def measure(self, name: str) -> float:
-        """Return one of `MEASURES`."""
+        """Return one of its measures."""
+        if name in self.fine_tuned:
+            return self.fine_tuned[name]
         holder = next(holder for holder in (self, self.delay, self.facts) if hasattr(holder, name))
         return float(getattr(holder, name))
 
@@ -147,7 +157,7 @@ class Row:
     strategy: Strategy
     seeds: tuple[int, ...]  #: ascending
     reached: int  #: how many seeds reached the target
-    measures: dict[str, Interval]  #: by name, see `MEASURES`
+    measures: dict[str, Interval]  #: by name, see `MEASURES`; also `FINE_TUNED` if users fine-tuned the model
     speed_up: Interval | None  #: FedAvg's time to the target over its own, geometric mean; None without such seeds
     tests: dict[str, PairedTest]  #: of accuracy, rounds and total_s; empty without FedAvg on the same seeds
     failed: int = 0  #: how many more seeds failed; nothing else here counts them
@@ -179,12 +189,14 @@ def score(run: StoredRun, *, name_epochs: bool = False, target: float | None = N
         local_epochs=scenario.training.epoch_choices[0] if run.plan is None else run.plan.local_epochs,
         rounds=end.round,
         accuracy=last.accuracy,
+        user_accuracy=last.user_accuracy,
         worst_accuracy=last.worst_accuracy,
         total_s=end.seconds,
         energy_j=end.energy_j,
         sent_bytes=end.bytes_sent,
         delay=facts.delay_of(rounds),
         facts=facts,
+        fine_tuned=fine_tuned_measures(run),
     )
 
 
@@ -351,8 +363,8 @@ def comparison_table(rows: Sequence[Row]) -> dict[str, list[Any]]:
         "reached": [row.reached for row in rows],
         "failed": [row.failed for row in rows],
     }
-    for name in MEASURES:
-        known = [None if name in TO_TARGET and row.is_censored else row.measures[name] for row in rows]
+    for name in (*MEASURES, *(name for name in FINE_TUNED if any(name in row.measures for row in rows))):
+        known = [None if name in TO_TARGET and row.is_censored else row.measures.get(name) for row in rows]
         table[name] = [found.mean if found else None for found in known]
         table[f"{name}_half_width"] = [found.half_width if found else None for found in known]
     table["speed_up"] = [row.speed_up.mean if row.speed_up else None for row in rows]
@@ -405,7 +417,8 @@ def runs_table(
 
     def measured(name: str) -> list[float | None]:
         found = [scores.get(folder) for folder in folders]
-        return [None if one is None or (name in TO_TARGET and not one.reached) else one.measure(name) for one in found]
+        known = [None if one is None or (name in TO_TARGET and not one.reached) else one for one in found]
+        return [one.measure(name) if one is not None and name in one.names else None for one in known]
 
     def values(key: str) -> list[Any]:
         return [cell(setting(scenarios[one], key)) if decides(scenarios[one], key) else None for one in folders]
@@ -417,7 +430,7 @@ def runs_table(
         "status": ["failed" if folder in reasons else "finished" for folder in folders],
         "reason": [reasons.get(folder) for folder in folders],
         "reached": [None if folder in reasons else scores[folder].reached for folder in folders],
-        **{name: measured(name) for name in MEASURES},
+        **{name: measured(name) for name in _names(any, scores.values())},
         "run": [folder.name for folder in folders],
     }
 
@@ -435,10 +448,15 @@ def _row(strategy: Strategy, own: dict[int, Score], baseline: dict[int, Score]) 
         strategy,
         tuple(own),
         sum(one.reached for one in own.values()),
-        {name: interval([one.measure(name) for one in own.values()]) for name in MEASURES},
+        {name: interval([one.measure(name) for one in own.values()]) for name in _names(all, own.values())},
         _speed_up(met),
         tests,
     )
+
+
+def _names(which: Callable[[Iterable[bool]], bool], scores: Collection[Score]) -> list[str]:
+    """Return the measures that any, or all, of the scores have, in order."""
+    return [name for name in (*MEASURES, *FINE_TUNED) if name in MEASURES or which(name in one.names for one in scores)]
 
 
 def _speed_up(met: Sequence[tuple[Score, Score]]) -> Interval | None:

@@ -33,6 +33,7 @@ from fedcast.runs.checks import check_model_size
 from fedcast.runs.facts import Facts, Table, facts_of, tables_of
 from fedcast.runs.prepare import PreparedRun, TrainedRun, prepare_run, train_prepared
 from fedcast.runs.reuse import same_training, training_key
+from fedcast.runs.user_accuracy import user_scores
 from fedcast.scenario import (
     NOT_DECIDING,
     Scenario,
@@ -114,6 +115,10 @@ class StoredRun:
     def to_pandas(self) -> pandas.DataFrame:
         """Return the history as a data frame, with one row per round."""
         return data_frame(self.history.columns()).set_index("round")
+
+    def users_to_pandas(self) -> pandas.DataFrame:
+        """Return the accuracy of each user as a data frame, with one row per user; see `user_scores`."""
+        return data_frame(user_scores(self)).set_index("user")
 
     @cached_property
     def tables(self) -> dict[str, Table]:
@@ -278,8 +283,9 @@ def _timing(trained: TrainedRun, wall_s: float) -> Timing:
     """Return how long training took, and how many samples a second it went through."""
     participants = sum(record.participants for record in trained.history.records[1:])
     each = trained.shared.assignment.sizes[trained.trained].mean() * trained.plan.local_epochs
+    tuned = trained.training.fine_tune_epochs * trained.world.population.sizes[trained.trained].sum()
     device = next((weight.device.type for weight in trained.model.parameters()), "cpu")
-    return Timing(wall_s, trained.outcome.engine, device, float(participants * each / max(wall_s, 1e-9)))
+    return Timing(wall_s, trained.outcome.engine, device, float((participants * each + tuned) / max(wall_s, 1e-9)))
 
 
 def _reuse(folder: Path, other: Path, key: str, progress: Callable[[Record], None] | None) -> Path:

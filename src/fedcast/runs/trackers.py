@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from fedcast.errors import FedcastError
 from fedcast.io import atomic_write
-from fedcast.runs.comparison import MEASURES, score
+from fedcast.runs.comparison import score
 from fedcast.runs.store import StoredRun, locked
 from fedcast.scenario import flat_values, to_toml
 
@@ -105,9 +105,9 @@ def points(run: StoredRun) -> Iterator[CurvePoint]:
 
 def results(run: StoredRun) -> dict[str, float]:
     """Return the single numbers of a run: what was known before training, and its score."""
-    scored, names = score(run), (*MEASURES, "reached")
+    scored = score(run)
     facts = {f"facts/{name}": float(value) for name, value in asdict(run.facts).items()}
-    return facts | {f"score/{name}": scored.measure(name) for name in names}
+    return facts | {f"score/{name}": scored.measure(name) for name in (*scored.names, "reached")}
 
 
 def parameters(run: StoredRun) -> dict[str, str | float]:

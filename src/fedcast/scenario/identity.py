@@ -11,7 +11,10 @@ from fedcast.scenario.sections import BEST_RULE, FULL_UPLOAD, ChoiceSection, Sce
 
 # Parameters that change how a run is carried out, not its result.
 NOT_DECIDING = (("training", "checkpoint_every"),)
-_LATER_OF_TRAINING = ("over_selection", "deadline_s", "buffer_size", "concurrency", "staleness_exponent")
+_LATER_OF_TRAINING = (
+    "over_selection", "deadline_s", "buffer_size", "concurrency", "staleness_exponent", "fine_tune_epochs",
+    "fine_tune_learning_rate",
+)  # fmt: skip
 # Options that came later, with the value under which they change nothing: runs of before keep their folders.
 _LATER_OPTIONS: dict[tuple[str, str], dict[str, Any]] = {
     ("partition", "dirichlet"): {"balanced": False},
@@ -82,6 +85,8 @@ def _without_settings_of_runs(scenario: Scenario) -> Tree:
         del content["training"]["upload"]
     if content["training"]["augmentation"] == "none":
         del content["training"]["augmentation"]
+    if not content["training"]["fine_tune_epochs"]:
+        content["training"]["fine_tune_learning_rate"] = None
     usual = Training()
     for name in _LATER_OF_TRAINING:
         if content["training"][name] == getattr(usual, name):

@@ -340,6 +340,12 @@ class Training(ChoiceSection):
     staleness_exponent: NotNegative = Field(
         0.5, description="asynchronous: an update t steps old weighs (1 + t)^-exponent"
     )
+    fine_tune_epochs: Annotated[int, Field(ge=0, le=_MOST_EPOCHS)] = Field(
+        0, description="epochs of each user on its own samples after training, to score personal models; 0: none"
+    )
+    fine_tune_learning_rate: Positive | None = Field(
+        None, description="step size of these; unset: the local one of the last round"
+    )
     engine: Literal["auto", "loop", "stacked"] = Field("auto", description="how users are stepped")
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="where")
     precision: Literal["float32", "tf32", "bf16", "float64"] = Field(

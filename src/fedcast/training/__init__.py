@@ -11,9 +11,10 @@ from fedcast._lazy import lazy_names
 
 if TYPE_CHECKING:
     from fedcast.training.algorithms import Algorithm, State, Tensors, Terms, Upload, weighted_sum, zeros_like
+    from fedcast.training.device_data import own_accuracies
     from fedcast.training.engines import choose_device
     from fedcast.training.engines.forward import CannotStackError, Forward, stacked_forward
-    from fedcast.training.history import Clock, History, Record, load_history
+    from fedcast.training.history import Clock, History, Record, load_history, mean_and_worst
     from fedcast.training.model_checks import check_model, check_scores, with_weights
     from fedcast.training.models import MODELS, Model, build_model, count_weights
     from fedcast.training.pack_files import PackedRun, write_dataset, write_plugin, write_runs
@@ -56,6 +57,8 @@ __all__ = [
     "choose_device",
     "count_weights",
     "load_history",
+    "mean_and_worst",
+    "own_accuracies",
     "settings_from_dict",
     "settings_text",
     "settings_to_dict",

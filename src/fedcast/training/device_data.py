@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from fedcast.data import TextWindows
 from fedcast.training.algorithms import Tensors
+from fedcast.training.history import mean_and_worst
 from fedcast.training.model_checks import without_dropout
 from fedcast.training.settings import MOST_SHIFT, check_augmentation
 from fedcast.typing import Bools, Floats, Ints
@@ -136,6 +137,19 @@ def score(model: nn.Module, weights: Tensors, test: DeviceData, num_classes: int
     return ModelScores(float(loss) / len(test), accuracy, by_class, per_class > 0)
 
 
+def own_accuracies(class_accuracy: Floats, distributions: Floats) -> Floats:
+    """Return the accuracy under each label distribution [K, Y], float64[K].
+
+    Each class counts with its share in the distribution, whatever its share in the test set.
+
+    Example:
+        >>> own_accuracies(np.array([1.0, 0.5]), np.array([[0.5, 0.5], [0.0, 1.0]])).tolist()
+        [0.75, 0.5]
+    """
+    own: Floats = distributions @ class_accuracy
+    return own
+
+
 def user_accuracies(class_accuracy: Floats, distributions: Floats, sizes: Ints) -> tuple[float, float]:
     """Return the mean of users' accuracies under their own label distributions, and the mean of the worst tenth.
 
@@ -146,6 +160,4 @@ def user_accuracies(class_accuracy: Floats, distributions: Floats, sizes: Ints) 
         >>> mean, worst
         (0.75, 0.5)
     """
-    own = np.sort((distributions @ class_accuracy)[sizes > 0])
-    tenth = max(1, len(own) // 10)
-    return float(own.mean()), float(own[:tenth].mean())
+    return mean_and_worst(own_accuracies(class_accuracy, distributions)[sizes > 0])

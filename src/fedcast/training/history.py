@@ -8,10 +8,13 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fedcast.errors import FedcastError
 from fedcast.io import TABLE_FORMATS, save_table, write_file
 from fedcast.participation import Attendance
 from fedcast.text_files import parse_json, read_text
+from fedcast.typing import Floats
 
 _VERSION = 1
 
@@ -82,9 +85,17 @@ _LATER = tuple(name for name in _SOMETIMES if name != "noisy_accuracy")
 
 @dataclass
 class History:
-    """The records of a run, in order."""
+    """The records of a run, in order.
+
+    If users fine-tuned the model after the last round, `users` has three columns with a value for each of the K users:
+    ``own_accuracy`` of the trained model under the user's own label distribution before sharing (each class's accuracy
+    on the test set, weighted by its share in that distribution; None: the user holds no samples), and, after the user
+    fine-tuned it on its own samples, ``fine_tuned_own_accuracy``, the same, and ``fine_tuned_accuracy`` on the whole
+    test set (None: the user did not train).
+    """
 
     records: list[Record] = field(default_factory=list)
+    users: dict[str, list[float | None]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.records)
@@ -108,7 +119,8 @@ class History:
         """Return all records as JSON; a value that is not finite is an error."""
         unused = {name for name in _LATER if not self._has(name)}
         rows = [{name: value for name, value in asdict(one).items() if name not in unused} for one in self.records]
-        content = {"version": _VERSION, "records": rows}
+        content: dict[str, Any] = {"version": _VERSION, "records": rows}
+        content |= {"users": self.users} if self.users else {}
         try:
             return json.dumps(content, indent=1, allow_nan=False)
         except ValueError:
@@ -138,6 +150,17 @@ class History:
         return write_file(path, self.to_json())
 
 
+def mean_and_worst(values: Floats) -> tuple[float, float]:
+    """Return the mean of a value of each user, and the mean over the worst tenth of users, at least one.
+
+    Example:
+        >>> mean_and_worst(np.arange(20.0))
+        (9.5, 0.5)
+    """
+    tenth = max(1, len(values) // 10)
+    return float(np.mean(values)), float(np.sort(values)[:tenth].mean())
+
+
 def history_of(rows: Iterable[dict[str, Any]]) -> History:
     """Return the history of records as plain values."""
     return History([Record(**{**row, "class_accuracy": tuple(row["class_accuracy"])}) for row in rows])
@@ -153,7 +176,18 @@ def load_history(path: str | Path) -> History:
     try:
         version = content["version"]
         if version == _VERSION:
-            return history_of(content["records"])
+            return History(history_of(content["records"]).records, _columns_of(content.get("users", {})))
     except (KeyError, TypeError) as error:
         raise FedcastError(f"{path}: not a history written by fedcast ({error})") from None
     raise FedcastError(f"{path}: history of version {version}, this fedcast reads {_VERSION}")
+
+
+def _columns_of(users: Any) -> dict[str, list[float | None]]:
+    """Return the columns of users as they were written."""
+    numbers = isinstance(users, dict) and all(
+        isinstance(values, list) and all(value is None or isinstance(value, float | int) for value in values)
+        for values in users.values()
+    )
+    if not numbers or len({len(values) for values in users.values()}) > 1:
+        raise TypeError("users are not columns of numbers")
+    return dict(users)

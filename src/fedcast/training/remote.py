@@ -130,6 +130,11 @@ def train_remotely(
             "training.deadline_s, training.over_selection and training.buffer_size are judged by the simulated clock; "
             "unset them for training on other machines"
         )
+    if settings.fine_tune_epochs:
+        raise FedcastError(
+            f"invalid value {settings.fine_tune_epochs} for training.fine_tune_epochs: devices do not fine-tune the "
+            "model for the server; use 0, or simulate"
+        )
     checked, device = check_model(model), choose_device(settings.device)
     # The server holds no training samples; sizes are all that it needs of them.
     nothing = replace(dataset, inputs=dataset.test_inputs, labels=dataset.test_labels)

@@ -25,7 +25,7 @@ _CHOICES = {
 # Settings that came later: they do not change the hash of runs that do not use them.
 _LATER = (
     "upload", "upload_options", "augmentation", "over_selection", "deadline_s", "buffer_size", "concurrency",
-    "staleness_exponent",
+    "staleness_exponent", "fine_tune_epochs", "fine_tune_learning_rate",
 )  # fmt: skip
 MOST_SHIFT = 4  # pixels that augmentation crop_flip moves an image at most
 
@@ -71,6 +71,8 @@ class TrainingSettings:
     buffer_size: int | None = None
     concurrency: int | None = None
     staleness_exponent: float = 0.5
+    fine_tune_epochs: int = 0  #: local epochs of each user on its own samples after the last round, for its scores
+    fine_tune_learning_rate: float | None = None  #: of these; None: the local learning rate of the last round
 
     def __post_init__(self) -> None:
         for key, allowed in _CHOICES.items():

@@ -23,6 +23,7 @@ from fedcast.training.checkpoint import TrainingState, load_checkpoint, save_che
 from fedcast.training.device_data import score, to_device, user_accuracies
 from fedcast.training.engines import BlockResult, Round, Task, choose_device, choose_engine, rows_of, worth_compiling
 from fedcast.training.engines.engine_protocol import Aggregate, one_sample
+from fedcast.training.fine_tuning import fine_tuned_scores
 from fedcast.training.history import Clock, History, Record
 from fedcast.training.model_checks import check_model, check_scores, with_weights
 from fedcast.training.settings import TrainingSettings, settings_text, training_settings
@@ -181,14 +182,19 @@ class Trainer:
                 save_checkpoint(checkpoint, self.fingerprint, number, state, history)
             if stopped:
                 break
+        if settings.fine_tune_epochs and not stopped:
+            scored = score(self.model, state.weights, self.test, self.federation.dataset.num_classes)
+            history.users = fine_tuned_scores(self.task, state.weights, self.test, self.federation, scored)
         return Outcome(history, with_weights(self.model, state.weights), stopped, type(self.engine).__name__)
 
     @cached_property
     def fingerprint(self) -> str:
         """A hash of all that decides the result, so that a checkpoint is never resumed by another run."""
         digest = hashlib.blake2b()
-        # More rounds and other checkpoints do not change the rounds before.
-        settings = replace(self.settings, rounds=1, checkpoint_every=1)
+        # More rounds, other checkpoints and what comes after the last round do not change the rounds before.
+        settings = replace(
+            self.settings, rounds=1, checkpoint_every=1, fine_tune_epochs=0, fine_tune_learning_rate=None
+        )
         # The text of a dataclass, as it was hashed before there were settings that are left out.
         values = ", ".join(f"{name}={value}" for name, value in settings_text(settings).items())
         parts = (repr(self.seed), f"TrainingSettings({values})", repr(self.clock), repr(sorted(self.dropped)))

@@ -115,6 +115,30 @@ def curves_figure(
     return Figure([[Panel([*marks, *lines], *axes)]], title, description=says)
 
 
+def users_curve(
+    name: str, series: int, accuracies: Sequence[Sequence[float]], max_points: int = 101, bands: Bands = "interval"
+) -> Line:
+    """Return the accuracies of users from the worst to the best, mean over seeds; one list of users per seed.
+
+    Example:
+        >>> line = users_curve("daca", 1, [[0.9, 0.1, 0.5]], max_points=3)
+        >>> line.x.tolist(), line.y.tolist()
+        ([0.0, 0.5, 1.0], [0.1, 0.5, 0.9])
+    """
+    shares = np.linspace(0.0, 1.0, max_points)
+    courses = [(shares.tolist(), np.quantile(np.asarray(each), shares).tolist()) for each in accuracies]
+    return learning_curve(name, series, courses, max_points, bands)
+
+
+def users_figure(lines: Sequence[Line], title: str) -> Figure:
+    """Draw curves of `users_curve`; the left tenth are the worst users."""
+    axes = Axis("users, from the worst to the best", (0.0, 1.0), percent=True), Axis(limits=(0.0, 1.0), percent=True)
+    tenth = Text(0.1, 0.0, "worst tenth", dx=4.0, dy=-5.0)
+    marks: list[Mark] = [Level(0.1, vertical=True), *map(_within, lines), tenth]
+    says = f"{title}, of {', '.join(line.label for line in lines)}"
+    return Figure([[Panel(marks, *axes)]], title, description=says)
+
+
 def _within(line: Line) -> Line:
     """Return the line with its band within 0 and 1."""
     if line.low is None or line.high is None:

@@ -23,7 +23,15 @@ from fedcast.formatting import (
     setting_text,
 )
 from fedcast.report.colours import series_class
-from fedcast.report.content import MEASURES, Content, failures, leakage_curves, learning_figure, time_split
+from fedcast.report.content import (
+    MEASURES,
+    Content,
+    failures,
+    leakage_curves,
+    learning_figure,
+    time_split,
+    user_figures,
+)
 from fedcast.report.drawing import Dots, Line
 from fedcast.report.figures.training import PART_COLOURS, PARTS, delay_figure, leakage_figure
 from fedcast.report.html import Markup, colour_key, empty_tag, figure, note, scrolled, section, table, tag
@@ -195,7 +203,10 @@ _COLUMNS = (
     _Column("rounds", "rounds", "", min, to_target=True),
     _Column("total_s", "time", "s", min, to_target=True),
     _Column("accuracy", "final accuracy", "%", max),
+    _Column("user_accuracy", "own labels", "%", max),
     _Column("worst_accuracy", "worst tenth", "%", max),
+    _Column("fine_tuned_own_accuracy", "fine-tuned", "%", max),
+    _Column("fine_tuned_worst_accuracy", "fine-tuned worst", "%", max),
     _Column("local_epochs", "local epochs", "", None),
     _Column("energy_j", "energy", "J", min, to_target=True),
     _Column("sent_bytes", "sent", "B", min, to_target=True),
@@ -211,7 +222,8 @@ def comparison_section(contents: Sequence[Content]) -> Markup:
         f"Rounds, time, energy and bytes are those up to the target; >{SPACE}where some seeds end without reaching it, "
         "so that the mean is a lower bound.",
         "± is the 95 % confidence interval of the mean over seeds; p is the p-value of a paired t-test against FedAvg.",
-        "Worst tenth: final accuracy of the worst tenth of users, on their own label distribution.",
+        "Own labels: final accuracy of users on their own label distribution, mean over users; worst tenth: over the "
+        "worst tenth of them. Fine-tuned: the same after each user fine-tuned the model.",
         "Sharing ratio: the share of its head's data that a user receives, averaged over users.",
     ]
     if any(test.is_degenerate for row in rows for test in row.tests.values()):
@@ -314,8 +326,9 @@ def _table(content: Content) -> Markup:
         gain = None if row is content.baseline else row.speed_up
         half = None if gain is None or gain.half_width is None else f"±{SPACE}{number(gain.half_width, 2)}"
         speed_ups.append(tag("td", "–" if gain is None else f"{number(gain.mean, 2)}{SPACE}×", *_small(half)))
-    cells = [_cells(content, column) for column in _COLUMNS]
-    titles = ["strategy", "reached", *(column.title for column in _COLUMNS)]
+    columns = [one for one in _COLUMNS if all(one.measure in row.measures for row in content.rows)]
+    cells = [_cells(content, column) for column in columns]
+    titles = ["strategy", "reached", *(column.title for column in columns)]
     titles.insert(4, "speed-up")
     head = tag("tr", *(tag("th", title, scope="col") for title in titles))
     body = [tag("tr", *row) for row in zip(names, reached, *cells[:2], speed_ups, *cells[2:], strict=True)]
@@ -416,6 +429,8 @@ def curves_section(contents: Sequence[Content]) -> Markup:
             figure(title, *(_plot(content, measure, axis) for axis in content.axes))
             for measure, title in MEASURES.items()
         ]
+        drawn = user_figures(content).items()
+        found += [figure(one.title, picture(one, f"users-{column}")) for column, one in drawn]
         return [tag("div", *found, class_="two")]
 
     several = any(len(content.seeds) > 1 for content in contents)
@@ -429,7 +444,11 @@ def curves_section(contents: Sequence[Content]) -> Markup:
         "Training",
         tag("div", _strategy_legend(contents[0], contents[0].series.values()), switch, class_="controls"),
         *_by_facet(contents, plots),
-        note(f"{band}{contents[0].clock.capitalize()} time includes sharing, which comes before the first round."),
+        note(
+            f"{band}{contents[0].clock.capitalize()} time includes sharing, which comes before the first round. Own "
+            "labels: the accuracy on each class of the test set, weighted by the class's share in the user's samples "
+            "before sharing."
+        ),
     )
 
 

@@ -21,7 +21,7 @@ from fedcast.report.figures.maps import cluster_figure
 from fedcast.report.figures.users import ClassChange, UserValues, class_change_figure, emd_figure, energy_figure
 from fedcast.report.html import Markup, colour_key, figure, note, scrolled, section, table, tag
 from fedcast.report.svg import picture
-from fedcast.runs import Guarantee, StoredRun
+from fedcast.runs import Guarantee, StoredRun, fine_tuned_measures
 from fedcast.typing import Ints
 
 _Namer = Callable[[int], str]
@@ -91,10 +91,21 @@ def _facts(run: StoredRun) -> Markup:
         f"a round{planned}": _cost(facts.round_s, facts.round_j, facts.round_bytes),
         **_measured(run),
         "expected by the plan": _expected(run),
-        "accuracy of the worst tenth": percent(run.history.records[-1].worst_accuracy),
+        **_users(run),
     }
     rows = [tag("div", tag("dt", name), tag("dd", value)) for name, value in entries.items()]
     return figure("In numbers", tag("dl", *rows, class_="facts"))
+
+
+def _users(run: StoredRun) -> dict[str, str]:
+    """Return mean and worst tenth of users on their own labels, also after fine-tuning."""
+    last, tuned = run.history.records[-1], fine_tuned_measures(run)
+    found = {"accuracy on own labels, mean of users": last.user_accuracy, "… of the worst tenth": last.worst_accuracy}
+    if tuned:
+        own, worst, overall = tuned.values()
+        found |= {"after fine-tuning, mean of users": own, "after fine-tuning, worst tenth": worst}
+        found |= {"after fine-tuning, on all labels": overall}
+    return {name: percent(value) for name, value in found.items()}
 
 
 def _cost(seconds: float, joules: float, sent_bytes: float) -> str:

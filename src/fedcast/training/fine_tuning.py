@@ -1,0 +1,77 @@
+"""Personalisation: every user fine-tunes the trained model on its own samples, and each model is scored."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from fedcast.data import Assignment
+from fedcast.errors import FedcastError
+from fedcast.random import stream_key
+from fedcast.training.algorithms import Tensors
+from fedcast.training.device_data import DeviceData, ModelScores, own_accuracies, score
+from fedcast.training.engines import Round, Task, choose_engine
+from fedcast.training.settings import TrainingSettings
+from fedcast.typing import Ints
+
+if TYPE_CHECKING:
+    from fedcast.training.trainer import Federation
+
+
+def fine_tuned_scores(
+    task: Task, weights: Tensors, test: DeviceData, federation: Federation, scored: ModelScores
+) -> dict[str, list[Any]]:
+    """Return accuracies of each user before and after it fine-tunes the weights, by column; see `History.users`.
+
+    Fine-tuning is local SGD on the samples that the user held before sharing, whatever the algorithm of training, with
+    the batches of the round after the last one. `scored` are the scores of the weights as they are.
+    """
+    tuning = replace(task, users=_own_samples(federation), settings=_local_settings(task.settings), compiled=False)
+    settings, classes = task.settings, federation.dataset.num_classes
+    rate = settings.fine_tune_learning_rate
+    if rate is None:
+        rate = settings.learning_rate * settings.learning_rate_decay ** (settings.rounds - 1)
+    torch.manual_seed(int(stream_key(task.seed, "fine-tuning")))  # for models that draw, as dropout does
+    current = Round(settings.rounds + 1, weights, rate, {}, {})
+    own = own_accuracies(scored.class_accuracy, federation.distributions)
+    before: list[float | None] = [float(own[user]) if size else None for user, size in enumerate(federation.own_sizes)]
+    after: list[float | None] = [None] * len(before)
+    overall = after.copy()
+    users = np.flatnonzero(tuning.users.sizes)
+    for block in choose_engine(settings.engine, tuning).local_training(users, current) if len(users) else ():
+        for row, user in enumerate(block.users.tolist()):
+            moved = [weight + change[row] for weight, change in zip(weights, block.change, strict=True)]
+            _check_finite(user, moved, rate)
+            found = score(task.model, moved, test, classes)
+            after[user] = float(own_accuracies(found.class_accuracy, federation.distributions[[user]])[0])
+            overall[user] = found.accuracy
+    return {"own_accuracy": before, "fine_tuned_own_accuracy": after, "fine_tuned_accuracy": overall}
+
+
+def _own_samples(federation: Federation) -> Assignment:
+    """Return the samples of each user before sharing, which come first; none of users that do not train."""
+    users = federation.users
+    sizes: Ints = np.minimum(federation.own_sizes, users.sizes)
+    held = [users.of(user)[:size] for user, size in enumerate(sizes.tolist())]
+    return Assignment(np.concatenate(held), np.concatenate([[0], np.cumsum(sizes)]))
+
+
+def _local_settings(settings: TrainingSettings) -> TrainingSettings:
+    """Return the settings of plain local SGD for the epochs of fine-tuning."""
+    epochs = settings.fine_tune_epochs
+    plain = replace(settings, algorithm="fedavg", options=None, server_optimizer="none", server_learning_rate=1.0)
+    everyone = replace(
+        plain, participation=1.0, over_selection=0.0, deadline_s=None, buffer_size=None, concurrency=None
+    )
+    return replace(everyone, local_epochs=epochs)
+
+
+def _check_finite(user: int, weights: Tensors, rate: float) -> None:
+    if not all(bool(weight.isfinite().all()) for weight in weights):
+        raise FedcastError(
+            f"fine-tuning diverged at user {user}: its weights are not finite; lower training.fine_tune_learning_rate "
+            f"(here {rate:g}) or set training.clip_norm"
+        )
