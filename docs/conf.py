@@ -14,6 +14,7 @@ from fedcast.registry import KINDS, choices, kinds_of, names
 from fedcast.scenario import PRESETS, Scenario
 from fedcast.scenario.describe import accepted, is_section, values_of
 from fedcast.scenario.option_tables import table_model
+from fedcast.training import MODELS
 
 project = "fedcast"
 author = "The fedcast authors"
@@ -93,6 +94,12 @@ def _partitions() -> str:
     return "\n".join(lines)
 
 
+def _models() -> str:
+    lines = ["| name | layers | weights on its usual dataset |", "|---|---|---|"]
+    lines += [f"| `{name}` | {model.summary} | {model.weights:,} |" for name, model in MODELS.items()]
+    return "\n".join(lines)
+
+
 def _commands() -> str:
     parts = []
     for name, command in _all_commands(typer.main.get_command(command_line)):
@@ -124,6 +131,7 @@ _FILLED = {
     "{{ scenario }}": _scenario,
     "{{ presets }}": _presets,
     "{{ partitions }}": _partitions,
+    "{{ models }}": _models,
     "{{ commands }}": _commands,
 }
 

@@ -79,7 +79,9 @@ BUILT_IN: dict[str, dict[str, str]] = {
         "cnn": "fedcast.training.models:CNN",
         "lenet5": "fedcast.training.models:LENET5",
         "vgg16": "fedcast.training.models:VGG16",
+        "resnet18": "fedcast.training.models:RESNET18",
         "lstm": "fedcast.training.models:CHAR_LSTM",
+        "transformer": "fedcast.training.models:CHAR_TRANSFORMER",
     },
     "partition": {
         name: f"fedcast.data.partitions.{name}:PARTITION"
@@ -89,7 +91,9 @@ BUILT_IN: dict[str, dict[str, str]] = {
         "digits": "fedcast.data.digits:DATASET",
         "mnist": "fedcast.data.mnist:DATASET",
         "fashion_mnist": "fedcast.data.fashion_mnist:DATASET",
+        "emnist": "fedcast.data.emnist:DATASET",
         "cifar10": "fedcast.data.cifar10:DATASET",
+        "cifar100": "fedcast.data.cifar100:DATASET",
         "shakespeare": "fedcast.data.shakespeare:DATASET",
         "tiny_shakespeare": "fedcast.data.shakespeare:TINY_DATASET",
         "file": "fedcast.data.own:DATASET",

@@ -16,7 +16,14 @@ from fedcast.training.engines.engine_protocol import multiplications
 from fedcast.training.engines.stacked import compiled
 from tests.training.conftest import settings
 
-MODELS = {"mlp": (1, 8, 8), "small_cnn": (1, 8, 8), "cnn": (1, 28, 28), "vgg16": (3, 32, 32), "lstm": (80,)}
+MODELS = {
+    "mlp": (1, 8, 8),
+    "small_cnn": (1, 8, 8),
+    "cnn": (1, 28, 28),
+    "vgg16": (3, 32, 32),
+    "resnet18": (3, 8, 8),
+    "lstm": (80,),
+}
 
 
 def images(shape):

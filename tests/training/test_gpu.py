@@ -5,14 +5,14 @@ import torch
 
 from fedcast.training import build_model, train
 from tests.training.conftest import federation, settings, text_federation
-from tests.training.test_engines import CASES, assert_equal
+from tests.training.test_engines import CASES, TEXT, assert_equal
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 
 
 def on_gpu(name, **changes):
     shape, classes = CASES[name]
-    world = text_federation() if name == "lstm" else federation(shape, classes)
+    world = text_federation() if name in TEXT else federation(shape, classes)
     outcomes = []
     for engine in ("loop", "stacked"):
         model = build_model(name, shape, classes, seed=1)

@@ -14,7 +14,7 @@ from fedcast.testing import models as kit
 from fedcast.testing.models import CHECKS, sample_images, sample_text
 from fedcast.training import MODELS, Model
 
-USUAL = {"cnn": (1, 28, 28), "lenet5": (1, 28, 28), "vgg16": (3, 32, 32)}
+USUAL = {"cnn": (1, 28, 28), "lenet5": (1, 28, 28), "vgg16": (3, 32, 32), "resnet18": (3, 8, 8)}
 
 
 def test_every_check_is_listed():
@@ -25,7 +25,7 @@ def test_every_check_is_listed():
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_passes_every_check(name, check):
-    dataset = sample_text() if name == "lstm" else sample_images(USUAL.get(name, (1, 8, 8)))
+    dataset = sample_text() if name in ("lstm", "transformer") else sample_images(USUAL.get(name, (1, 8, 8)))
     check(MODELS[name], MODELS[name].options(), dataset)
 
 

@@ -8,7 +8,7 @@ from fedcast import registry, training
 from fedcast.cost import model_bits
 from fedcast.errors import FedcastError
 from fedcast.scenario import Scenario, Training
-from fedcast.training import MODELS, Model, build_model, check_model, count_weights
+from fedcast.training import MODELS, Model, build_model, check_model, count_weights, with_weights
 from fedcast.training.lstm import LSTM
 
 SHAPES = {
@@ -17,13 +17,16 @@ SHAPES = {
     "cnn": (1, 28, 28),
     "lenet5": (1, 28, 28),
     "vgg16": (3, 32, 32),
+    "resnet18": (3, 32, 32),
     "lstm": (80,),
+    "transformer": (80,),
 }
+TEXT = ("lstm", "transformer")
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_weights_are_those_that_plans_count_on(name):
-    model = build_model(name, SHAPES[name], 80 if name == "lstm" else 10)
+    model = build_model(name, SHAPES[name], 80 if name in TEXT else 10)
     found = sum(weight.numel() for weight in model.parameters())
     assert found == registry.find("model", name).value.weights
 
@@ -38,13 +41,14 @@ IMAGES = [(1, 8, 8), (1, 28, 28), (3, 32, 32), (2, 17, 35), (4, 64, 33)]
         *(("small_cnn", shape) for shape in IMAGES),
         *((name, shape) for name in ("cnn", "lenet5") for shape in IMAGES[1:]),
         *(("vgg16", shape) for shape in (IMAGES[2], IMAGES[4])),
-        *(("lstm", shape) for shape in [(80,), (5,)]),
+        *(("resnet18", shape) for shape in IMAGES[:3]),
+        *((name, shape) for name in TEXT for shape in [(80,), (5,)]),
     ],
 )
 def test_weights_are_counted_as_pytorch_counts_them(name, shape):
     for classes in (10, 3, 62):
         # Large ones without memory; the first LSTM there takes seconds.
-        with torch.device("meta" if name == "vgg16" else "cpu"):
+        with torch.device("meta" if name in ("vgg16", "resnet18", "transformer") else "cpu"):
             model = build_model(name, shape, classes)
         assert count_weights(name, shape, classes) == sum(weight.numel() for weight in model.parameters())
 
@@ -63,6 +67,89 @@ def test_lstm_equals_that_of_pytorch():
     ours_grad = torch.autograd.grad((found * weighing).sum(), [inputs, *ours.parameters()])
     for a, b in zip(ours_grad, theirs_grad, strict=True):
         assert torch.allclose(a, b, atol=1e-10)
+
+
+class PlainBlock(nn.Module):
+    """A residual block written out, with PyTorch's layers."""
+
+    def __init__(self, inputs, outputs, stride):
+        super().__init__()
+        self.conv1, self.norm1 = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False), nn.GroupNorm(32, outputs)
+        self.conv2, self.norm2 = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False), nn.GroupNorm(32, outputs)
+        self.projection = self.norm3 = None
+        if stride != 1:
+            self.projection, self.norm3 = nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.GroupNorm(32, outputs)
+
+    def forward(self, x):
+        out = self.norm2(self.conv2(torch.relu(self.norm1(self.conv1(x)))))
+        return torch.relu(out + (x if self.projection is None else self.norm3(self.projection(x))))
+
+
+class PlainResNet18(nn.Module):
+    def __init__(self, channels, num_classes):
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(channels, 64, 3, 1, 1, bias=False), nn.GroupNorm(32, 64)
+        widths = [(64, 64, 1), (64, 64, 1), (64, 128, 2), (128, 128, 1), (128, 256, 2), (256, 256, 1), (256, 512, 2)]
+        self.blocks = nn.ModuleList(PlainBlock(*width) for width in [*widths, (512, 512, 1)])
+        self.classes = nn.Linear(512, num_classes)
+
+    def forward(self, x):
+        x = torch.relu(self.norm(self.conv(x)))
+        for block in self.blocks:
+            x = block(x)
+        return self.classes(nn.functional.adaptive_avg_pool2d(x, 1).flatten(1))
+
+
+def assert_same_gradients(scores, expected, weights, theirs):
+    weighing = torch.randn_like(expected)
+    found, wanted = (
+        torch.autograd.grad((of * weighing).sum(), at) for of, at in ((scores, weights), (expected, theirs))
+    )
+    for a, b in zip(found, wanted, strict=True):
+        assert torch.allclose(a, b, atol=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(3, 32, 32), (1, 20, 9)])
+def test_resnet18_equals_plain_pytorch(shape):
+    ours, theirs = build_model("resnet18", shape, 10, seed=1).double(), PlainResNet18(shape[0], 10).double()
+    # Parameters have the same order: those of a block's projection come last.
+    with_weights(theirs, list(ours.parameters()))
+    inputs = torch.rand(2, *shape, dtype=torch.float64)
+    found, expected = ours(inputs), theirs(inputs)
+    assert torch.allclose(found, expected, atol=1e-9)
+    assert_same_gradients(found, expected, list(ours.parameters()), list(theirs.parameters()))
+
+
+def test_transformer_equals_that_of_pytorch():
+    ours = build_model("transformer", (30,), 80, seed=1).double()
+    embedding, positions, *blocks, norm, _, scores = ours
+    codes = torch.randint(0, 80, (3, 30))
+    angle = torch.arange(30.0, dtype=torch.float64)[:, None] / 10_000 ** (torch.arange(64, dtype=torch.float64) / 64)
+    encoding = torch.zeros(30, 128, dtype=torch.float64)
+    encoding[:, 0::2], encoding[:, 1::2] = angle.sin(), angle.cos()
+    steps = embedding(codes) + encoding
+    assert torch.allclose(positions(embedding(codes)), steps, atol=1e-12)
+    mask, layers = nn.Transformer.generate_square_subsequent_mask(30, dtype=torch.float64), []
+    for block in blocks:
+        layer = nn.TransformerEncoderLayer(
+            128, 4, 512, dropout=0.0, activation="gelu", batch_first=True, norm_first=True, dtype=torch.float64
+        )
+        first, _, second = block.layers
+        own = {
+            "self_attn.in_proj_": block.queries_keys_values, "self_attn.out_proj.": block.mixed, "linear1.": first,
+            "linear2.": second, "norm1.": block.before_attention, "norm2.": block.before_layers,
+        }  # fmt: skip
+        layer.load_state_dict(
+            {f"{name}{kind}": getattr(of, kind) for name, of in own.items() for kind in ("weight", "bias")}
+        )
+        steps = layer(steps, src_mask=mask)
+        layers.append(layer)
+    expected, found = scores(norm(steps)[:, -1]), ours(codes)
+    assert torch.allclose(found, expected, atol=1e-9)
+    shared = [embedding.weight, scores.weight]
+    theirs = [*shared, layers[0].self_attn.in_proj_weight, layers[1].linear1.weight]
+    of_ours = [*shared, blocks[0].queries_keys_values.weight, blocks[1].layers[0].weight]
+    assert_same_gradients(found, expected, of_ours, theirs)
 
 
 def test_first_weights_come_from_the_seed_alone():
@@ -101,6 +188,8 @@ def test_other_state_is_refused():
         ("cnn", (1, 8, 8), "at least 16×16"),
         ("vgg16", (1, 28, 28), "at least 32×32"),
         ("lstm", (1, 8, 8), "sequences of characters"),
+        ("transformer", (1, 8, 8), "transformer: inputs have shape .* sequences of characters"),
+        ("resnet18", (3, 7, 9), "images of at least 8×8"),
         ("resnet", (1, 8, 8), "invalid value 'resnet' for training.model"),
         ("small_cnn", (64,), "it needs images"),
     ],

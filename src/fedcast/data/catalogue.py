@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from fedcast.scenario import Data
 
 DATA_VARIABLE = "FEDCAST_DATA"
+# Of datasets whose files were not at hand: written to the published format, tested on made-up files.
+UNTRIED = "the loader has not been tried on the original files"
 # Where packages of Debian put datasets.
 SYSTEM_FOLDER = Path("/usr/share/datasets")
 

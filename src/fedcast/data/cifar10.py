@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import lzma
 import tarfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -40,7 +41,7 @@ def load_cifar10(data_dir: str | Path | None = None) -> Dataset:
     """Load CIFAR-10 from a data folder, the cache or a download."""
     source, paths = fetch("cifar10", SOURCES, data_dir)
     if source is _ARCHIVE:
-        batches = _read_archive(paths[0])
+        batches = read_archive(paths[0], (*_BATCHES, _TEST_BATCH))
     else:
         batches = {path.stem: lzma.decompress(path.read_bytes()) for path in paths}
     records = {name: np.frombuffer(raw, np.uint8).reshape(-1, _RECORD_BYTES) for name, raw in batches.items()}
@@ -49,16 +50,17 @@ def load_cifar10(data_dir: str | Path | None = None) -> Dataset:
     return Dataset("cifar10", *train, *test, 10, _BITS_PER_SAMPLE, scale=1 / 255, class_names=_CLASSES)
 
 
-def _read_archive(path: Path) -> dict[str, bytes]:
-    batches = {}
+def read_archive(path: Path, names: Sequence[str]) -> dict[str, bytes]:
+    """Return the content of some files of a verified .tar.gz archive, by name without its folder."""
+    found = {}
     with tarfile.open(path) as archive:
         for member in archive:
             name = Path(member.name).name
-            if name in (*_BATCHES, _TEST_BATCH):
+            if name in names and member.isfile():
                 stream = archive.extractfile(member)
                 assert stream is not None, f"{name} is a regular file of a verified archive"
-                batches[name] = stream.read()
-    return batches
+                found[name] = stream.read()
+    return found
 
 
 def _images_and_labels(records: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:

@@ -13,7 +13,7 @@ from fedcast.data.dataset import Dataset, SampleSpec
 
 _ADDRESS = "https://ossci-datasets.s3.amazonaws.com/mnist/"
 _BITS_PER_SAMPLE = 28 * 28 * 8
-_HEADER_BYTES = {3: 16, 1: 8}
+_BYTES = b"\0\0\x08"  # first bytes of an idx file whose values are bytes
 
 _SHA256 = {
     "train-images-idx3-ubyte.gz": "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
@@ -34,10 +34,23 @@ def load_mnist(data_dir: str | Path | None = None) -> Dataset:
 
 
 def read_idx(path: Path) -> NDArray[np.uint8]:
-    """Return the values of an idx file; its fourth byte is the number of dimensions (yann.lecun.com/exdb/mnist)."""
+    """Return the values of a compressed idx file."""
     with gzip.open(path) as stream:
-        raw = stream.read()
-    return np.frombuffer(raw, np.uint8, offset=_HEADER_BYTES[raw[3]])
+        return idx_values(stream.read())
+
+
+def idx_values(raw: bytes) -> NDArray[np.uint8]:
+    """Return the array of an idx file of bytes: type, number of dimensions, sizes, values (yann.lecun.com/exdb/mnist).
+
+    Example:
+        >>> idx_values(bytes([0, 0, 8, 2, 0, 0, 0, 1, 0, 0, 0, 3, 7, 8, 9])).tolist()
+        [[7, 8, 9]]
+    """
+    start = 4 + 4 * raw[3] if raw[:3] == _BYTES and len(raw) > 3 else len(raw) + 1
+    if len(raw) < start:
+        raise ValueError("not an idx file of bytes")
+    sizes = np.frombuffer(raw, ">u4", raw[3], 4).tolist()
+    return np.frombuffer(raw, np.uint8, offset=start).reshape(sizes)
 
 
 DATASET = DatasetEntry(

@@ -18,7 +18,13 @@ from fedcast.scenario.moved import MOVED, SHORTHANDS, move_keys
 from fedcast.scenario.option_tables import Count, NotNegative, Positive, Section, Share, make_options, validated_tables
 
 # What training.model = "auto" stands for.
-MODEL_OF_DATASET = {"digits": "small_cnn", "cifar10": "vgg16", "shakespeare": "lstm", "tiny_shakespeare": "lstm"}
+MODEL_OF_DATASET = {
+    "digits": "small_cnn",
+    "cifar10": "vgg16",
+    "cifar100": "resnet18",
+    "shakespeare": "lstm",
+    "tiny_shakespeare": "lstm",
+}
 USUAL_MODEL = "cnn"
 
 # More local epochs train every user to the end of its own data.

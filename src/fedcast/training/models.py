@@ -25,6 +25,8 @@ Shape = tuple[int, ...]
 
 _VGG16 = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))
 _NORM_GROUPS = 32
+RESNET_STAGES = ((64, 1), (128, 2), (256, 2), (512, 2))  # channels and stride of the first of two blocks
+TRANSFORMER_WIDTH, TRANSFORMER_HEADS, TRANSFORMER_HIDDEN, TRANSFORMER_BLOCKS = 128, 4, 512, 2
 
 
 @dataclass(frozen=True)
@@ -123,8 +125,23 @@ def char_lstm(shape: Shape, num_classes: int) -> nn.Module:
 
     from fedcast.training.lstm import LSTM, LastStep
 
-    _check_text(shape)
+    _check_text("lstm", shape)
     return nn.Sequential(nn.Embedding(num_classes, 8), LSTM(8, 256, 2), LastStep(), nn.Linear(256, num_classes))
+
+
+def resnet18(shape: Shape, num_classes: int) -> nn.Module:
+    """Return ResNet-18 for small images with group norm; 11.2 M weights for CIFAR-10."""
+    from fedcast.training.resnet import resnet18
+
+    return resnet18(*_image("resnet18", shape, 8), num_classes)
+
+
+def char_transformer(shape: Shape, num_classes: int) -> nn.Module:
+    """Return a transformer of two blocks of width 128 with four heads; 417,360 weights for 80 characters."""
+    from fedcast.training.transformer import transformer
+
+    _check_text("transformer", shape)
+    return transformer(num_classes)
 
 
 def _after_two_pools(height: int, width: int) -> int:
@@ -171,10 +188,29 @@ def _count_vgg16(shape: Shape, num_classes: int) -> int:
 
 
 def _count_lstm(shape: Shape, num_classes: int) -> int:
-    _check_text(shape)
+    _check_text("lstm", shape)
     # Four gates; PyTorch has a bias for the inputs and one for the state.
     layers = (4 * 256 * (inputs + 256 + 2) for inputs in (8, 256))
     return 8 * num_classes + sum(layers) + _linear(256, num_classes)
+
+
+def _count_resnet18(shape: Shape, num_classes: int) -> int:
+    channels, _, _ = _image("resnet18", shape, 8)
+    total, inputs = _conv(channels, 64, 3) + 64, 64  # a norm has one weight more than the bias of a convolution
+    for outputs, stride in RESNET_STAGES:
+        total += _conv(inputs, outputs, 3) + 3 * _conv(outputs, outputs, 3) + 4 * outputs
+        total += _conv(inputs, outputs, 1) + outputs if stride > 1 else 0
+        inputs = outputs
+    return total + _linear(inputs, num_classes)
+
+
+def _count_transformer(shape: Shape, num_classes: int) -> int:
+    _check_text("transformer", shape)
+    width, hidden = TRANSFORMER_WIDTH, TRANSFORMER_HIDDEN
+    block = (
+        _linear(width, 3 * width) + _linear(width, width) + _linear(width, hidden) + _linear(hidden, width) + 4 * width
+    )
+    return num_classes * width + TRANSFORMER_BLOCKS * block + 2 * width + _linear(width, num_classes)
 
 
 MLP = Model(mlp, "one hidden layer of 32", weights=2_410, count=_count_mlp)
@@ -187,6 +223,10 @@ LENET5 = Model(
     count=_count_lenet5,
 )
 VGG16 = Model(vgg16, "VGG-16 with group norm", weights=14_728_266, count=_count_vgg16)
+RESNET18 = Model(resnet18, "ResNet-18 for small images, with group norm", weights=11_173_962, count=_count_resnet18)
+CHAR_TRANSFORMER = Model(
+    char_transformer, "next character: two transformer blocks of width 128", weights=417_360, count=_count_transformer
+)
 CHAR_LSTM = Model(
     char_lstm, "next character: embedding of 8, two LSTM layers of 256", weights=819_920, count=_count_lstm
 )
@@ -273,9 +313,9 @@ def _function_of(file: Path, name: str) -> Callable[..., nn.Module]:
     return function
 
 
-def _check_text(shape: Shape) -> None:
+def _check_text(name: str, shape: Shape) -> None:
     if len(shape) != 1:
-        raise FedcastError(f"training.model = lstm: inputs have shape {shape}; it needs sequences of characters")
+        raise FedcastError(f"training.model = {name}: inputs have shape {shape}; it needs sequences of characters")
 
 
 def _image(name: str, shape: Shape, least: int) -> tuple[int, int, int]:

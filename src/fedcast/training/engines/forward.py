@@ -16,10 +16,12 @@ from torch import Tensor, nn
 
 from fedcast.training.lstm import LSTM, LastStep, lstm
 from fedcast.training.model_checks import first_line, without_dropout
+from fedcast.training.resnet import Residual
 
 Weights = list[Tensor]
 Forward = Callable[[Weights, Tensor], Tensor]
 Layer = Callable[[Any, Weights, Tensor, int], Tensor]
+Tables = dict[type[Any], Layer]
 
 
 class CannotStackError(Exception):
@@ -42,22 +44,44 @@ def _chain_forward(model: nn.Module, device: torch.device) -> Forward | None:
     """Return the layers one after another; None if the tables do not support one of them."""
     layers, on_gpu = _chain(model), device.type == "cuda"
     tables = _GPU_LAYERS if on_gpu else _CPU_LAYERS
-    known = all(type(layer) in tables and _plain(layer, device) for layer in layers)
-    counts = [len(list(layer.parameters())) for layer in layers]
-    once = sum(counts) == len(list(model.parameters()))  # no layer occurs twice
-    if type(model) is not nn.Sequential or not (known and once):
+    once = sum(map(_count, layers)) == len(list(model.parameters()))  # no layer occurs twice
+    if type(model) is not nn.Sequential or not (once and all(_known(layer, tables, device) for layer in layers)):
         return None
 
     def forward(weights: Weights, inputs: Tensor) -> Tensor:
-        users, hidden, start = inputs.shape[0], inputs, 0
+        hidden = inputs
         if inputs.dim() == 5:
             hidden = inputs.transpose(1, 2) if on_gpu else inputs.transpose(0, 1).flatten(1, 2)
-        for layer, count in zip(layers, counts, strict=True):
-            hidden = tables[type(layer)](layer, weights[start : start + count], hidden, users)
-            start += count
-        return hidden
+        return _through(layers, tables, weights, hidden, inputs.shape[0])
 
     return forward
+
+
+def _through(layers: list[nn.Module], tables: Tables, weights: Weights, hidden: Tensor, users: int) -> Tensor:
+    """Send stacked inputs through layers one after another; of residual blocks both ways are such chains."""
+    start = 0
+    for layer in layers:
+        own = weights[start : start + _count(layer)]
+        start += len(own)
+        if isinstance(layer, Residual):
+            body, shortcut = _chain(layer.body), _chain(layer.shortcut)
+            first = _count(layer.body)
+            added = _through(body, tables, own[:first], hidden, users)
+            hidden = (added + _through(shortcut, tables, own[first:], hidden, users)).relu()
+        else:
+            hidden = tables[type(layer)](layer, own, hidden, users)
+    return hidden
+
+
+def _count(layer: nn.Module) -> int:
+    return len(list(layer.parameters()))
+
+
+def _known(layer: nn.Module, tables: Tables, device: torch.device) -> bool:
+    """Return whether the tables support a layer; of a residual block all layers of both ways."""
+    if type(layer) is Residual and not (layer._forward_hooks or layer._forward_pre_hooks):
+        return all(_known(inner, tables, device) for way in (layer.body, layer.shortcut) for inner in _chain(way))
+    return type(layer) in tables and _plain(layer, device)
 
 
 def _chain(model: nn.Module) -> list[nn.Module]:
