@@ -15,7 +15,7 @@ import torch
 
 from fedcast.errors import FedcastError
 from fedcast.federation import load_state
-from fedcast.federation.flare import processes
+from fedcast.federation.flare import jobs, processes
 
 HERE = Path(__file__).parent
 DESCRIBE_S = 60.0
@@ -87,7 +87,7 @@ class Background:
 
     def _run(self):
         try:
-            self.found = processes.run_to_end(self.project, self.folder, self.timeouts, 60.0, lambda _: None)
+            self.found = jobs.run_to_end(self.project, self.folder, self.timeouts, 60.0, lambda _: None)
         except FedcastError as error:
             self.found = error
 

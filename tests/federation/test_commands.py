@@ -172,7 +172,7 @@ def test_a_server_that_is_not_there_is_an_error_soon(fedcast, tmp_path, monkeypa
     from fedcast import load_scenario
     from fedcast.federation import start_run
 
-    monkeypatch.setattr("fedcast.federation.flare.processes._SERVER_S", 0.1)
+    monkeypatch.setattr("fedcast.federation.flare.jobs._SERVER_S", 0.1)
     port = project_without_server(tmp_path)
     if command == "resume":
         assert "no runs yet" in fedcast("resume", tmp_path)[2]
@@ -279,7 +279,7 @@ def test_a_job_starts_without_what_the_one_before_left(tmp_path, monkeypatch):
     """Otherwise devices that were lost before count as lost and returned while the job still starts."""
     pytest.importorskip("nvflare")
     from fedcast.federation import Project, ServerStatus, load_state
-    from fedcast.federation.flare import processes
+    from fedcast.federation.flare import jobs
     from fedcast.federation.state import write_state
 
     submitted, project = [], Project(tmp_path, ("ana",), "localhost", 1)
@@ -289,12 +289,12 @@ def test_a_job_starts_without_what_the_one_before_left(tmp_path, monkeypatch):
         write_state(tmp_path / "first", found := next(ends))
         return found
 
-    monkeypatch.setattr(processes, "wait_for_server", lambda *_: ServerStatus(["ana"], {}))
-    monkeypatch.setattr(processes, "wait_for_devices", lambda *_: ["ana"])
-    monkeypatch.setattr(processes, "submit_job", lambda _, folder, *__: submitted.append(load_state(folder)))
-    monkeypatch.setattr(processes, "follow_job", follow)
+    monkeypatch.setattr(jobs, "wait_for_server", lambda *_: ServerStatus(["ana"], {}))
+    monkeypatch.setattr(jobs, "wait_for_devices", lambda *_: ["ana"])
+    monkeypatch.setattr(jobs, "submit_job", lambda _, folder, *__: submitted.append(load_state(folder)))
+    monkeypatch.setattr(jobs, "follow_job", follow)
     write_state(tmp_path / "first", replace(state_after(1, away=["ben"]), failure="the disk was full"))
-    assert processes.run_to_end(project, tmp_path / "first", {}, 0.0, print).phase == "done"
+    assert jobs.run_to_end(project, tmp_path / "first", {}, 0.0, print).phase == "done"
     assert [(state.failure, state.away) for state in submitted] == [(None, []), (None, [])]
 
 

@@ -21,7 +21,7 @@ from fedcast.data import Dataset, dataset_from_arrays
 from fedcast.errors import FedcastError
 from fedcast.federation import DeviceLedger, fill_trial, load_state, make_project, start_run, write_samples
 from fedcast.federation.device.keys import new_key_pair
-from fedcast.federation.flare import processes
+from fedcast.federation.flare import jobs, processes
 from fedcast.plan import load_plan
 from tests.federation.devices import fingerprint, trust
 from tests.federation.local_processes import (
@@ -87,7 +87,7 @@ def star_scenario(project, ratio, rounds):
 def running(project):
     with stopped_at_the_end(project):
         start(project, "server", *project.devices)
-        assert len(processes.wait_for_devices(project, list(project.devices), 120)) == len(project.devices)
+        assert len(jobs.wait_for_devices(project, list(project.devices), 120)) == len(project.devices)
         yield project
 
 
@@ -305,7 +305,7 @@ def test_random_kills_lose_and_repeat_no_sample(six, kills):
         time.sleep(1.0)
         start(six, victim)
         while isinstance(found := run.end(), FedcastError) or found.failure is not None:
-            processes.wait_for_devices(six, list(six.devices), 120)
+            jobs.wait_for_devices(six, list(six.devices), 120)
             run = Background(six, folder)
         print(f"kill {number + 1}: {victim} in {at}; missing {found.missing}", flush=True)
         assert found.phase == "done", (number, victim, found)
@@ -327,7 +327,7 @@ def test_keys_that_the_operator_swaps_are_refused(tmp_path):
         with hooked(FEDCAST_SWAP=str(tmp_path / "swap.json")):
             start(project, "server")
         start(project, *project.devices)
-        assert len(processes.wait_for_devices(project, list(project.devices), 120)) == 4
+        assert len(jobs.wait_for_devices(project, list(project.devices), 120)) == 4
         folder, run = begin(project, "swapped", 0.5, 1)
         state = run.end()
     assert state.phase == "done"

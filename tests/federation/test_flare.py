@@ -26,7 +26,7 @@ from fedcast.data import load_dataset, populate
 from fedcast.errors import FedcastError
 from fedcast.federation import DeviceLedger, RunState, fill_trial, load_state, make_project
 from fedcast.federation.device.samples import OwnSamples
-from fedcast.federation.flare import processes
+from fedcast.federation.flare import jobs, processes
 from fedcast.federation.flare.guard import fault_of_app
 from fedcast.federation.flare.kits import check_device_policy
 from fedcast.federation.flare.names import DEVICE_CONFIG, EXECUTOR
@@ -60,7 +60,7 @@ def project(tmp_path_factory, scenario):
         for name in made.devices:
             with shifted_clock(folder, CLOCKS[name]) if name in CLOCKS else nullcontext():
                 start(made, name)
-        assert processes.wait_for_devices(made, list(made.devices), 120) == list(made.devices)
+        assert jobs.wait_for_devices(made, list(made.devices), 120) == list(made.devices)
         yield made
 
 
@@ -159,14 +159,14 @@ def _own_records(project, name):
 
 def test_a_job_that_carries_code_is_refused(project, finished):
     """The operator allows it at the server; the devices do not."""
-    job = processes.write_job(project.folder / "evil", project, project.folder, list(project.devices), {})
+    job = jobs.write_job(project.folder / "evil", project, project.folder, list(project.devices), {})
     marker = project.folder / "ran"
     custom = job / "device_app" / "custom"
     custom.mkdir()
     (custom / "evil.py").write_text(f"open({str(marker)!r}, 'w')\nclass Evil: pass\n")
     config = json.loads(json.dumps(DEVICE_CONFIG).replace(EXECUTOR, "evil.Evil"))
     (job / "device_app" / "config" / "config_fed_client.json").write_text(json.dumps(config))
-    with processes.session(project) as connected:
+    with jobs.session(project) as connected:
         job_id = connected.submit_job(str(job))
         wait_until(lambda: str(connected.get_job_meta(job_id).get("status")).startswith("FINISHED"))
         assert connected.get_job_meta(job_id)["status"] == "FINISHED:FAILED_TO_RUN"

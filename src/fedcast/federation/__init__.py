@@ -17,20 +17,19 @@ if TYPE_CHECKING:
     from fedcast.federation.device.keys import grouped, load_or_create_keys
     from fedcast.federation.device.ledger import DeviceLedger
     from fedcast.federation.device.samples import samples_of_arrays, write_samples
-    from fedcast.federation.flare.kits import Project, device_name, load_project, make_project
-    from fedcast.federation.flare.processes import (
+    from fedcast.federation.flare.jobs import (
         ServerStatus,
         check_idle,
         follow_job,
         run_to_end,
         server_status,
-        start_process,
-        stop_process,
         stop_run,
         submit_job,
         wait_for_devices,
         wait_for_server,
     )
+    from fedcast.federation.flare.kits import Project, device_name, load_project, make_project
+    from fedcast.federation.flare.processes import start_process, stop_process
     from fedcast.federation.flare.start import start_device, start_server
     from fedcast.federation.flare.trial import fill_trial
     from fedcast.federation.loopback import Loopback
