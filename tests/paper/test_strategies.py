@@ -114,7 +114,7 @@ def test_table2_sets_the_paper_beside_ours(job):
 
 def test_table2_volumes_splits_gains_into_work_and_skew(job):
     lasts = {"none": 0.60, "daca": 0.70, "daca work": 0.62}
-    volume = table2_volumes.cell_scenarios(job, "cifar10", 0.1, "all")
+    volume = table2_volumes.cell_scenarios(job, "cifar10", "Dir 0.1", "all")
     for scenario in volume:
         kind = " work" if scenario.sharing.kind == "work_control" else ""
         if (name := scenario.clustering.rule + kind) in lasts:
@@ -122,25 +122,30 @@ def test_table2_volumes_splits_gains_into_work_and_skew(job):
             last = lasts[name] + 0.03 * scenario.seed + (0.001 * scenario.seed if kind else 0.0)
             keep(job, scenario, rising(100, 50, last), average_sharing_ratio=0.7)
     # Without its control a cell stays out.
-    for scenario in table2_volumes.cell_scenarios(job, "mnist", 0.1, "10 %"):
+    for scenario in table2_volumes.cell_scenarios(job, "mnist", "Dir 0.1", "10 %"):
         if scenario.clustering.rule == "scc":
             keep(job, scenario, rising(50, 20, 0.97))
     result = data("table2-volumes", job)
     cells = result.tables["cells"]
-    assert set(zip(cells["dataset"], cells["alpha"], cells["volume"], strict=True)) == {("cifar10", 0.1, "all")}
+    assert set(zip(cells["dataset"], cells["partition"], cells["volume"], strict=True)) == {
+        ("cifar10", "Dir 0.1", "all")
+    }
     daca = {name: values[0] for name, values in where(cells, rule="daca").items()}
     assert daca["gain"] == pytest.approx(10) == daca["work"] + daca["skew"]
     assert (daca["work"], daca["gain_half_width"]) == (pytest.approx(2.1), pytest.approx(0, abs=1e-9))
     assert daca["work_half_width"] == pytest.approx(stats.t.ppf(0.975, 2) * 0.1 / np.sqrt(3))
     assert daca["paper_gain"] == pytest.approx(75.90 - 67.72)
-    assert daca["simulated_s"] == 5 + 100 * 6
+    assert (daca["simulated_s"], daca["local_epochs"]) == (5 + 100 * 6, 1)
+    assert daca["gain_per_leakage"] == pytest.approx(10 / 70)
     control = {name: values[0] for name, values in where(cells, rule="daca work").items()}
     assert (control["gain"], control["work"], control["paper"]) == (pytest.approx(2.1), None, None)
     shown = summary("table2-volumes", result)
     assert shown["of it skew"] == ["–", "+7.90 ± 0.25", "–"]
     assert result.verdicts == ()  # three seeds settle nothing
-    assert "CIFAR-10, Dir 0.1, all" not in result.notes[0]
-    assert "CIFAR-10, Dir 0.1, JFVO" in result.notes[0]
+    assert result.notes[0].startswith(
+        "Not run: MNIST; CIFAR-10, Dir 0.1: 10 %, JFVO; CIFAR-10, Dir 1: 10 %, all, JFVO;"
+    )
+    assert result.notes[0].endswith("; Shakespeare.")
 
 
 @pytest.mark.parametrize(
@@ -149,13 +154,28 @@ def test_table2_volumes_splits_gains_into_work_and_skew(job):
 def test_table2_volumes_shares_what_its_columns_say(job, volume, method, cap):
     daca = [
         scenario.allocation
-        for scenario in table2_volumes.cell_scenarios(job, "cifar10", 0.1, volume)
+        for scenario in table2_volumes.cell_scenarios(job, "cifar10", "Dir 0.1", volume)
         if scenario.clustering.rule == "daca"
     ]
     assert {(allocation.method, allocation.max_sharing_ratio) for allocation in daca} == {(method, cap)}
     if method == "fixed":
         ratio = {allocation.options("allocation", "fixed").ratio for allocation in daca}
         assert ratio == {table2_volumes.VOLUMES[volume]}
+
+
+def test_table2_volumes_has_a_column_for_the_plan(job):
+    chosen = {"none": 5, "best": 3}
+    for scenario in table2_volumes.cell_scenarios(job, "mnist", "80 % one-class", "plan"):
+        assert (scenario.training.local_epochs, scenario.allocation.method) == ((1, 2, 3, 5, 8), "jfvo")
+        last = 0.9 if scenario.clustering.rule == "none" else 0.95
+        facts = {"average_sharing_ratio": 0.1, "local_epochs": chosen[scenario.clustering.rule]}
+        keep(job, scenario, rising(50, 20, last), **facts)
+    table = summary("table2-volumes", data("table2-volumes", job))
+    assert table["setting"] == ["MNIST, 80 % one-class, plan"] * 2
+    assert table["strategy"] == ["FedAvg", "plan"]
+    assert table["local epochs"] == ["5", "3"]
+    assert table["above FedAvg"][1].startswith("+5.00")
+    assert table["points per 1 % shared"] == ["–", "+0.50"]
 
 
 def test_beyond_rounds_counts_rounds_seconds_and_who_never_arrives(job):

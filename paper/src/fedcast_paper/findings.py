@@ -50,7 +50,7 @@ def _accuracy(result: Result) -> str:
 
 
 def _volume(result: Result) -> str:
-    cells = where(result.tables["cells"], dataset="cifar10", alpha=0.1, volume="all")
+    cells = where(result.tables["cells"], dataset="cifar10", partition="Dir 0.1", volume="all")
     rows = {row["rule"]: row for row in rows_of(cells)}
     fedavg, daca = rows["none"], rows["daca"]
     return (

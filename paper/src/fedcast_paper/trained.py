@@ -51,6 +51,11 @@ class Trained:
     made_by: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def local_epochs(self) -> float:
+        """The local epochs of a round: the scenario's, or what a plan chose of them."""
+        return self.facts.get("local_epochs", self.scenario.training.epoch_choices[0])
+
+    @property
     def rule(self) -> str:
         """The clustering rule; for a control also which, as in ``daca work``."""
         rule, kind = self.scenario.clustering.rule, self.scenario.sharing.kind
@@ -214,6 +219,8 @@ def _summary(run: StoredRun) -> Trained:
     known = [*CURVES, NOISY] if run.history.records[-1].noisy_accuracy is not None else CURVES
     curves = {name: [_rounded(value) for value in run.history.column(name)] for name in known}
     facts = {name: _rounded(value) for name, value in asdict(run.facts).items()}
+    if run.plan is not None and isinstance(run.scenario.training.local_epochs, tuple):
+        facts["local_epochs"] = run.plan.local_epochs
     return Trained(run.scenario, facts, curves, {**run.versions, **away})  # type: ignore[arg-type]
 
 

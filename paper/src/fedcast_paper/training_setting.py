@@ -171,7 +171,7 @@ def assumptions(job: Job, runs: Sequence[Trained], **more: str) -> dict[str, str
 
 
 def _trained(dataset: str, runs: Sequence[Trained]) -> str:
-    epochs = {run.scenario.training.epoch_choices[0] for run in runs}
+    epochs = {run.local_epochs for run in runs}
     words = "one local epoch" if epochs == {1} else f"{_listed(epochs)} local epochs"
     rates = _listed({run.scenario.training.learning_rate for run in runs})
     if dataset == "cifar10":

@@ -1,4 +1,4 @@
-"""Table 2 at several volumes: what sharing gains, what part of it is more local work, and what it reveals."""
+"""Table 2 and Fig. 4 at several volumes: what sharing gains, what part of it is work, and what it reveals."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 from fedcast.report import Axis, Dots, Figure, Panel
 from fedcast.scenario import Scenario
 from fedcast_paper.figure_parts import RULE_COLOURS, WIDE_PT
-from fedcast_paper.figures.fig4 import by_rule
 from fedcast_paper.figures.table2 import MNIST_ROUNDS, PAPER_ACCURACY
 from fedcast_paper.job import Job, Reproduction
 from fedcast_paper.over_seeds import Mean, differences, mean_of, run_row
@@ -24,6 +23,7 @@ from fedcast_paper.training_setting import (
     Changes,
     assumptions,
     dirichlet,
+    label_skew,
     scenario,
     shared_by,
     task,
@@ -40,19 +40,36 @@ WHY = (
     "train more: the work control trains as much on its own samples and shares nothing. What it gains is work; what "
     "DACA gains beyond it is skew. The price is leakage: heads reveal everything."
 )
+# The skews of table2, and those of Fig. 4's panels.
+SKEWS: dict[str, Changes] = {
+    **{f"Dir {alpha:g}": dirichlet(alpha) for alpha in DIRICHLET}, "80 % one-class": label_skew(), "roles": (),
+}  # fmt: skip
 # Every head's volume: a fraction of its samples, or what the paper's JFVO chooses without a limit.
 VOLUMES: dict[str, float | None] = {"10 %": RATIO, "all": 1.0, "JFVO": None}
+# What fedcast's own plan chooses: rule, volumes within the preset's limit, local epochs. It needs a fit of the dataset.
+PLAN = "plan"
+_PLANNED: dict[str, Changes] = {
+    "mnist": (
+        "allocation.method=jfvo", "rounds.form=auto", "rounds.fit=mnist", "training.local_epochs=[1, 2, 3, 5, 8]",
+        "training.learning_rate=0.2",
+    )
+}  # fmt: skip
 # The control of DACA; job.controls adds those of all rules.
 CONTROL = "daca work"
-Cell = tuple[str, float, str]
+NAMES = {**STRATEGIES, "best": "plan", **CONTROLS}
+Cell = tuple[str, str, str]
 
 
 def cells(job: Job) -> list[Cell]:
-    """Return dataset, Dirichlet parameter and volume of every cell; the smoke scale has one setting."""
-    datasets = job.sized(smoke=("cifar10",), full=tuple(PAPER_ACCURACY))
-    skews = job.sized(smoke=DIRICHLET[:1], full=DIRICHLET)
-    volumes = job.sized(smoke=("all",), full=tuple(VOLUMES))
-    return [(dataset, alpha, volume) for dataset in datasets for alpha in skews for volume in volumes]
+    """Return dataset, skew and volume of every cell; the smoke scale has two."""
+    if job.scale == "smoke":
+        return [("cifar10", "Dir 0.1", "all"), ("mnist", "Dir 0.1", PLAN)]
+    classes = [(dataset, skew) for dataset in PAPER_ACCURACY for skew in SKEWS if skew != "roles"]
+    return [
+        (dataset, skew, volume)
+        for dataset, skew in [*classes, ("shakespeare", "roles")]
+        for volume in (*VOLUMES, *([PLAN] if dataset in _PLANNED else []))
+    ]
 
 
 def scenarios(job: Job) -> list[Scenario]:
@@ -60,18 +77,20 @@ def scenarios(job: Job) -> list[Scenario]:
     return [run for cell in cells(job) for run in cell_scenarios(job, *cell)]
 
 
-def cell_scenarios(job: Job, dataset: str, alpha: float, volume: str) -> list[Scenario]:
-    """Return runs of every strategy and of the control in one cell."""
+def cell_scenarios(job: Job, dataset: str, skew: str, volume: str) -> list[Scenario]:
+    """Return runs of every strategy and of the control in one cell; in a plan's, of the plan and of FedAvg."""
     seeds = job.seeds_or(smoke=1, full=5 if dataset == "mnist" else 3)
     rounds = MNIST_ROUNDS if dataset == "mnist" else None
     step = job.sized(smoke=(), full=TUNED_STEP.get(dataset, ()))
-    setting = task(job, dataset, *dirichlet(alpha), *step, rounds=rounds)
-    controls = [CONTROL, *(name for name in CONTROLS if name != CONTROL and name.split()[1] in job.controls)]
-    return [
-        scenario(job, *setting, *_sharing(rule, VOLUMES[volume]), f"seed={seed}")
-        for rule in (*job.sized(smoke=("none", "daca"), full=tuple(STRATEGIES)), *controls)
-        for seed in seeds
-    ]
+    setting = task(job, dataset, *SKEWS[skew], *step, rounds=rounds)
+    if volume == PLAN:
+        planned = job.sized(smoke=("training.local_epochs=[1, 2]",), full=_PLANNED[dataset])
+        sharing = {rule: (f"clustering.rule={rule}", *planned) for rule in ("none", "best")}
+    else:
+        controls = [CONTROL, *(name for name in CONTROLS if name != CONTROL and name.split()[1] in job.controls)]
+        rules = (*job.sized(smoke=("none", "daca"), full=tuple(STRATEGIES)), *controls)
+        sharing = {rule: _sharing(rule, VOLUMES[volume]) for rule in rules}
+    return [scenario(job, *setting, *changes, f"seed={seed}") for changes in sharing.values() for seed in seeds]
 
 
 def _sharing(rule: str, ratio: float | None) -> Changes:
@@ -85,10 +104,10 @@ def data(job: Job) -> Result:
     """Compute a row for each strategy in each cell, and the parts of its gain."""
     runs = {cell: trained_runs(job, cell_scenarios(job, *cell), some=False) for cell in cells(job)}
     # Without its control a cell says no more than table2.
-    runs = {cell: found for cell, found in runs.items() if any(run.rule == CONTROL for run in found)}
+    runs = {cell: found for cell, found in runs.items() if any(run.rule in (CONTROL, "best") for run in found)}
     every = [run for found in runs.values() for run in found]
     check_some(every)
-    rows = [_row(cell, rule, some, by_rule(found)) for cell, found in runs.items() for rule, some in _ordered(found)]
+    rows = [row for cell, found in runs.items() for row in _rows(cell, by_rule(found))]
     missing = [cell for cell in cells(job) if cell not in runs]
     return Result(
         tables={"cells": columns_of(rows), "runs": columns_of(_run_rows(runs))},
@@ -99,41 +118,67 @@ def data(job: Job) -> Result:
             volumes="JFVO: form paper, fit mnist-0.95, no limit of the sharing ratio",
             rounds=f"MNIST {MNIST_ROUNDS}, CIFAR-10 100; accuracy after the last round",
         ),
-        notes=(f"Not run: {'; '.join(map(_named, missing))}.",) if missing else (),
+        notes=(f"Not run: {'; '.join(_missing_texts(cells(job), missing))}.",) if missing else (),
     )
 
 
-def _ordered(runs: list[Trained]) -> list[tuple[str, list[Trained]]]:
-    found = by_rule(runs)
-    return [(rule, found[rule]) for rule in (*STRATEGIES, *CONTROLS) if rule in found]
+def _missing_texts(every: list[Cell], missing: list[Cell]) -> list[str]:
+    """Name the cells that were not run: all of a dataset, all of a partition, or single volumes."""
+    texts = []
+    for dataset in dict.fromkeys(cell[0] for cell in missing):
+        rows = {skew: [cell[2] for cell in missing if cell[:2] == (dataset, skew)] for skew in SKEWS}
+        if sum(map(len, rows.values())) == sum(cell[0] == dataset for cell in every):
+            texts.append(DATASETS[dataset])
+        else:
+            texts += [f"{DATASETS[dataset]}, {skew}: {', '.join(volumes)}" for skew, volumes in rows.items() if volumes]
+    return texts
+
+
+def by_rule(runs: list[Trained]) -> dict[str, list[Trained]]:
+    """Return the runs of each strategy and control, in the order of `NAMES`."""
+    found = {rule: [run for run in runs if run.rule == rule] for rule in NAMES}
+    return {rule: some for rule, some in found.items() if some}
 
 
 def _run_rows(runs: dict[Cell, list[Trained]]) -> list[dict[str, Any]]:
     return [
-        run_row(run, dataset=dataset, alpha=alpha, volume=volume)
-        for (dataset, alpha, volume), found in runs.items()
+        run_row(run, dataset=dataset, partition=skew, volume=volume)
+        for (dataset, skew, volume), found in runs.items()
         for run in found
     ]
 
 
-def _row(cell: Cell, rule: str, runs: list[Trained], of_rule: dict[str, list[Trained]]) -> dict[str, Any]:
-    dataset, alpha, volume = cell
-    printed = {name: values[DIRICHLET.index(alpha)] for name, values in PAPER_ACCURACY[dataset].items()}
+def _rows(cell: Cell, of_rule: dict[str, list[Trained]]) -> list[dict[str, Any]]:
+    return [_row(cell, rule, of_rule) for rule in of_rule]
+
+
+def _row(cell: Cell, rule: str, of_rule: dict[str, list[Trained]]) -> dict[str, Any]:
+    (dataset, skew, volume), runs = cell, of_rule[rule]
+    printed = _printed(dataset, skew) if volume != PLAN else {}
     fedavg = of_rule.get("none", [])
     # A control is compared with FedAvg alone: all that it gains is work.
     control = of_rule.get(f"{rule} work", [])
     parts = {"gain": (runs, fedavg), "work": (control, fedavg), "skew": (runs, control)} if rule != "none" else {}
     gains = {name: _mean(differences(*pair, _percent)) for name, pair in parts.items()}
-    accuracy = mean_of(map(_percent, runs))
+    accuracy, revealed, gain = mean_of(map(_percent, runs)), _of(runs, "average_sharing_ratio"), gains.get("gain")
     return {
-        "dataset": dataset, "alpha": alpha, "volume": volume, "rule": rule, "seeds": len(runs),
+        "dataset": dataset, "partition": skew, "volume": volume, "rule": rule, "seeds": len(runs),
         "accuracy": accuracy.mean, "half_width": accuracy.half_width,
         **{key: value for name in ("gain", "work", "skew") for key, value in _columns(name, gains.get(name)).items()},
         "paper": printed.get(rule),
         "paper_gain": printed[rule] - printed["none"] if rule in printed and rule != "none" else None,
         **{name: _of(runs, name) for name in ("average_sharing_ratio", "largest_revealed_share", "distinct_samples")},
+        "gain_per_leakage": gain.mean / (100 * revealed) if revealed and gain is not None else None,
+        "local_epochs": mean_of(run.local_epochs for run in runs).mean,
         "simulated_s": mean_of(map(_seconds, runs)).mean,
     }  # fmt: skip
+
+
+def _printed(dataset: str, skew: str) -> dict[str, float]:
+    """Return the paper's accuracy of each rule in table2."""
+    if skew not in (names := [f"Dir {alpha:g}" for alpha in DIRICHLET]):
+        return {}
+    return {rule: values[names.index(skew)] for rule, values in PAPER_ACCURACY[dataset].items()}
 
 
 def _columns(name: str, mean: Mean | None) -> dict[str, float | None]:
@@ -166,23 +211,24 @@ def draw(result: Result) -> Figure:
 
 
 def _panel(table: Columns, dataset: str) -> Panel:
-    places = list(dict.fromkeys(zip(table["alpha"], table["volume"], strict=True)))
+    places = list(dict.fromkeys(zip(table["partition"], table["volume"], strict=True)))
+    rules = [rule for rule in NAMES if rule in table["rule"]]
     marks: list[Dots] = []
-    for shift, rule in enumerate([*STRATEGIES, *(rule for rule in CONTROLS if rule in table["rule"])]):
+    for shift, rule in enumerate(rules):
         rows = list(rows_of(where(table, rule=rule)))
-        at = [places.index((row["alpha"], row["volume"])) + (shift - 3.5) * 0.09 for row in rows]
+        at = [places.index((row["partition"], row["volume"])) + (shift - (len(rules) - 1) / 2) * 0.09 for row in rows]
         ours = [(row["accuracy"], row["half_width"] or 0.0) for row in rows]
-        colour = RULE_COLOURS[rule.split()[0]]
+        colour = RULE_COLOURS.get(rule.split()[0], RULE_COLOURS["blend"])
         marks.append(
             Dots(
                 at, [mean for mean, _ in ours], colour, hollow=rule in CONTROLS, radius=2.4,
                 low=[mean - width for mean, width in ours], high=[mean + width for mean, width in ours],
-                label={**STRATEGIES, **CONTROLS}[rule],
+                label=NAMES[rule],
             )
         )  # fmt: skip
         printed = [(x, row["paper"]) for x, row in zip(at, rows, strict=True) if row["paper"] is not None]
         marks.append(Dots([x for x, _ in printed], [paper for _, paper in printed], colour, "cross", radius=2.6))
-    labels = [f"Dir {alpha:g}, {volume}" for alpha, volume in places]
+    labels = [f"{skew}, {volume}" for skew, volume in places]
     x = Axis(limits=(-0.5, len(places) - 0.5), ticks=range(len(places)), tick_labels=labels)
     return Panel(marks, x, Axis(), title=f"{DATASETS[dataset]}: accuracy, % (crosses: the paper)")
 
@@ -191,8 +237,8 @@ def summary(result: Result) -> list[Row]:
     """Return accuracy, the parts of the gain, leakage and time of every strategy in every cell."""
     return [
         {
-            "setting": _named((row["dataset"], row["alpha"], row["volume"])),
-            "strategy": {**STRATEGIES, **CONTROLS}[row["rule"]],
+            "setting": _named((row["dataset"], row["partition"], row["volume"])),
+            "strategy": NAMES[row["rule"]],
             "seeds": str(row["seeds"]),
             "accuracy, %": number(row["accuracy"], ".2f", row["half_width"]),
             "paper": number(row["paper"], ".2f"),
@@ -200,9 +246,11 @@ def summary(result: Result) -> list[Row]:
             "paper above FedAvg": number(row["paper_gain"], "+z.2f"),
             "of it work": number(row["work"], "+z.2f", row["work_half_width"]),
             "of it skew": number(row["skew"], "+z.2f", row["skew_half_width"]),
+            "local epochs": number(row["local_epochs"], ".3g"),
             "average sharing ratio": number(row["average_sharing_ratio"], ".2f"),
             "largest revealed share": number(row["largest_revealed_share"], ".2f"),
             "distinct samples shared": number(row["distinct_samples"], ",.0f"),
+            "points per 1 % shared": number(row["gain_per_leakage"], "+z.2f"),
             "simulated hours": number(row["simulated_s"] / 3600, ".3g"),
         }
         for row in rows_of(result.tables["cells"])
@@ -210,11 +258,11 @@ def summary(result: Result) -> list[Row]:
 
 
 def _named(cell: Cell) -> str:
-    dataset, alpha, volume = cell
-    return f"{DATASETS[dataset]}, Dir {alpha:g}, {volume}"
+    dataset, skew, volume = cell
+    return f"{DATASETS[dataset]}, {skew}, {volume}"
 
 
 REPRODUCTION = Reproduction(
-    "accuracy under Dirichlet skew at other volumes, and where the gain comes from", PAPER, WHY, data, draw,
+    "accuracy at other volumes, and where the gain comes from", PAPER, WHY, data, draw,
     scenarios=scenarios, summary=summary,
 )  # fmt: skip
