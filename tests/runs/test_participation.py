@@ -5,8 +5,19 @@ import pytest
 
 from fedcast.errors import FedcastError
 from fedcast.plan import make_plan
-from fedcast.runs import prepare_run, train_scenario
-from fedcast.scenario import load_scenario
+from fedcast.report import write_report
+from fedcast.runs import (
+    attendance,
+    attendance_table,
+    attendance_text,
+    load_run,
+    prepare_run,
+    run_scenario,
+    runs_table,
+    shown_counts,
+    train_scenario,
+)
+from fedcast.scenario import load_scenario, with_overrides
 
 FEW = {
     "data.num_users": 12, "training.local_epochs": 1, "training.rounds": 6, "training.model": "mlp",
@@ -85,3 +96,44 @@ def test_uploads_that_share_a_band_have_no_times_of_single_users():
     changes = FEW | {"training.buffer_size": 3, "cellular.uplink": "waves"}
     with pytest.raises(FedcastError, match=r"cellular.uplink = waves: .* set it to parallel for training.deadline_s"):
         make_plan(load_scenario(base="digits", overrides=[f"{key}={value}" for key, value in changes.items()]))
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """Two strategies on two seeds, with a deadline and dropouts."""
+    store, options = tmp_path_factory.mktemp("runs"), {"deadline_s": 0.45, "dropout_probability": 0.2, "rounds": 3}
+    chosen = [with_overrides(scenario(rule, **options), {"seed": seed}) for rule in ("none", "cec") for seed in (0, 1)]
+    return [load_run(run_scenario(one, store)) for one in chosen]
+
+
+def test_lost_updates_of_strategies_by_hand(stored):
+    rows = attendance(stored)
+    assert [row.strategy.name for row in rows] == ["FedAvg", "cec"]
+    table, runs = attendance_table(rows), runs_table(stored)
+    for place, rule in enumerate(("none", "cec")):
+        own = [run for run in stored if run.rule == rule]
+        for name, column in {"missed": "missed", "dropped_out": "dropped_out", "updates": "participants"}.items():
+            counted = [sum(run.history.column(column)) for run in own]
+            assert table[name][place] == np.mean(counted) > 0
+            assert runs[name][2 * place : 2 * place + 2] == counted
+    assert shown_counts(rows) == ["updates", "missed", "dropped_out"]
+    assert attendance_text(stored[0].history).startswith("updates that counted: ")
+
+
+def test_the_report_has_them(stored, tmp_path):
+    text = write_report(stored, tmp_path / "report.html").read_text()
+    section = text[text.index("Who took part") :]
+    section = section[: section.index("</figure>")]
+    assert "missed the deadline" in section
+    assert "staleness" not in section
+    cells = section[section.index("FedAvg") :].split("<td>")[1:]
+    for cell, column in zip(cells, ("participants", "missed", "dropped_out"), strict=False):
+        mean = np.mean([sum(run.history.column(column)) for run in stored if run.rule == "none"])
+        assert float(cell[: cell.index("<")]) == pytest.approx(mean, rel=0.01)
+
+
+def test_runs_in_which_all_take_part_have_no_such_table(tmp_path):
+    run = load_run(run_scenario(scenario(rounds=1), tmp_path))
+    assert attendance([run]) == []
+    assert "missed" not in runs_table([run])
+    assert "Who took part" not in write_report([run], tmp_path / "report.html").read_text()

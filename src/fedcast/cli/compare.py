@@ -21,7 +21,7 @@ from fedcast.formatting import difference, mean_and_interval, number, pluralize,
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from fedcast.runs import Gain, Interval, Row, StoredRun, Study, StudyResult, Timing
+    from fedcast.runs import AttendanceRow, Gain, Interval, Row, StoredRun, Study, StudyResult, Timing
 
 Seeds = Annotated[int, typer.Option(min=1, metavar="N", help="Number of seeds, starting with the scenario's.")]
 Workers = Annotated[
@@ -183,7 +183,17 @@ def _compare(
 def _write_tables(study: Study, result: StudyResult, out: Path) -> None:
     """Write the tables of a study; those that would be empty are left out."""
     from fedcast.io import save_table
-    from fedcast.runs import facets_table, gains, gains_table, runs_table, stacked, targets_table, trials_table
+    from fedcast.runs import (
+        attendance,
+        attendance_table,
+        facets_table,
+        gains,
+        gains_table,
+        runs_table,
+        stacked,
+        targets_table,
+        trials_table,
+    )
 
     facets, tuned = result.facets, result.tuned
     varied = dict.fromkeys(key for facet in facets for key in (*facet.values, *tuned))
@@ -191,6 +201,9 @@ def _write_tables(study: Study, result: StudyResult, out: Path) -> None:
     save_table(runs_table(result.runs, result.failed, varied), out / "runs.csv")
     if result.trials:
         save_table(trials_table(result.trials), out / "tuning.csv")
+    who = stacked(facets, lambda facet: attendance_table(attendance(facet.runs, facet.failed)))
+    if any(who.values()):
+        save_table(who, out / "attendance.csv")
     parts = stacked(facets, lambda facet: gains_table(gains(facet.runs, tuned)))
     if any(parts.values()):
         save_table(parts, out / "gains.csv")
@@ -207,7 +220,7 @@ def _other_targets(study: Study) -> list[float]:
 
 def _print_facets(console: Console, study: Study, result: StudyResult) -> None:
     """Print the comparison of every facet that has runs."""
-    from fedcast.runs import compare, gains
+    from fedcast.runs import attendance, compare, gains
 
     target, tuned = study.scenario.rounds.target_accuracy, result.tuned
     for facet in (one for one in result.facets if one.runs):
@@ -215,6 +228,7 @@ def _print_facets(console: Console, study: Study, result: StudyResult) -> None:
             console.print(facet.name, style="bold")
         others = {one: compare(facet.runs, facet.failed, tuned, one) for one in _other_targets(study)}
         _print_comparison(console, compare(facet.runs, facet.failed, tuned), target, others)
+        _print_attendance(console, attendance(facet.runs, facet.failed))
         if study.controls:
             _print_gains(console, gains(facet.runs, tuned), target)
 
@@ -316,6 +330,19 @@ def _print_comparison(
         console.print(table, "")
     if any(test.is_degenerate for row in rows for test in row.tests.values()):
         console.print("–: no test, since the differences to FedAvg are equal up to rounding in all seeds", style="dim")
+
+
+def _print_attendance(console: Console, rows: Sequence[AttendanceRow]) -> None:
+    """Print who took part, where users were lost or updates are stale: counts over all rounds, means over seeds."""
+    if not rows:
+        return
+    from fedcast.runs import COUNTS, shown_counts
+
+    table = plain_table("updates of all rounds", *(row.strategy.name for row in rows))
+    for name in shown_counts(rows):
+        found = [row.counts.get(name) for row in rows]
+        table.add_row(COUNTS[name], *("" if each is None else number(each.mean) for each in found))
+    console.print(table, "")
 
 
 def _print_gains(console: Console, gains: Sequence[Gain], target: float) -> None:

@@ -33,7 +33,7 @@ def train(
     from rich.console import Console
 
     from fedcast.plan import scenario_notes
-    from fedcast.runs import is_done, load_run, reset_run, run_folder, run_scenario
+    from fedcast.runs import attendance_text, is_done, load_run, reset_run, run_folder, run_scenario
 
     scenario = read_scenario(path, preset, overrides, usual="digits")
     if not resume:
@@ -64,6 +64,7 @@ def train(
         f"{pluralize(run.facts.members, 'user')}{f' ({run.privacy})' if run.privacy else ''}; results are in {folder}"
         + (", finished before; --no-resume trains again" if done else "")
         + _fine_tuned_line(run)
+        + (f"\n{lost}" if (lost := attendance_text(run.history)) else "")
         + (f"\ntraining took {run.timing.text}" if run.timing and not done else "")
     )
 

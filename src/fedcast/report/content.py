@@ -27,12 +27,14 @@ from fedcast.report.figures.training import (
 )
 from fedcast.report.figures.users import MAX_COLUMNS, ClassChange, UserValues, class_change, sorted_users
 from fedcast.runs import (
+    AttendanceRow,
     FailedRun,
     Gain,
     Row,
     Score,
     StoredRun,
     Strategy,
+    attendance,
     compare,
     decides,
     facet_name,
@@ -144,6 +146,11 @@ class Content:
             return {one: place for place, one in enumerate(strategies, first)}
         places = [(plans.index(replace(one, sharing="raw")), kinds.index(one.sharing)) for one in strategies]
         return {one: first + plan + NUM_COLOURS * kind for one, (plan, kind) in zip(strategies, places, strict=True)}
+
+    @cached_property
+    def attendance(self) -> list[AttendanceRow]:
+        """Who took part, by strategy; empty where all users did in every round."""
+        return attendance(self.runs, self.failed)
 
     @cached_property
     def gains(self) -> list[Gain]:

@@ -24,6 +24,7 @@ from fedcast.runs import (
     RunsLike,
     StoredRun,
     as_runs,
+    attendance_table,
     cell,
     comparison_table,
     gains_table,
@@ -149,7 +150,7 @@ def _figures(content: Content, ending: str) -> Iterator[tuple[str, Figure]]:
 
 
 def _tables(content: Content) -> dict[str, _Columns]:
-    """Return tables of strategies, runs, gains, rounds, users, heads, samples received, and delay against leakage."""
+    """Return tables of strategies, runs, lost updates, gains, rounds, users, heads, samples received, and delay."""
     parts = [_tables_of(content, run) for run in content.runs]
     names, seconds = contents.time_split(content)
     split = {f"{part}_s": seconds[:, place].tolist() for place, part in enumerate(PARTS)}
@@ -157,6 +158,7 @@ def _tables(content: Content) -> dict[str, _Columns]:
         "comparison": comparison_table(content.rows),
         "runs": runs_table(content.runs, content.failed),
         "targets": targets_table(content.runs, content.to_targets or [content.target], content.failed, content.tuned),
+        **({"attendance": attendance_table(content.attendance)} if content.attendance else {}),
         **({"gains": gains_table(content.gains)} if content.gains else {}),
         **{
             name: {column: list(chain.from_iterable(part[name][column] for part in parts)) for column in columns}

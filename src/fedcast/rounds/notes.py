@@ -135,7 +135,7 @@ def _own_values(scenario: Scenario, digest: str) -> dict[str, Any]:
 def _short(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:g}"
-    text = str(value) if value != {} else "default"
+    text = "unset" if value is None else str(value) if value != {} else "default"
     return f"{text[:_SHOWN_DIGITS_OF_DIGEST]}…" if len(text) == 64 else text
 
 

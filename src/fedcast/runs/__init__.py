@@ -37,6 +37,14 @@ if TYPE_CHECKING:
     from fedcast.runs.export import export_run
     from fedcast.runs.facts import Facts, facts_of, tables_of
     from fedcast.runs.gain_parts import Gain, gains, gains_table
+    from fedcast.runs.lost_updates import (
+        COUNTS,
+        AttendanceRow,
+        attendance,
+        attendance_table,
+        attendance_text,
+        shown_counts,
+    )
     from fedcast.runs.packing import pack, unpack
     from fedcast.runs.prepare import (
         PreparedRun,
@@ -90,7 +98,9 @@ if TYPE_CHECKING:
     from fedcast.runs.user_accuracy import fine_tuned_measures, user_scores
 
 __all__ = [
+    "COUNTS",
     "AttackResult",
+    "AttendanceRow",
     "Comparison",
     "Facet",
     "Facts",
@@ -116,6 +126,9 @@ __all__ = [
     "Trial",
     "as_runs",
     "attack_run",
+    "attendance",
+    "attendance_table",
+    "attendance_text",
     "cell",
     "check_same_task",
     "check_study",
@@ -161,6 +174,7 @@ __all__ = [
     "save_runs",
     "score",
     "setting",
+    "shown_counts",
     "stacked",
     "store_run",
     "strategy_of",

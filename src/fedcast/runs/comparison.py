@@ -405,7 +405,7 @@ def runs_table(
     """Return one row per run, by strategy and seed: its result, or the reason why it failed.
 
     Rounds and time to the target are None where it was not reached. Parameters that `varied`, by dotted key, have a
-    column each; None: it decides nothing in this run.
+    column each; None: it decides nothing in this run. Where users were lost or updates are stale, columns say how many.
     """
     runs, failed = list(runs), list(failed)
     named = gives_epochs([*runs, *failed])
@@ -420,6 +420,9 @@ def runs_table(
         known = [None if one is None or (name in TO_TARGET and not one.reached) else one for one in found]
         return [one.measure(name) if one is not None and name in one.names else None for one in known]
 
+    who = {run.folder: run.history.attendance() for run in runs}
+    counted = dict.fromkeys(name for counts in who.values() for name in counts)
+
     def values(key: str) -> list[Any]:
         return [cell(setting(scenarios[one], key)) if decides(scenarios[one], key) else None for one in folders]
 
@@ -431,6 +434,7 @@ def runs_table(
         "reason": [reasons.get(folder) for folder in folders],
         "reached": [None if folder in reasons else scores[folder].reached for folder in folders],
         **{name: measured(name) for name in _names(any, scores.values())},
+        **{name: [who.get(folder, {}).get(name) for folder in folders] for name in counted},
         "run": [folder.name for folder in folders],
     }
 

@@ -115,6 +115,24 @@ class History:
         """
         return next((record.round for record in self.records if record.accuracy >= accuracy), None)
 
+    def attendance(self) -> dict[str, float]:
+        """Return how many updates counted or were lost in all rounds; empty if no user was lost and no update is stale.
+
+        Example:
+            >>> History([]).attendance()
+            {}
+        """
+        lost = {name: float(sum(self.column(name))) for name in ("missed", "surplus", "dropped_out")}
+        old = [value for value in self.column("staleness") if value is not None]
+        if not any(lost.values()) and not old:
+            return {}
+        updates = [record.participants for record in self.records if record.round]
+        found = {"updates": float(sum(updates)), **lost, "empty_rounds": float(updates.count(0))}
+        if old:
+            largest = max(value for value in self.column("max_staleness") if value is not None)
+            found |= {"staleness": sum(old) / len(old), "max_staleness": float(largest)}
+        return found
+
     def to_json(self) -> str:
         """Return all records as JSON; a value that is not finite is an error."""
         unused = {name for name in _LATER if not self._has(name)}

@@ -37,7 +37,7 @@ from fedcast.report.figures.training import PART_COLOURS, PARTS, delay_figure, l
 from fedcast.report.html import Markup, colour_key, empty_tag, figure, note, scrolled, section, table, tag
 from fedcast.report.layout import lay_out
 from fedcast.report.svg import picture
-from fedcast.runs import Gain, Interval, Row
+from fedcast.runs import COUNTS, Gain, Interval, Row, shown_counts
 from fedcast.scenario import model_name
 
 # Significant digits of the values of learning curves.
@@ -237,11 +237,12 @@ def comparison_section(contents: Sequence[Content]) -> Markup:
             f"Below a strategy: its best {', '.join(contents[0].tuned)}, chosen on seeds that are not reported."
         )
     tables = _by_facet(contents, lambda content: [scrolled(_table(content), "Comparison of strategies")])
+    who = _by_facet([content for content in contents if content.attendance], _attendance)
     targets = _by_facet([content for content in contents if content.to_targets], _targets)
     below = note(" ".join(notes))
     gains = _by_facet([content for content in contents if content.gains], _gains)
     overview = [_overview(contents)] if len(contents) > 1 else []
-    return section("comparison", "Comparison", *overview, *tables, below, *targets, *_failures(contents), *gains)
+    return section("comparison", "Comparison", *overview, *tables, below, *targets, *who, *_failures(contents), *gains)
 
 
 def _overview(contents: Sequence[Content]) -> Markup:
@@ -286,6 +287,26 @@ def _failures(contents: Sequence[Content]) -> Iterator[Markup]:
 
 
 _GAIN_MEASURES = {"rounds": ("rounds", ""), "total_s": ("time", "s"), "accuracy": ("final accuracy", "%")}
+
+
+def _attendance(content: Content) -> Iterator[Markup]:
+    """Yield the table of who took part."""
+    names = shown_counts(content.attendance)
+    rows = []
+    for row in content.attendance:
+        found = [row.counts.get(name) for name in names]
+        texts = [("–", None) if each is None else mean_and_interval(each.mean, each.half_width) for each in found]
+        swatch = tag("span", class_=f"swatch {series_class(content.series[row.strategy])}")
+        cells = (tag("td", text, *_small(half)) for text, half in texts)
+        rows.append(tag("tr", tag("th", swatch, row.strategy.name, scope="row"), *cells))
+    head = tag("tr", *(tag("th", title, scope="col") for title in ("strategy", *(COUNTS[name] for name in names))))
+    title, found_table = "Who took part", tag("table", tag("thead", head), tag("tbody", *rows), class_="numbers")
+    below = "Updates of all rounds of a run, means over seeds."
+    if "staleness" in names:
+        below += " Staleness: steps of the server between the start of an update and its use."
+    if "missed" in names or "surplus" in names:
+        below += " Energy and bytes of users that missed the deadline or were not needed are spent."
+    yield figure(title, scrolled(found_table, title), below=below)
 
 
 def _gains(content: Content) -> Iterator[Markup]:
