@@ -92,6 +92,7 @@ BUILT_IN: dict[str, dict[str, str]] = {
         "mnist": "fedcast.data.mnist:DATASET",
         "fashion_mnist": "fedcast.data.fashion_mnist:DATASET",
         "emnist": "fedcast.data.emnist:DATASET",
+        "femnist": "fedcast.data.femnist:DATASET",
         "cifar10": "fedcast.data.cifar10:DATASET",
         "cifar100": "fedcast.data.cifar100:DATASET",
         "shakespeare": "fedcast.data.shakespeare:DATASET",

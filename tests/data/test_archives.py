@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import io
+import json
 import pickle
 import tarfile
 import zipfile
@@ -10,11 +11,12 @@ import zipfile
 import numpy as np
 import pytest
 
-from fedcast.data import CATALOGUE, load_dataset, sample_spec
+from fedcast.data import CATALOGUE, load_dataset, make_population, sample_spec
 from fedcast.data.catalogue import UNTRIED, SourceFile
 from fedcast.data.emnist import CLASSES
 from fedcast.errors import DataError
-from fedcast.scenario import Data
+from fedcast.runs.store import run_key
+from fedcast.scenario import Data, load_scenario, missing_files
 
 FINE = [f"class{number}" for number in range(100)]
 COARSE = [f"group{number}" for number in range(20)]
@@ -222,6 +224,77 @@ def test_a_file_that_is_no_archive(put):
         load_dataset(Data(dataset="cifar100"), put(cifar100, "_BINARY", b"no archive"))
 
 
-@pytest.mark.parametrize("name", ["emnist", "cifar100"])
+def leaf_files(folder, **changes):
+    """Write two files for training and one for the test as LEAF does, and return bytes and labels by writer."""
+    rng, made = np.random.default_rng(0), {}
+    for part, files in (("train", (("f2", "f0"), ("f1",))), ("test", (("f0", "f2", "f1"),))):
+        (folder / part).mkdir(parents=True)
+        for number, writers in enumerate(files):
+            data = {}
+            for writer in writers:
+                pixels, labels = rng.integers(0, 256, (4, 784)), rng.integers(0, 62, 4)
+                made[part, writer] = pixels, labels
+                data[writer] = {"x": (pixels / 255).tolist(), "y": labels.tolist()}
+                if (part, writer) == ("train", "f0"):
+                    data[writer] |= changes
+            content = {"users": list(writers), "num_samples": [4] * len(writers), "user_data": data}
+            (folder / part / f"all_data_{number}_niid_0_keep_0_{part}_9.json").write_text(json.dumps(content))
+    return made
+
+
+def test_femnist(tmp_path):
+    made = leaf_files(tmp_path / "leaf")
+    data = Data(dataset="femnist", femnist={"folder": str(tmp_path / "leaf")})
+    found = load_dataset(data)
+    assert found.group_names == ("f0", "f1", "f2")
+    for number, writer in enumerate(found.group_names):
+        for part, inputs, labels, groups in (
+            ("train", found.inputs, found.labels, found.groups),
+            ("test", found.test_inputs, found.test_labels, found.test_groups),
+        ):
+            pixels, expected = made[part, writer]
+            assert np.array_equal(inputs[groups == number].reshape(4, 784), pixels)
+            assert labels[groups == number].tolist() == expected.tolist()
+    assert found.spec == sample_spec(data)
+    assert found.class_names[10] + found.class_names[61] == "Az"
+    people = make_population(
+        Data(dataset="femnist", partition="natural", num_users=2, femnist=data.tables["femnist"]), 0
+    )
+    assert people.sizes.tolist() == [4, 4]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"x": [[0.5] * 10] * 4}, "different|shape"),
+        ({"x": [[2.0] * 784] * 4}, "pixels from 0 to 2; expected 0 to 1"),
+        ({"x": [[float("nan")] * 784] * 4}, "pixels from nan|NaN|JSON"),
+        ({"y": [62, 0, 0, 0]}, "label 62; expected 0 to 61"),
+        ({"y": [0, 1]}, "expected pairs"),
+    ],
+)
+def test_other_content_of_femnist(tmp_path, changes, message):
+    leaf_files(tmp_path / "leaf", **changes)
+    with pytest.raises(DataError, match=message):
+        load_dataset(Data(dataset="femnist", femnist={"folder": str(tmp_path / "leaf")}))
+
+
+def test_the_folder_of_femnist_is_named_exists_and_decides_the_run(tmp_path):
+    with pytest.raises(DataError, match=r"data\.femnist\.folder is not set"):
+        load_dataset(Data(dataset="femnist"))
+    folder = tmp_path / "leaf"
+    scenario = load_scenario(overrides={"data.dataset": "femnist", "data.femnist.folder": str(folder)})
+    assert missing_files(scenario) == [f"data.femnist.folder: no such folder: {folder}"]
+    with pytest.raises(DataError, match=r"no \.json file here"):
+        load_dataset(scenario.data)
+    leaf_files(folder)
+    assert missing_files(scenario) == []
+    before = run_key(scenario)
+    (file,) = (folder / "test").iterdir()
+    file.write_text(file.read_text().replace('"y": [', '"y":  ['))
+    assert run_key(scenario) != before
+
+
+@pytest.mark.parametrize("name", ["emnist", "femnist", "cifar100"])
 def test_the_catalogue_says_what_was_not_tried(name):
     assert UNTRIED in CATALOGUE[name].summary

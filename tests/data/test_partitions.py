@@ -380,6 +380,22 @@ def test_natural_users_are_whole_owners():
         populate(dataset, Data(partition="natural", num_users=13))
 
 
+def test_natural_owners_are_joined_whole_and_in_equal_numbers():
+    rng = np.random.default_rng(0)
+    groups = rng.permutation(np.repeat(np.arange(7) * 3, [5, 1, 8, 2, 9, 4, 3]))
+    images = np.zeros((32, 4, 4), dtype=np.float32)
+    dataset = dataset_from_arrays(images, np.arange(32) % 4, images[:3], [0, 1, 2], groups=groups)
+    data = Data(partition="natural", num_users=3, natural={"join": True})
+    owners = [np.unique(groups[populate(dataset, data, 1).assignment.of(user)]) for user in range(3)]
+    assert sorted(len(of_user) for of_user in owners) == [2, 2, 3]
+    assert sorted(np.concatenate(owners)) == (np.arange(7) * 3).tolist(), "every owner is in one user, as a whole"
+    assert len(populate(dataset, data, 1).assignment.samples) == 32
+    others = [np.unique(groups[populate(dataset, data, 2).assignment.of(user)]).tolist() for user in range(3)]
+    assert others != [of_user.tolist() for of_user in owners]
+    with pytest.raises(DataError, match="expected at most 7"):
+        populate(dataset, Data(partition="natural", num_users=8, natural={"join": True}), 1)
+
+
 def test_natural_needs_owners():
     dataset = dataset_from_arrays(np.zeros((30, 2)), np.arange(30) % 3)
     with pytest.raises(DataError, match="has no owners of its samples"):

@@ -107,7 +107,7 @@ def presence(name: str, data_dir: str | Path | None = None) -> Presence:
     """
     sources = CATALOGUE[name].sources
     if not sources:
-        return Presence(name, "yours" if name == "file" else "built in", None, None)
+        return Presence(name, "yours" if name in ("file", "femnist") else "built in", None, None)
     found = find_source(sources, [*data_folders(data_dir), SYSTEM_FOLDER])
     if found is None:
         return Presence(name, "to download" if any(map(downloadable, sources)) else "missing", None, None)

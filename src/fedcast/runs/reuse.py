@@ -16,8 +16,8 @@ import numpy as np
 
 from fedcast.errors import FedcastError
 from fedcast.runs.prepare import PreparedRun
-from fedcast.scenario import Scenario, deciding_values, named_paths
-from fedcast.text_files import is_file, parse_json, read_text
+from fedcast.scenario import Scenario, deciding_values, files_by_key
+from fedcast.text_files import parse_json, read_text
 from fedcast.training import settings_text
 
 # Parts of a scenario that act on training itself; all others act through the plan.
@@ -71,8 +71,5 @@ def _read(path: Path) -> Any:
 
 
 def _acting_files(scenario: Scenario) -> list[Path]:
-    return [
-        path
-        for key, path in named_paths(scenario).items()
-        if key.partition(".")[0].partition("[")[0] in (*_ACTING, "plugins") and is_file(path)
-    ]
+    acting = (*_ACTING, "plugins")
+    return [file for key, file in files_by_key(scenario) if key.partition(".")[0].partition("[")[0] in acting]

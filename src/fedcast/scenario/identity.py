@@ -19,6 +19,7 @@ _LATER_OF_TRAINING = (
 _LATER_OPTIONS: dict[tuple[str, str], dict[str, Any]] = {
     ("partition", "dirichlet"): {"balanced": False},
     ("partition", "shards"): {"holders": "even"},
+    ("partition", "natural"): {"join": False},
 }
 
 

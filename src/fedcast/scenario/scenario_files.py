@@ -206,18 +206,29 @@ def named_paths(scenario: Scenario) -> dict[str, Path]:
 
 def missing_files(scenario: Scenario) -> list[str]:
     """Return a line for every file that a scenario names and that does not exist."""
-    return [f"{key}: no such file: {path}" for key, path in named_paths(scenario).items() if not is_file(path)]
+    named = named_paths(scenario).items()
+    folders = [f"{key}: no such folder: {path}" for key, path in named if _names_folder(key) and not path.is_dir()]
+    return folders + [
+        f"{key}: no such file: {path}" for key, path in named if not _names_folder(key) and not is_file(path)
+    ]
 
 
 def named_files(scenario: Scenario) -> list[Path]:
-    """Return the files that a scenario names and that exist, its fit of rounds among them.
+    """Return the files that a scenario names and that exist, its fit of rounds and all in its folders among them.
 
     Example:
         >>> named_files(Scenario())
         []
     """
-    named = [*named_paths(scenario).values(), Path(scenario.rounds.fit)]
-    return [path for path in named if is_file(path)]
+    fit = Path(scenario.rounds.fit)
+    return [*(file for _, file in files_by_key(scenario)), *([fit] if is_file(fit) else [])]
+
+
+def files_by_key(scenario: Scenario) -> list[tuple[str, Path]]:
+    """Return the files that exist at the paths that a scenario names, with the dotted key; of folders all files."""
+    named = named_paths(scenario).items()
+    inside = ((key, sorted(path.rglob("*")) if _names_folder(key) else [path]) for key, path in named)
+    return [(key, file) for key, files in inside for file in files if is_file(file)]
 
 
 def load_plugins(scenario: Scenario) -> None:
@@ -253,7 +264,11 @@ def _unknown_names(tree: Tree) -> list[Fault]:
 
 def _names_path(key: str) -> bool:
     key = key.rpartition(".")[2]
-    return key in ("file", "path") or key.endswith(("_file", "_path"))
+    return key in ("file", "path", "folder") or key.endswith(("_file", "_path"))
+
+
+def _names_folder(key: str) -> bool:
+    return key.rpartition(".")[2] == "folder"
 
 
 def _load_plugins(tree: Tree) -> list[Fault]:

@@ -16,16 +16,17 @@ def read_leaf(source: Path) -> UserSamples:
     Users are in the order of their names, as LEAF's own reader has them. Test samples of all users are one test set.
     """
     if is_file(source) or not (source / "train").is_dir():
-        users = _read_files(source)
+        users = read_users(source)
         return UserSamples(list(users), list(users.values()))
-    users, test = _read_files(source / "train"), None
+    users, test = read_users(source / "train"), None
     if (source / "test").is_dir():
-        of_users = _read_files(source / "test")
+        of_users = read_users(source / "test")
         test = joined(f"{source}/test", list(of_users.values()), list(of_users))
     return UserSamples(list(users), list(users.values()), test)
 
 
-def _read_files(source: Path) -> dict[str, Samples]:
+def read_users(source: Path) -> dict[str, Samples]:
+    """Return the samples of each user of one file, or of all .json files of a folder, in the order of their names."""
     files = [source] if is_file(source) else sorted(source.glob("*.json"))
     if not files:
         raise DataError(f"{source}: no .json file here; expected JSON of LEAF")
