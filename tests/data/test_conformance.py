@@ -39,6 +39,9 @@ def test_every_partition_passes_every_check(name, check, tmp_path):
         ("noise", {"level": 0.0}),
         ("quantity", {"alpha": 0.05, "min_samples": 5}),
         ("shards", {"classes_per_user": 10}),
+        ("shards", {"classes_per_user": 3, "holders": "random"}),
+        ("dirichlet", {"alpha": 0.05, "balanced": True}),
+        ("natural", {"join": True}),
     ],
 )
 def test_partitions_pass_with_other_options(name, options):
