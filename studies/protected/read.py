@@ -1,8 +1,9 @@
-"""Read the trained runs back, and write results.json: accuracy at the end, and rounds to target accuracies.
+"""Read the trained runs back, and write what they reached to results.json.
 
-    python studies/protected/read.py out/protected OUT_OF_TRAINING
+    python studies/protected/read.py mnist out/protected/mnist out/protected/mnist/trained
 
-The accuracy is the mean of the last five rounds. Only finished runs are read.
+replaces the results of that dataset: accuracy (mean of the last five rounds), and rounds and simulated seconds to
+target accuracies. Only finished runs are read.
 """
 
 from __future__ import annotations
@@ -10,37 +11,52 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from fedcast.runs import load_runs, unpack
 
-TARGETS = (0.8, 0.85, 0.9, 0.95)
-_ORDER = ("single_class_share", "rule", "kind", "epsilon", "seed")
+TARGETS = {"mnist": (0.85, 0.9, 0.95), "fashion_mnist": (0.6, 0.7, 0.75), "cifar10": (0.2, 0.3, 0.35)}
+RESULTS = Path(__file__).with_name("results.json")
+_ORDER = ("single_class_share", "rule", "kind", "epsilon", "volume", "learning_rate", "seed")
 
 
-def rows(store: Path) -> list[dict[str, object]]:
+def rows(dataset: str, store: Path) -> list[dict[str, Any]]:
     """Return the results of each run."""
     found = []
     for run in load_runs(store):
-        scenario, accuracy = run.scenario, run.history.column("accuracy")
+        scenario, history = run.scenario, run.history
+        accuracy, seconds = history.column("accuracy"), history.column("seconds")
+        reached = {str(target): history.rounds_to(target) for target in TARGETS[dataset]}
         found.append(
             {
-                "model": scenario.training.model,
+                "dataset": dataset, "model": scenario.training.model,
                 "single_class_share": scenario.data.options("partition").single_class_share,
                 "rule": run.rule, "kind": scenario.sharing.kind,
-                "epsilon": None if run.privacy is None else round(run.privacy.epsilon, 6), "seed": scenario.seed,
-                "rounds": len(accuracy) - 1, "accuracy": round(float(np.mean(accuracy[-5:])), 4),
-                "rounds_to": {str(target): run.history.rounds_to(target) for target in TARGETS},
+                "epsilon": None if run.privacy is None else round(run.privacy.epsilon, 6),
+                "volume": scenario.allocation.options("allocation").ratio if run.rule != "none" else 0.0,
+                "learning_rate": scenario.training.learning_rate, "seed": scenario.seed,
+                "rounds": len(accuracy) - 1, "accuracy": round(float(np.mean(accuracy[-5:])), 4), "rounds_to": reached,
+                "seconds_to": {
+                    target: None if rounds is None else round(float(seconds[rounds]), 1)
+                    for target, rounds in reached.items()
+                },
             }
         )  # fmt: skip
     return sorted(found, key=lambda row: [str(row[key]) for key in _ORDER])
 
 
 if __name__ == "__main__":
-    base = Path(sys.argv[1])
-    unpack(Path(sys.argv[2]), base / "store")
-    found = rows(base / "store")
-    Path(__file__).with_name("results.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    dataset, base = sys.argv[1], Path(sys.argv[2])
+    unpack(Path(sys.argv[3]), base / "store")
+    found = rows(dataset, base / "store")
+    others = [row for row in json.loads(RESULTS.read_text(encoding="utf-8")) if row["dataset"] != dataset]
+    lines = ",\n".join(json.dumps(row) for row in [*others, *found])
+    RESULTS.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
     for row in found:
-        print(row)
+        print(
+            *(row[key] for key in (*_ORDER, "rounds", "accuracy")),
+            *row["rounds_to"].values(),
+            *row["seconds_to"].values(),
+        )

@@ -369,7 +369,6 @@ def test_heads_keep_to_the_epsilon_of_the_devices_table(tmp_path):
     nobody = prepare_run(scenario_of("prototypes", f"devices.devices_file={file}"))
     assert len(nobody.clustering.heads) == 0
     assert any("12 users of 12 cannot afford ε = 4" in note for note in nobody.plan.notes)
-    assert any("predicted for raw samples" in note for note in free.plan.notes)
     assert prepare_run(scenario_of("raw")).plan.notes == ()
     assert nobody.shared.generated is None
 

@@ -66,6 +66,8 @@ class AllocationProblem:
     batch_size: int  # samples of a local step
     initial: Floats  # [M], ratios at which searches start
     seed: int  # of the draws
+    worth: Floats  # [K], raw samples that a sample of each user counts as, see `fedcast.rounds.worth`
+    upper: Floats  # [M], largest ratios without a limit of the average sharing ratio
     minimiser: Minimiser = minimise_surrogate  # of surrogates on `feasible`; the exact one by default
 
     @property
@@ -114,7 +116,8 @@ class AllocationProblem:
 
     def with_max_asr(self, limit: float) -> AllocationProblem:
         """Return the problem with another limit of the average sharing ratio."""
-        return replace(self, feasible=replace(self.feasible, max_leak=limit))
+        unlimited = replace(self.feasible, upper=self.upper, max_leak=np.inf)
+        return replace(self, feasible=unlimited.within(limit))
 
     def with_start(self, volumes: Floats) -> AllocationProblem:
         """Return the problem with searches that start at volumes of users, float64[K], such as those of a result."""
@@ -138,6 +141,8 @@ def make_allocation_problem(
     beta_samples: int = 200,
     seed: int = 0,
     batch_size: int = 10,
+    worth: ArrayLike = 1.0,
+    reveals: ArrayLike = True,
     minimiser: Minimiser = minimise_surrogate,
 ) -> AllocationProblem:
     """Return the allocation problem of a clustering; arguments are those of `fedcast.allocation.allocate`."""
@@ -158,12 +163,14 @@ def make_allocation_problem(
     sizes = clustering.problem.skew.sizes[clustering.heads]
     caps = np.minimum(settings.max_sharing_ratio, fleet.devices.consent[clustering.heads])
     work = fleet.local_epochs, batch_size
-    averages = _averages(clustering, trained, members, cluster, base, model, work)
+    counted = np.broadcast_to(np.asarray(worth, dtype=np.float64), clustering.problem.num_users)
+    averages = _averages(clustering, trained, members, cluster, base, model, work, counted[clustering.heads])
     # With the other forms a volume that does not lower the skew can still save rounds.
     cut = averages.convex and model.form in ("paper", "theory")
     upper = averages.largest_useful(caps * sizes) / sizes if cut else caps
     delay = round_delay(fleet.of(trained), base.sizes[trained], members, cluster, caps * sizes)
-    leak = clustering.cluster_sizes[clustering.heads] / len(trained)
+    shows = np.broadcast_to(np.asarray(reveals), len(trained))[clustering.heads]
+    leak = np.where(shows, clustering.cluster_sizes[clustering.heads] / len(trained), 0.0)
     limit = np.inf if settings.max_asr is None else settings.max_asr
     before = part_of(clustering.problem.skew, trained)
     skew_before = skew_for_model(before, before, model, clustering.problem.weighting)
@@ -177,13 +184,15 @@ def make_allocation_problem(
         bits_per_sample,
         averages,
         caps,
-        Feasible(worst / (bits_per_sample * sizes), upper, sizes, delay, leak, limit),
+        Feasible(worst / (bits_per_sample * sizes), upper, sizes, delay, leak, np.inf).within(limit),
         skew_before,
         model.draw(beta_samples, skew_before, seed, averages.steps_before),
         model,
         batch_size,
         np.full(len(sizes), settings.initial_ratio),
         seed,
+        counted,
+        upper,
         minimiser,
     )
 
@@ -274,6 +283,7 @@ def _averages(
     base: Skew,
     model: RoundsModel,
     work: tuple[int, int],
+    worth: Floats,
 ) -> AverageSkew:
     """Return the average skew and local steps as functions of volumes; `work` are local epochs and batch size."""
     before, weighting = clustering.problem.skew, clustering.problem.weighting
@@ -306,5 +316,6 @@ def _averages(
         measure,
         weighting,
         local_steps(own, held, *work),
-        work[0] / (work[1] * own.sum()) * np.bincount(cluster, own[members], len(heads)),
+        worth * work[0] / (work[1] * own.sum()) * np.bincount(cluster, own[members], len(heads)),
+        worth,
     )

@@ -5,8 +5,9 @@ its members c, which then has
 
 .. math:: \tilde n_c = n_c + N_m, \qquad \tilde n_c (\tilde P_c - P_g) = n_c (P_c - P_g) + V_m(N_m).
 
-With composition ``own`` the distribution :math:`q_m = P_m` is fixed and V is linear. With ``balanced`` the head fills
-all classes to one level as far as it has them, so that :math:`N q_m(N)` is piecewise linear. Both are exact.
+Generated samples of worth w count as w N in both, see `fedcast.rounds.worth`. With composition ``own`` the distribution
+:math:`q_m = P_m` is fixed and V is linear. With ``balanced`` the head fills all classes to one level as far as it has
+them, so that :math:`N q_m(N)` is piecewise linear. Both are exact.
 
 An evaluation with gradients is O(members x classes); users that receive nothing enter as one constant. EMD has kinks,
 where a subgradient is returned.
@@ -112,23 +113,28 @@ class AverageSkew:
     weighting: Weighting  # A, B or C
     steps_before: float  # mean number of local steps in a round before heads send anything
     steps_gradient: Floats  # [M], its slope by volume
+    worth: Floats  # [M], raw samples that a sample of each head counts as
 
     def at(self, volumes: Floats) -> SkewAt:
         """Return average skew and shift when head m sends volumes[m] samples to each of its members."""
         sent, slope = self.offer.at(volumes)
-        samples = self.sizes + volumes[self.cluster]
+        sent, counted = self.worth[:, None] * sent, self.worth * volumes
+        samples = self.sizes + counted[self.cluster]
         each, changes = self._members(sent, slope, samples)
-        after = self.held + float(self.members_of @ volumes)
+        after = self.held + float(self.members_of @ counted)
         if self.weighting == "C":
             costs, slopes = self._by_cluster(self.sizes * each), self._by_cluster(self.sizes * changes)
         else:
             costs, slopes = self._by_cluster(samples * each), self._by_cluster(each + samples * changes)
+        # So far by counted samples.
+        slopes = self.worth * slopes
+        members = self.worth * self.members_of
         denominator = after if self.weighting == "B" else self.total
         skew = (self.rest + float(costs.sum())) / denominator
-        gradient = (slopes - skew * self.members_of) / denominator if self.weighting == "B" else slopes / denominator
+        gradient = (slopes - skew * members) / denominator if self.weighting == "B" else slopes / denominator
         moved = self.imbalance + self.members_of @ sent
         shift = float(np.abs(moved).sum()) / after
-        shift_gradient = self.members_of * (slope @ np.sign(moved) - shift) / after
+        shift_gradient = members * (slope @ np.sign(moved) - shift) / after
         steps = self.steps_before + float(self.steps_gradient @ volumes)
         gradients = gradient, shift_gradient, self.steps_gradient
         return SkewAt(skew, shift, steps, *gradients, costs, slopes, denominator)
@@ -144,7 +150,7 @@ class AverageSkew:
         Requires convex costs. A larger volume costs both delay and skew, so that no optimum has it. Under weighting B
         a sample is useful as long as it is less skewed than the average, which is at most that before sharing.
         """
-        price = self.at(np.zeros_like(upper)).skew * self.members_of if self.weighting == "B" else 0.0
+        price = self.at(np.zeros_like(upper)).skew * self.worth * self.members_of if self.weighting == "B" else 0.0
         low, high = np.zeros_like(upper), upper
         for _ in range(_BISECTIONS):
             middle = (low + high) / 2

@@ -24,7 +24,7 @@ function. A limit of the average sharing ratio adds a price per ratio, again the
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -264,7 +264,7 @@ class Feasible:
     upper: Floats  # [M], largest ratio
     sizes: Floats  # [M], samples of each head
     delay: RoundDelay  # of a round, as a function of volumes
-    leak: Floats  # [M], what a ratio of 1 adds to the average sharing ratio
+    leak: Floats  # [M], what a ratio of 1 adds to the average sharing ratio; 0: it reveals nothing
     max_leak: float  # limit of the average sharing ratio; infinite: none
 
     def allows(self, x: Floats) -> bool:
@@ -272,9 +272,18 @@ class Feasible:
         return float(self.leak @ x) <= self.max_leak
 
     def scaled_to_limit(self, x: Floats) -> Floats:
-        """Return the ratios, all lowered in proportion if their average is above its limit."""
+        """Return the ratios, those that reveal samples lowered in proportion if their average is above its limit."""
         leak = float(self.leak @ x)
-        return x if leak <= self.max_leak else x * (self.max_leak / leak)
+        return x if leak <= self.max_leak else np.where(self.leak > 0, x * (self.max_leak / leak), x)
+
+    def within(self, limit: float) -> Feasible:
+        """Return the same with another limit; heads that reveal nothing (leak 0) are not limited."""
+        if limit > 0 and self.leak.any():
+            return replace(self, max_leak=limit)
+        if limit <= 0 and self.leak.all():
+            return replace(self, max_leak=0.0)
+        upper = self.upper if limit > 0 else np.where(self.leak > 0, 0.0, self.upper)
+        return replace(self, upper=upper, max_leak=np.inf)
 
 
 def minimise_surrogate(surrogate: Surrogate, feasible: Feasible) -> Floats:
@@ -294,7 +303,8 @@ def minimise_surrogate(surrogate: Surrogate, feasible: Feasible) -> Floats:
         return feasible.max_leak - float(feasible.leak @ found[price])
 
     # At this price no head gains by sharing anything.
-    most = float((np.maximum(-surrogate.linear, 0.0) / np.maximum(feasible.leak, 1e-300)).max())
+    gains, reveals = np.maximum(-surrogate.linear, 0.0), feasible.leak > 0
+    most = float((gains[reveals] / feasible.leak[reveals]).max(initial=0.0))
     last.price = price = rising_root(spare, 0.0, most, last.price, _PRICE_TOLERANCE)
     # Just below it heads that are indifferent share more: as much as the limit allows.
     below = max((other for other in found if other < price), default=price)

@@ -205,9 +205,10 @@ def evaluate(problem: AllocationProblem, volumes: Floats) -> Evaluation:
     # A member without samples whose head sends nothing has nothing to train on.
     trained = problem.trained & (clustering.after.sizes > 0)
     before, after = part_of(clustering.problem.skew, trained), part_of(clustering.after, trained)
-    skew = skew_for_model(before, after, problem.model, clustering.problem.weighting)
-    shift = distribution_shift(after)
-    steps = local_steps(before.sizes, after.sizes, problem.fleet.local_epochs, problem.batch_size)
+    counted = part_of(clustering.after_worth(problem.worth), trained)
+    skew = skew_for_model(before, counted, problem.model, clustering.problem.weighting)
+    shift = distribution_shift(counted)
+    steps = local_steps(before.sizes, counted.sizes, problem.fleet.local_epochs, problem.batch_size)
     rounds = problem.betas.expected(skew, shift, steps).rounds
     cost = round_cost(problem.fleet.of(trained[problem.trained]), after.sizes)
     sent = clustering.head_of, clustering.shared, problem.rate_bps, problem.bits_per_sample

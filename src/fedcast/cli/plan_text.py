@@ -42,17 +42,34 @@ def print_plan(
     if not made.server_samples:
         console.print("\nlargest clusters", style="bold")
     for head in heads[np.argsort(-sizes[heads], kind="stable")][:_LISTED]:
-        sent, members = pluralize(int(made.shared[head]), "sample"), pluralize(int(sizes[head]), "member")
+        kind = "" if made.kinds is None else f"{made.kinds[head]} "
+        sent, members = pluralize(int(made.shared[head]), f"{kind}sample"), pluralize(int(sizes[head]), "member")
         console.print(f"  {user_label(head, made.names)} sends {sent} to {members}")
     if not len(heads) and not made.server_samples:
         console.print("  none: sharing does not shorten the task, or no user may share")
-    if len(made.leakage) > 1:
-        console.print("\ndelay against leakage", style="bold")
-        console.print("  average sharing ratio  delay of the task", style="dim")
-        for point in made.leakage:
-            console.print(f"  {point.average_sharing_ratio:21.3f}  {quantity(point.delay_s, 's')}")
+    _print_curves(console, made)
     if made.rules and with_rules:
         _print_rules(console, made)
+
+
+def _print_curves(console: Console, made: SharingPlan) -> None:
+    """Print the delay against leakage of raw samples and, beside it, against ε of private ones."""
+    from itertools import zip_longest
+
+    leakage = [f"  {one.average_sharing_ratio:21.3f}  {quantity(one.delay_s, 's')}" for one in made.leakage]
+    privacy = [
+        f"{one.epsilon:5g}  {quantity(one.delay_s, 's'):>17}  {one.kind if one.epsilon else 'none'}"
+        for one in made.privacy
+    ]
+    if len(leakage) < 2:
+        return
+    wide = 45 if privacy else 0
+    title = f"{'delay against leakage':{wide}}" + ("delay against ε" if privacy else "")
+    console.print(f"\n{title}", style="bold")
+    beside = "    ε  delay of the task  samples" if privacy else ""
+    console.print(f"{'  average sharing ratio  delay of the task':{wide}}{beside}", style="dim")
+    for one, other in zip_longest(leakage, privacy, fillvalue=""):
+        console.print(f"{one:{wide}}{other}".rstrip())
 
 
 def _headline(made: SharingPlan) -> str:

@@ -175,6 +175,13 @@ class Clustering:
             skew, self.head_of, self.problem.volumes, self.problem.sent_distributions if len(self.members) else None
         )
 
+    def after_worth(self, worth: Floats) -> Skew:
+        """Return `after` where a sample of head m counts as worth[m] samples, float64[K]; that of the server as one."""
+        if self.broadcast is not None or not len(self.members) or (worth == 1).all():
+            return self.after
+        problem = self.problem
+        return mix_distributions(problem.skew, self.head_of, worth * problem.volumes, problem.sent_distributions)
+
     def with_volumes(self, volumes: Floats) -> Clustering:
         """Return the same clusters with other volumes float64[K]; the mix of balanced heads depends on them."""
         return replace(self, problem=replace(self.problem, volumes=volumes), proof=None)

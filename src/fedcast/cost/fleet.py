@@ -15,12 +15,12 @@ from fedcast.cost.uplink import initial_upload_s
 from fedcast.cost.weights import model_size
 from fedcast.data import SampleSpec
 from fedcast.errors import DataError, ScenarioError
-from fedcast.formatting import pluralize, quantity
+from fedcast.formatting import quantity
 from fedcast.io import Column, column_names, read_user_table
 from fedcast.network import CellularLinks, Layout, cellular_links
 from fedcast.participation import participation_of
 from fedcast.scenario import Cellular, Devices, Scenario
-from fedcast.typing import Bools, Floats, Names
+from fedcast.typing import Floats, Names
 
 # Wider than the range of any device, and narrow enough that no product of such values overflows.
 _LEAST, _MOST = 1e-15, 1e15
@@ -235,31 +235,6 @@ class Fleet:
         return self.devices.energy_budget_j - self.upload_energy_j
 
 
-def affordable(devices: DeviceTable, scenario: Scenario) -> Bools:
-    """Return whose privacy budget is enough for the scenario's kind of sharing, bool[K]."""
-    if devices.epsilon is None:
-        return np.ones(len(devices.consent), dtype=bool)
-    kind = registry.find("sharing", scenario.sharing.kind).value
-    spent = np.zeros(len(devices.epsilon)) if devices.mu_spent is None else devices.mu_spent
-    enough: Bools = kind.affordable(scenario.sharing.options("sharing"), devices.epsilon, spent)
-    return enough
-
-
-def sharing_notes(devices: DeviceTable, scenario: Scenario) -> list[str]:
-    """Return what generated samples change in a plan, and how many users cannot afford to send them."""
-    sharing = scenario.sharing
-    if registry.find("sharing", sharing.kind).value.make is None:
-        return []
-    notes = [f"sharing.kind = {sharing.kind}: rounds are predicted for raw samples; with generated ones expect more"]
-    if refused := int((~affordable(devices, scenario)).sum()):
-        notes.append(
-            f"{pluralize(refused, 'user')} of {len(devices.consent)} cannot afford ε = "
-            f"{sharing.options('sharing').epsilon:g}, and share nothing (budgets: column epsilon of the devices table; "
-            "on real devices epsilon_budget in consent.toml)"
-        )
-    return notes
-
-
 def fleet_of(scenario: Scenario, layout: Layout, samples: SampleSpec | None = None) -> Fleet:
     """Return the fleet of a scenario for the positions of a layout; `samples` as in `model_bits`.
 
@@ -271,8 +246,6 @@ def fleet_of(scenario: Scenario, layout: Layout, samples: SampleSpec | None = No
         True
     """
     devices = device_table(layout.num_users, scenario.devices, layout.names)
-    # Who cannot afford the kind of sharing shares nothing.
-    devices = replace(devices, consent=np.where(affordable(devices, scenario), devices.consent, 0.0))
     measured = {name: getattr(devices, name) for name in ("up_rate_bps", "down_rate_bps", "up_snr_db", "down_snr_db")}
     links = cellular_links(layout, devices.power_w, scenario.cellular, scenario.geometry, **measured)
     # A plan replaces the first of several choices by the one that it makes.

@@ -49,8 +49,10 @@ def _limits(scenario: Scenario, devices: list[dict[str, Any]]) -> dict[str, list
     kind = scenario.sharing.kind
     limits = {"consent": [float(device["max_ratio"]) if kind in device["kinds"] else 0.0 for device in devices]}
     if find_sharing(kind).private:
-        # Who has no budget refuses.
-        limits["epsilon"] = [float(device.get("epsilon_budget") or 0.0) for device in devices]
+        # Who has no budget, or allows other kinds only, refuses.
+        limits["epsilon"] = [
+            float(device.get("epsilon_budget") or 0.0) if kind in device["kinds"] else 0.0 for device in devices
+        ]
         limits["mu_spent"] = [float(device.get("mu_spent", 0.0)) for device in devices]
     return limits
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from fedcast.errors import FedcastError
 from fedcast.io import write_file
-from fedcast.scenario import Scenario, missing_files, with_absolute_paths
+from fedcast.scenario import BEST_KIND, Scenario, missing_files, with_absolute_paths
 from fedcast.sharing import find_sharing
 from fedcast.text_files import parse_json, read_text
 
@@ -87,9 +87,9 @@ def check_scenario(scenario: Scenario) -> Scenario:
     faults = []
     if scenario.clustering.rule == "central":
         faults.append("invalid value 'central' for clustering.rule: the server of a federation has no samples to send")
-    if scenario.sharing.kind != "raw" and not find_sharing(scenario.sharing.kind).private:
-        expected = "raw, or a kind with differential privacy"
-        faults.append(f"invalid value {scenario.sharing.kind!r} for sharing.kind: expected {expected}")
+    kind = scenario.sharing.kind
+    if kind == BEST_KIND or (kind != "raw" and not find_sharing(kind).private):
+        faults.append(f"invalid value {kind!r} for sharing.kind: expected raw, or a kind with differential privacy")
     if scenario.data.descriptor != "classes":
         faults.append(f"invalid value {scenario.data.descriptor!r} for data.descriptor: devices describe classes")
     if scenario.training.model_file is not None:

@@ -20,6 +20,7 @@ from fedcast.clustering import Clustering
 from fedcast.cost import Fleet, RoundCost, SharingCost, round_cost
 from fedcast.data import distribution_shift
 from fedcast.errors import NotReachableError, OutsideFitError
+from fedcast.plan.kinds import with_kinds, worth_of
 from fedcast.plan.make import clustering_of
 from fedcast.plan.search import Search
 from fedcast.plan.sharing_plan import SharingPlan
@@ -114,6 +115,8 @@ def find_bottlenecks(plan: SharingPlan, world: World) -> Bottlenecks:
         >>> bool(found.together[3]["without them"].round_s < found.planned.round_s)
         True
     """
+    if plan.kinds is not None:
+        world = with_kinds(world, np.array(plan.kinds, dtype=np.str_))
     world = replace(world, fleet=replace(world.fleet, local_epochs=plan.local_epochs))
     task = _Task(world, clustering_of(world, plan), plan.trained, _model(plan))
     sharing, cost, users = task.sharing, task.round, np.flatnonzero(plan.trained)
@@ -205,7 +208,8 @@ class _Task:
         if self.model is None:
             return None
         scenario, epochs = self.world.scenario, self.world.fleet.local_epochs
-        before, after = part_of(self.world.skew, self.trained), part_of(self.clustering.after, self.trained)
+        counted = self.clustering.after_worth(worth_of(self.world, self.model))
+        before, after = part_of(self.world.skew, self.trained), part_of(counted, self.trained)
         start, skew = (
             skew_for_model(before, held, self.model, scenario.clustering.weighting) for held in (before, after)
         )

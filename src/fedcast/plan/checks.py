@@ -6,13 +6,14 @@ from fedcast.clustering import allocates
 from fedcast.cost import RoundCost
 from fedcast.formatting import number, pluralize, quantity
 from fedcast.rounds import fit_notes
-from fedcast.scenario import BEST_RULE, Scenario
+from fedcast.scenario import BEST_KIND, BEST_RULE, Scenario
 
 
 def needs_rounds(scenario: Scenario) -> bool:
     """Return whether planning needs a fit that covers the scenario.
 
-    A fixed ratio needs no prediction to choose volumes, and rules without heads choose none.
+    A fixed ratio needs no prediction to choose volumes, and rules without heads choose none. The best kind of sharing
+    is chosen by the prediction.
 
     Example:
         >>> from fedcast.scenario import load_scenario
@@ -20,7 +21,9 @@ def needs_rounds(scenario: Scenario) -> bool:
         (True, False)
     """
     rule = scenario.clustering.rule
-    return rule == BEST_RULE or (scenario.allocation.method != "fixed" and allocates(rule))
+    if rule == BEST_RULE or (scenario.sharing.kind == BEST_KIND and allocates(rule)):
+        return True
+    return scenario.allocation.method != "fixed" and allocates(rule)
 
 
 def scenario_notes(scenario: Scenario) -> tuple[str, ...]:

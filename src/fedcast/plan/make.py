@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,17 +11,18 @@ from numpy.typing import NDArray
 
 from fedcast.allocation import AllocationResult, part_of
 from fedcast.clustering import ROUNDING, RULES, Clustering, cluster
-from fedcast.cost import TaskCost, feasibility, metrics_of, sharing_notes, task_cost, upload_notes
-from fedcast.errors import FedcastError, OutsideFitError
+from fedcast.cost import TaskCost, budget_notes, feasibility, metrics_of, task_cost, upload_notes
+from fedcast.errors import FedcastError, NotReachableError, OutsideFitError
 from fedcast.formatting import quantity
-from fedcast.plan.candidates import Candidate
+from fedcast.plan.candidates import Candidate, delay_of
 from fedcast.plan.changes import changes_text
 from fedcast.plan.checks import attendance_notes, needs_rounds, ratio_notes
+from fedcast.plan.kinds import kind_choices, kind_notes, with_kinds
 from fedcast.plan.search import CompareRules, Search
 from fedcast.plan.sharing_plan import RuleOutcome, SharingPlan
 from fedcast.plan.world import World, check_world, make_world, sharing_cost_of
 from fedcast.rounds import RoundsModel, fit_of, rounds_assumptions
-from fedcast.scenario import BEST_RULE, ScenarioLike, as_scenario
+from fedcast.scenario import BEST_KIND, BEST_RULE, ScenarioLike, as_scenario
 
 _ASYNCHRONOUS = "training.buffer_size is set, and no fit covers asynchronous training; volumes are those for rounds"
 
@@ -84,7 +86,13 @@ def plan_world(
     except OutsideFitError as error:
         if not needs_rounds(world.scenario):
             return _not_predicted(world, str(error))
-        named = "name a rule (clustering.rule) and " if world.scenario.clustering.rule == BEST_RULE else ""
+        scenario = world.scenario
+        open_choices = {
+            "a rule (clustering.rule)": scenario.clustering.rule == BEST_RULE,
+            "a kind (sharing.kind)": scenario.sharing.kind == BEST_KIND,
+        }
+        names = " and ".join(name for name, is_open in open_choices.items() if is_open)
+        named = f"name {names} and " if names else ""
         raise type(error)(f"{error}; or {named}share a fixed ratio: allocation.method = fixed") from None
 
 
@@ -107,6 +115,11 @@ def plan_changes(
     if not (needs_rounds(before.scenario) and needs_rounds(after.scenario)):
         first = plan_world(before, with_curve=False)
         return first, plan_world(after, with_curve=with_curve, compare_rules=compare_rules)
+    if before.scenario.sharing.kind == BEST_KIND and before.kinds is None:
+        # The kinds of the plan after the changes: what differs is then due to the changes alone.
+        chosen = plan_world(after, with_curve=False).world.kinds
+        assert chosen is not None
+        before, after = with_kinds(before, chosen), with_kinds(after, chosen)
     searches = Search(before), Search(after)
     old, _ = searches[0].best()
     first = _planned_from(searches[0], old, (), with_curve=False)
@@ -135,16 +148,26 @@ def clustering_of(world: World, plan: SharingPlan) -> Clustering:
 
 def _predicted(world: World, previous: SharingPlan | None, with_curve: bool, compare_rules: CompareRules) -> Planned:
     """Plan with predicted rounds and delay of the task."""
-    search = Search(world)
-    best, rules = search.best(previous, compare_rules)
-    return _planned_from(search, best, rules, with_curve)
+    if world.scenario.sharing.kind != BEST_KIND or world.kinds is not None:
+        search = Search(world)
+        best, rules = search.best(previous, compare_rules)
+        return _planned_from(search, best, rules, with_curve)
+    found = []
+    for kinds in kind_choices(world, Search(world).rounds):
+        search = Search(with_kinds(world, kinds))
+        with suppress(NotReachableError):
+            found.append((search, *search.best(previous, compare_rules)))
+    if not found:
+        return _predicted(with_kinds(world, kinds), previous, with_curve, compare_rules)
+    return _planned_from(*min(found, key=lambda one: delay_of(one[1])), with_curve)
 
 
 def _planned_from(search: Search, best: Candidate, rules: tuple[RuleOutcome, ...], with_curve: bool) -> Planned:
     """Put the plan of a candidate together, with its prediction."""
     world, result, model = search.world, best.result, search.rounds
     as_given, best_without = search.baselines()
-    curve = search.leakage_curve(best) if with_curve and result.clustering.broadcast is None else ()
+    drawn = with_curve and result.clustering.broadcast is None
+    curve, privacy = (search.leakage_curve(best), search.privacy_curve(best)) if drawn else ((), ())
     clustering = _without_idle_heads(result.clustering)
     world = replace(world, fleet=replace(world.fleet, local_epochs=best.local_epochs))
     cost = TaskCost(sharing_cost_of(world, clustering), replace(result.round, draws=world.fleet.draws))
@@ -158,12 +181,14 @@ def _planned_from(search: Search, best: Candidate, rules: tuple[RuleOutcome, ...
         without=as_given,
         best_without=best_without,
         leakage=curve,
+        privacy=privacy,
         rules=rules,
         notes=tuple(
             dict.fromkeys(
                 [
                     *planned.plan.notes,
                     *search.notes,
+                    *kind_notes(world, model, clustering.heads),
                     *_extrapolation(model, result.steps),
                     *_beyond_reach(search, result),
                 ]
@@ -241,6 +266,7 @@ def _planned(world: World, clustering: Clustering, cost: TaskCost, trained: NDAr
         frequency_hz=frequency,
         energy_j=energy,
         composition=clustering.problem.settings.composition,
+        kinds=None if world.kinds is None else tuple(world.kinds.tolist()),
         fit=fit.name if scenario.rounds.fit == "auto" else scenario.rounds.fit,
         form=fit.form(scenario.rounds.form),
         measure=fit.measure,
@@ -248,7 +274,7 @@ def _planned(world: World, clustering: Clustering, cost: TaskCost, trained: NDAr
         notes=(
             *([f"planned with changes: {changed}"] if (changed := changes_text(scenario.changes)) else []),
             *ratio_notes(scenario),
-            *sharing_notes(world.fleet.devices, scenario),
+            *budget_notes(world.devices, scenario),
             *upload_notes(scenario),
             *attendance_notes(cost.round),
         ),

@@ -14,6 +14,7 @@ from fedcast.cost import round_cost
 from fedcast.data import average_emd
 from fedcast.errors import FedcastError
 from fedcast.formatting import user_label
+from fedcast.plan.kinds import with_kinds
 from fedcast.plan.make import clustering_of
 from fedcast.plan.sharing_plan import SharingPlan
 from fedcast.plan.world import World, make_world, sharing_cost_of
@@ -28,6 +29,8 @@ def world_of_plan(plan: SharingPlan, data_dir: str | Path | None = None) -> Worl
     Dataset files are looked for in `data_dir` first.
     """
     world = make_world(plan.scenario, data_dir)
+    if plan.kinds is not None and len(plan.kinds) == world.skew.num_users:
+        world = with_kinds(world, np.array(plan.kinds, dtype=np.str_))
     present = _labels(world.population.names, world.population.num_users)
     if not np.array_equal(_labels(plan.names, plan.num_users), present):
         raise FedcastError(_changed("they have other users"))

@@ -32,7 +32,8 @@ from fedcast.plan.candidates import (
     outcome_of,
 )
 from fedcast.plan.diff import match_users
-from fedcast.plan.sharing_plan import Baseline, LeakagePoint, RuleOutcome, SharingPlan
+from fedcast.plan.kinds import RAW, known_kinds, reveals, with_kinds, worth_of
+from fedcast.plan.sharing_plan import Baseline, LeakagePoint, PrivacyPoint, RuleOutcome, SharingPlan
 from fedcast.plan.world import World, link_rates_bps
 from fedcast.rounds import RoundsFit, RoundsModel, fit_of, load_rounds
 from fedcast.scenario import BEST_RULE
@@ -49,6 +50,8 @@ _CURVE_SHARES = (0.2, 0.4, 0.6, 0.8)
 _MANY_USERS = 10_000
 _PLANNED_OF_MANY, _PASSES_OF_MANY = 2, 2
 _CURVE_SHARES_OF_MANY = (0.5,)
+# ε of the curve of delay against privacy.
+_CURVE_EPSILONS, _CURVE_EPSILONS_OF_MANY = (0.5, 1.0, 2.0, 4.0, 8.0), (2.0,)
 # Local epochs of the best task without sharing, beside those that the scenario allows.
 _USUAL_EPOCHS = (1, 2, 3, 5, 8)
 # Learning rates tried for it in the range of the fit.
@@ -60,8 +63,10 @@ class Search:
     """Candidates for the plan of one world."""
 
     world: World
+    epsilon: float | None = None  #: of private kinds, instead of the scenario's
     fit: RoundsFit = field(init=False)
     rounds: RoundsModel = field(init=False)
+    worth: Floats = field(init=False)  #: [K], raw samples that a sample of each user counts as
     choices: tuple[int, ...] = field(init=False)  #: local epochs to choose from, ascending
     notes: list[str] = field(init=False, default_factory=list)
     _alone: dict[int, AllocationResult | None] = field(init=False, default_factory=dict)
@@ -73,6 +78,7 @@ class Search:
         scenario = self.world.scenario
         self.fit = fit_of(scenario.rounds, scenario.data.dataset)
         self.rounds = load_rounds(scenario.rounds, scenario.training.learning_rate, scenario.data.dataset)
+        self.worth = worth_of(self.world, self.rounds, self.epsilon)
         self.choices = scenario.training.epoch_choices
         if self.rounds.form != "law" and len(self.choices) > 1:
             self.notes.append(
@@ -168,6 +174,8 @@ class Search:
                 beta_samples=scenario.rounds.beta_samples,
                 seed=scenario.seed,
                 batch_size=scenario.training.batch_size,
+                worth=self.worth,
+                reveals=reveals(self.world),
             )
             self._last = clustering, problem
         return self._last[1]
@@ -233,26 +241,50 @@ class Search:
         return as_given, best
 
     def leakage_curve(self, best: Candidate) -> tuple[LeakagePoint, ...]:
-        """Return the least delay under limits on the average sharing ratio, in parts of the plan's, for its clusters.
+        """Return the least delay under limits on the average sharing ratio, for the clusters of a plan and raw samples.
 
         It is the envelope over local epochs: at each limit those of the plan, those that are best without sharing, and
-        all between are tried. A larger limit never gives a longer delay, since less may always be shared.
+        all between are tried. A larger limit never gives a longer delay, since less may always be shared. Limits are
+        parts of the plan's average sharing ratio.
         """
+        raw = self if (reveals(self.world) & (self.worth == 1)).all() else self._sending(RAW)
         first = self._best_alone()
         ends = sorted((best.local_epochs, first))
-        limits = [
-            share * best.result.average_sharing_ratio
-            for share in (_CURVE_SHARES_OF_MANY if self._many else _CURVE_SHARES)
-        ]
+        shares = _CURVE_SHARES_OF_MANY if self._many else _CURVE_SHARES
+        limits = [share * best.result.average_sharing_ratio for share in (*shares, *([] if raw is self else [1.0]))]
         between = [
-            self._at(best.rule, best.result.clustering, epochs, limit)
+            raw._at(best.rule, best.result.clustering, epochs, limit)
             for limit in limits
             if limit
             for epochs in self.choices
             if ends[0] <= epochs <= ends[1]
         ]
         results = [candidate.result for candidate in between if candidate is not None]
-        return envelope([*filter(None, [self.alone(first)]), *results, best.result])
+        return envelope([*filter(None, [self.alone(first)]), *results, *([best.result] if raw is self else [])])
+
+    def privacy_curve(self, best: Candidate) -> tuple[PrivacyPoint, ...]:
+        """Return the delay if the heads of a plan send samples with differential privacy, against ε.
+
+        At each ε the private kind is taken whose samples are worth most on average, at the local epochs of the plan;
+        who cannot afford it sends nothing. A larger ε that is no faster is left out, since less may always be spent.
+        Empty: the fit does not say what such samples are worth, or nobody may send them.
+        """
+        kinds, heads = known_kinds(self.world, self.rounds), best.result.clustering.heads
+        alone = self.alone(best.local_epochs)
+        if not kinds or not len(heads):
+            return ()
+        points = [] if alone is None else [PrivacyPoint(0.0, alone.objective_s, "none")]
+        for epsilon in _CURVE_EPSILONS_OF_MANY if self._many else _CURVE_EPSILONS:
+            searches = {kind: self._sending(kind, epsilon) for kind in kinds}
+            kind = max(kinds, key=lambda kind: float(searches[kind].worth[heads].mean()))
+            found = searches[kind]._at(best.rule, best.result.clustering, best.local_epochs)
+            if found is not None and (not points or delay_of(found) < points[-1].delay_s):
+                points.append(PrivacyPoint(epsilon, delay_of(found), kind))
+        return tuple(points)
+
+    def _sending(self, kind: str, epsilon: float | None = None) -> Search:
+        """Return the search of the same world in which all users send one kind, at ε of the scenario or another one."""
+        return Search(with_kinds(self.world, np.full(self.world.skew.num_users, kind), epsilon), epsilon)
 
     def _best_alone(self) -> int:
         """Return the local epochs that are best without sharing; where the target is not reachable, the most."""

@@ -41,6 +41,15 @@ class LeakagePoint:
 
 
 @dataclass(frozen=True)
+class PrivacyPoint:
+    """Delay of the task if heads send samples with differential privacy at this ε; 0: nothing is sent."""
+
+    epsilon: float
+    delay_s: float
+    kind: str  #: kind of sharing
+
+
+@dataclass(frozen=True)
 class Baseline:
     """A task without sharing."""
 
@@ -85,6 +94,8 @@ class SharingPlan(Metrics):
     best_without: Baseline | None = None
     not_predicted: str | None = None
     leakage: tuple[LeakagePoint, ...] = ()
+    privacy: tuple[PrivacyPoint, ...] = ()
+    kinds: tuple[str, ...] | None = None
     rules: tuple[RuleOutcome, ...] = ()
     notes: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
@@ -192,6 +203,12 @@ class _LeakagePoint(_Part):
     delay_s: float = Field(ge=0)
 
 
+class _PrivacyPoint(_Part):
+    epsilon: float = Field(ge=0)
+    delay_s: float = Field(ge=0)
+    kind: str
+
+
 class _Baseline(_Part):
     local_epochs: int = Field(ge=1)
     learning_rate: float = Field(gt=0)
@@ -257,7 +274,15 @@ class PlanDocument(_Part):
     sharing_bytes: float = Field(ge=0, description="bytes on the air for sharing")
     round_bytes: float = Field(ge=0, description="bytes of one round, both ways")
     average_sharing_ratio: float = Field(ge=0, le=1)
-    leakage: list[_LeakagePoint]
+    leakage: list[_LeakagePoint] = Field(
+        description="delay against the average sharing ratio if heads send raw samples"
+    )
+    privacy: list[_PrivacyPoint] = Field(
+        [], description="delay against ε if heads send samples with differential privacy; empty: not known"
+    )
+    kinds: tuple[str, ...] | None = Field(
+        None, description="kind of sharing of each user as a head, where the plan chose; null: the scenario's"
+    )
     rules: list[_RuleOutcome] = Field([], description="the best plan of each rule, where the plan chose one")
     notes: list[str] = Field([], description="remarks on how the plan was made")
     assumptions: list[str] = Field([], description="what neither a table nor a parameter gives, and what would give it")
@@ -274,7 +299,8 @@ class PlanDocument(_Part):
         for name, times in Counter(self.names or []).items():
             if times > 1 or not name.strip() or not name.isprintable():
                 raise ValueError(f"names: {name!r} is blank or the name of two users, or not printable")
-        for name in ("shared", "frequency_hz", "energy_j", *(["names"] if self.names is not None else [])):
+        optional = [name for name in ("names", "kinds") if getattr(self, name) is not None]
+        for name in ("shared", "frequency_hz", "energy_j", *optional):
             if len(getattr(self, name)) != users:
                 raise ValueError(f"{name} has {len(getattr(self, name))} entries, head_of has {users}")
         for user, head in enumerate(self.head_of):
@@ -289,7 +315,7 @@ _PHASES = ("download_s", "compute_s", "upload_s")
 _YOUNGER = ("sharing_s", *_PHASES, "round_j")
 _OLDER = ("rounds_without", "delay_without_s")
 _PARTS = {"without": Baseline, "best_without": Baseline}
-_LISTS: dict[str, type[Any]] = {"leakage": LeakagePoint, "rules": RuleOutcome}
+_LISTS: dict[str, type[Any]] = {"leakage": LeakagePoint, "privacy": PrivacyPoint, "rules": RuleOutcome}
 _TEXTS = ("notes", "assumptions")
 _OTHERS = (*_ARRAYS, *_YOUNGER, *_OLDER, *_PARTS, *_LISTS, "version", "scenario", "names", "delay", *_TEXTS)
 _SCALARS = tuple(name for name in PlanDocument.model_fields if name not in _OTHERS)

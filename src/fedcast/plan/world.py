@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedcast.clustering import Clustering, Problem, make_problem
 from fedcast.cost import (
+    DeviceTable,
     Fleet,
     SharingCost,
     broadcast_cost,
     device_assumptions,
     fleet_of,
     model_assumptions,
+    shareable,
     sharing_cost,
 )
 from fedcast.data import (
@@ -39,7 +42,7 @@ from fedcast.network import (
     place_users,
 )
 from fedcast.plan.changes import read_changes
-from fedcast.scenario import ClusteringSettings, Scenario, ScenarioLike, as_scenario, with_overrides
+from fedcast.scenario import BEST_KIND, ClusteringSettings, Scenario, ScenarioLike, as_scenario, with_overrides
 from fedcast.typing import Floats
 
 _SYNTHETIC_BITS_PER_SAMPLE = 6272.0  # as an MNIST image
@@ -58,6 +61,14 @@ class World:
     bits_per_sample: float  #: of shared samples
     #: sentences, each on something that neither a table nor a parameter gives, with what would give it in brackets
     assumptions: tuple[str, ...] = ()
+    consent: Floats | None = None  #: [K], share of its samples that each user agrees to share, whatever the kind
+    kinds: NDArray[np.str_] | None = None  #: [K], kind that each user sends as a head; None: the scenario's
+
+    @property
+    def devices(self) -> DeviceTable:
+        """Return the devices with their owners' consent; those of the fleet have what the kind of sharing allows."""
+        devices = self.fleet.devices
+        return devices if self.consent is None else replace(devices, consent=self.consent)
 
     @property
     def places_known(self) -> bool:
@@ -137,6 +148,11 @@ def make_world(
     own_bits = population.dataset.bits_per_sample if population.dataset else _SYNTHETIC_BITS_PER_SAMPLE
     bits_per_sample, fleet = data.bits_per_sample or float(own_bits), fleet_of(scenario, layout, samples)
     graph = changed.of_graph(network_of(scenario, layout), scenario.changes.cut)
+    fleet, kind = changed.of_fleet(fleet), scenario.sharing.kind
+    consent = fleet.devices.consent
+    if kind != BEST_KIND:
+        allowed = shareable(fleet.devices, scenario, kind)
+        fleet = replace(fleet, devices=replace(fleet.devices, consent=allowed))
     size = f"A shared sample has {bits_per_sample:,.0f} bits, as an MNIST image (data.bits_per_sample)."
     return World(
         scenario,
@@ -144,7 +160,7 @@ def make_world(
         skew_of(describe(population, data, scenario.seed)),
         layout,
         graph,
-        changed.of_fleet(fleet),
+        fleet,
         bits_per_sample,
         (
             *drawn,
@@ -153,6 +169,7 @@ def make_world(
             *model_assumptions(scenario, samples),
             *([size] if population.dataset is None and data.bits_per_sample is None else []),
         ),
+        consent,
     )
 
 

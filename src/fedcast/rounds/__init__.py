@@ -7,9 +7,12 @@ from fedcast.rounds.forms import FORMS, FormName
 from fedcast.rounds.law import Conditions, RoundsLaw, fit_law, local_steps
 from fedcast.rounds.model import AccuracyFit, BetaSet, ExpectedRounds, MeasureName, RoundsModel
 from fedcast.rounds.notes import fit_differences, fit_notes, rounds_assumptions
+from fedcast.rounds.worth import Worth, signal_of
+from fedcast.rounds.worth_fitting import LEAST_RUNS, GeneratedRun, fit_worth
 
 __all__ = [
     "FORMS",
+    "LEAST_RUNS",
     "SKEW_FORMS",
     "AccuracyFit",
     "BetaSet",
@@ -17,10 +20,12 @@ __all__ = [
     "ExpectedRounds",
     "FitDomain",
     "FormName",
+    "GeneratedRun",
     "MeasureName",
     "RoundsFit",
     "RoundsLaw",
     "RoundsModel",
+    "Worth",
     "dataset_digest",
     "fit_accuracy",
     "fit_differences",
@@ -28,6 +33,7 @@ __all__ = [
     "fit_notes",
     "fit_of",
     "fit_rounds",
+    "fit_worth",
     "load_fit",
     "load_rounds",
     "local_steps",
@@ -35,5 +41,6 @@ __all__ = [
     "rounds_assumptions",
     "save_fit",
     "shipped_fits",
+    "signal_of",
     "task_values",
 ]

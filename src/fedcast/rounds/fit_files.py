@@ -19,6 +19,7 @@ from fedcast.rounds.forms import FORMS, FormName
 from fedcast.rounds.law import PARAMETERS as LAW_PARAMETERS
 from fedcast.rounds.law import RoundsLaw, between
 from fedcast.rounds.model import AccuracyFit, MeasureName, RoundsModel
+from fedcast.rounds.worth import Worth
 from fedcast.scenario import Rounds
 from fedcast.text_files import is_file, parse_json, read_text
 
@@ -199,7 +200,7 @@ def fit_to_json(fit: RoundsFit) -> str:
     if fit.models or fit.runs:
         document["runs"] = {column: _numbers(values) for column, values in fit.runs.items()}
     if fit.laws:
-        document["laws"] = [{name: _numbers(value) for name, value in vars(law).items()} for law in fit.laws]
+        document["laws"] = [_law_to_json(law) for law in fit.laws]
     return json.dumps(document, indent=1, allow_nan=False) + "\n"
 
 
@@ -267,12 +268,33 @@ def _model_from_json(form: FormName, entry: Mapping[str, Any], document: Mapping
     )
 
 
+def _law_to_json(law: RoundsLaw) -> dict[str, Any]:
+    entry = {name: _numbers(value) for name, value in vars(law).items() if name != "worth"}
+    worth = {
+        kind: {name: value if name in ("num_runs", "source") else _numbers(value) for name, value in vars(one).items()}
+        for kind, one in law.worth.items()
+    }
+    return entry | ({"worth": worth} if worth else {})
+
+
+def _worth_from_json(entry: Mapping[str, Any]) -> Worth:
+    samples = _array(entry["samples"], (len(entry["samples"]), 2))
+    low, high = _array(entry["signal_range"], (2,)).tolist()
+    known = int(entry["num_runs"]), str(entry["source"])
+    worth = Worth(_finite(entry["top"]), _finite(entry["half"]), (low, high), *known, samples)
+    tops, halves = np.append(samples[:, 0], worth.top), np.append(samples[:, 1], worth.half)
+    if not (((tops >= 0) & (tops <= 1)).all() and (halves >= 0).all()):
+        raise ValueError("worth: expected top in [0, 1] and half ≥ 0")
+    return worth
+
+
 def _law_from_json(entry: Mapping[str, Any]) -> RoundsLaw:
     values: dict[str, Any] = {name: _finite(entry[name]) for name in ("target_accuracy", "scale", "nmse", "max_rounds")}
     values |= {name: tuple(_array(entry[name], (2,)).tolist()) for name in ("skew_range", "steps_range", "rate_range")}
     width = len(LAW_PARAMETERS)
     theta, samples = _array(entry["theta"], (width,)), _array(entry["samples"], (len(entry["samples"]), width))
-    return RoundsLaw(**values, theta=theta, samples=samples)
+    worth = {str(kind): _worth_from_json(one) for kind, one in entry.get("worth", {}).items()}
+    return RoundsLaw(**values, theta=theta, samples=samples, worth=worth)
 
 
 def _domain_from_json(entry: Mapping[str, Any] | None) -> FitDomain | None:

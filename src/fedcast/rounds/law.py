@@ -14,7 +14,8 @@ log-logistic accelerated failure time model): its tails are heavier than Gaussia
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +25,7 @@ from fedcast.errors import FedcastError, OutsideFitError
 from fedcast.random import generator
 from fedcast.rounds.fitting import TRUSTED_MULTIPLE, nmse
 from fedcast.rounds.model import RoundsModel, logistic_mixture_quantile
+from fedcast.rounds.worth import Worth
 from fedcast.typing import Floats
 
 PARAMETERS = ("a", "beta", "steps", "rate", "square", "skew_work")
@@ -75,6 +77,7 @@ class RoundsLaw:
     skew_range: tuple[float, float]  # least and largest of the runs
     steps_range: tuple[float, float]
     rate_range: tuple[float, float]
+    worth: Mapping[str, Worth] = field(default_factory=dict)  # of generated samples, by kind of sharing
 
     def rounds(self, at: Conditions) -> Floats:
         """Return the median number of rounds; infinite where the target is not reachable."""
@@ -114,6 +117,7 @@ class RoundsLaw:
             samples=_at_rate(self.samples, learning_rate),
             source=source,
             run_scale=self.scale,
+            worth=self.worth,
         )
 
 
@@ -177,8 +181,8 @@ def fit_law(
     samples = np.array(refits).reshape(bootstrap, len(PARAMETERS))
     error = nmse(runs.rounds[runs.met], np.exp(log_rounds(theta, runs.conditions))[runs.met])
     most = TRUSTED_MULTIPLE * float(runs.rounds.max())
-    ranges = [(float(column.min()), float(column.max())) for column in (runs.skew, runs.steps, runs.rate)]
-    return RoundsLaw(target_accuracy, theta, scale, error, most, samples, *ranges)
+    skews, steps, rates = ((float(column.min()), float(column.max())) for column in (runs.skew, runs.steps, runs.rate))
+    return RoundsLaw(target_accuracy, theta, scale, error, most, samples, skews, steps, rates)
 
 
 def between(lower: RoundsLaw, upper: RoundsLaw, target_accuracy: float) -> RoundsLaw:
@@ -196,6 +200,7 @@ def between(lower: RoundsLaw, upper: RoundsLaw, target_accuracy: float) -> Round
         scale=(1 - part) * lower.scale + part * upper.scale,
         nmse=max(lower.nmse, upper.nmse),
         samples=mixed(lower.samples, upper.samples),
+        worth={kind: low.mixed(upper.worth[kind], part) for kind, low in lower.worth.items() if kind in upper.worth},
     )
 
 

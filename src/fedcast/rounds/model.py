@@ -12,6 +12,7 @@ which the target is reached in as many rounds.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, get_args
 
@@ -20,6 +21,7 @@ import numpy as np
 from fedcast.errors import FedcastError, NotReachableError, OutsideFitError
 from fedcast.random import generator
 from fedcast.rounds.forms import FORMS, ROUND_END, Curve, FormName
+from fedcast.rounds.worth import Worth
 from fedcast.typing import Floats
 
 MeasureName = Literal["emd", "js", "kl"]
@@ -142,6 +144,7 @@ class RoundsModel:
     accuracy: AccuracyFit | None = None  #: final accuracy against skew, if it is known
     source: str = ""  #: origin of the runs
     run_scale: float | None = None  #: scale of the logistic error of ln T of one run; None: not known
+    worth: Mapping[str, Worth] = field(default_factory=dict)  #: of generated samples, by kind of sharing
 
     def __post_init__(self) -> None:
         known = get_args(MeasureName)

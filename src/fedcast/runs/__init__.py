@@ -96,6 +96,7 @@ if TYPE_CHECKING:
     from fedcast.runs.sweeps import combinations, grid, sweep, variants, with_given_epochs
     from fedcast.runs.trackers import log_run, log_runs, log_targets
     from fedcast.runs.user_accuracy import fine_tuned_measures, user_scores
+    from fedcast.runs.worths import fit_worths
 
 __all__ = [
     "COUNTS",
@@ -147,6 +148,7 @@ __all__ = [
     "fine_tuned_measures",
     "first_model",
     "fit_study",
+    "fit_worths",
     "gains",
     "gains_table",
     "gives_epochs",

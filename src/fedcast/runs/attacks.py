@@ -13,7 +13,7 @@ from fedcast.data import scaled
 from fedcast.errors import FedcastError
 from fedcast.random import generator
 from fedcast.runs.prepare import PreparedRun, prepare_run
-from fedcast.scenario import read_stored_scenario
+from fedcast.scenario import BEST_KIND, read_stored_scenario
 from fedcast.sharing import DEFAULT_DELTA, Held, Scores, Target, calibrated, find_sharing, joined, make_raw, play
 
 
@@ -53,7 +53,10 @@ def attack_run(
     if targets < 1 or draws < 2:
         raise FedcastError(f"invalid value {targets} × {draws}: expected at least one target and two draws")
     run = prepare_run(read_stored_scenario(path), data_dir=data_dir)
-    sharing, settings = find_sharing(run.world.scenario.sharing.kind), run.world.scenario.sharing
+    settings = run.world.scenario.sharing
+    if settings.kind == BEST_KIND:
+        raise FedcastError(f"{folder}: its heads send different kinds; attack runs that name one (sharing.kind)")
+    sharing = find_sharing(settings.kind)
     if not sharing.sends or run.clustering.broadcast is not None or not len(run.clustering.heads):
         raise FedcastError(f"{folder}: no head sent samples to members in this run; nothing to attack")
     make, options, seed = sharing.make or make_raw, settings.options("sharing"), run.world.scenario.seed

@@ -8,7 +8,7 @@ from fedcast.cost import model_size
 from fedcast.data import Population, make_population, presence
 from fedcast.errors import FedcastError
 from fedcast.io import Column, read_table
-from fedcast.scenario import Scenario, load_plugins
+from fedcast.scenario import BEST_KIND, Scenario, load_plugins
 from fedcast.sharing import check_samples, find_sharing
 from fedcast.training import check_augmentation
 
@@ -30,7 +30,8 @@ def check_samples_of(scenario: Scenario, population: Population | None) -> None:
     """Raise an error if samples cannot be trained on, augmented, or used by the kind of sharing to generate others."""
     if population is None or population.dataset is None:
         raise FedcastError(f"data.dataset = {scenario.data.dataset}: synthetic data have no samples to train on")
-    if find_sharing(scenario.sharing.kind).make is not None:
+    kind = scenario.sharing.kind
+    if kind != BEST_KIND and find_sharing(kind).make is not None:
         check_samples(population.dataset)
     check_augmentation(scenario.training.augmentation, population.dataset.sample_shape)
 

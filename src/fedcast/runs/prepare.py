@@ -13,8 +13,8 @@ from fedcast.cost import model_size
 from fedcast.data import Population, Skew, skew_of
 from fedcast.plan import Planned, World, check_world, control_of, make_world, plan_world
 from fedcast.runs.checks import check_model_size, check_samples_of, check_size, dropouts
-from fedcast.scenario import ScenarioLike, as_scenario, load_plugins, model_name
-from fedcast.sharing import Ledger, Shared, Sharing, find_sharing
+from fedcast.scenario import BEST_KIND, Scenario, ScenarioLike, as_scenario, load_plugins, model_name
+from fedcast.sharing import Ledger, Shared, Sharing, find_sharing, share_by_head
 from fedcast.training import (
     Clock,
     Federation,
@@ -44,7 +44,7 @@ class PreparedRun(Planned):
     @property
     def sharing(self) -> Sharing:
         """Return the kind of sharing."""
-        return find_sharing(self.world.scenario.sharing.kind)
+        return kind_of(self.world.scenario)
 
     @property
     def after(self) -> Skew:
@@ -164,13 +164,24 @@ def prepare_run(
     load_plugins(scenario)
     world = make_world(scenario, data_dir) if world is None else check_world(world, scenario)
     check_samples_of(scenario, world.population)
-    planned, kind = plan_world(world), find_sharing(scenario.sharing.kind)
+    planned, kind = plan_world(world), kind_of(scenario)
     population = world.population if kind.sends else _only(world.population, planned.plan.trained)
-    shared = kind.share(population, planned.clustering, scenario.seed, scenario.sharing.options("sharing"))
+    if planned.plan.kinds is None:
+        shared = kind.share(population, planned.clustering, scenario.seed, scenario.sharing.options("sharing"))
+    else:
+        kinds = planned.plan.kinds
+        options = {name: scenario.sharing.options("sharing", name) for name in set(kinds)}
+        shared = share_by_head(population, planned.clustering, scenario.seed, kinds, options)
     if not kind.sends:
         planned = control_of(planned, shared.assignment.sizes)
     trained = planned.plan.trained
     return PreparedRun(**vars(planned), shared=shared if trained.all() else shared.of(trained))
+
+
+def kind_of(scenario: Scenario) -> Sharing:
+    """Return the kind of sharing of a scenario; for best, whose heads send different kinds, that of raw samples."""
+    kind = scenario.sharing.kind
+    return find_sharing("raw" if kind == BEST_KIND else kind)
 
 
 def _only(population: Population, users: Bools) -> Population:

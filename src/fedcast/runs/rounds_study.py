@@ -32,9 +32,9 @@ from fedcast.rounds import (
     task_values,
 )
 from fedcast.runs.executors import do_in_processes, one_thread, stop_requested
+from fedcast.runs.prepare import kind_of
 from fedcast.runs.rounds_design import LEVELS, Setting, scenario_of
-from fedcast.scenario import Data, Scenario, load_plugins, model_name
-from fedcast.sharing import find_sharing
+from fedcast.scenario import BEST_KIND, Data, Scenario, load_plugins, model_name
 from fedcast.training import Federation, build_model, check_model, train, training_settings
 from fedcast.typing import Floats
 
@@ -140,8 +140,9 @@ def _train(
         population = populate(dataset, scenario.data, scenario.seed)
         world = make_world(scenario, population=population)
         clustering = cluster(world.problem())
-        share, options = find_sharing(scenario.sharing.kind).share, scenario.sharing.options("sharing")
-        shared = share(population, clustering, scenario.seed, options)
+        kind = kind_of(scenario)
+        options = None if scenario.sharing.kind == BEST_KIND else scenario.sharing.options("sharing")
+        shared = kind.share(population, clustering, scenario.seed, options)
         data, distributions = population.dataset or dataset, skew_of(population.counts).distributions
         outcome = train(
             Federation(shared.dataset(data), shared.assignment, population.sizes, distributions),

@@ -25,6 +25,7 @@ from fedcast.scenario.scenario_files import (
     with_overrides,
 )
 from fedcast.scenario.sections import (
+    BEST_KIND,
     BEST_RULE,
     MODEL_OF_DATASET,
     USUAL_MODEL,
@@ -45,6 +46,7 @@ from fedcast.scenario.sections import (
 )
 
 __all__ = [
+    "BEST_KIND",
     "BEST_RULE",
     "MODEL_OF_DATASET",
     "NOT_DECIDING",

@@ -7,7 +7,7 @@ from typing import Any
 
 from fedcast import registry
 from fedcast.scenario.moved import MOVED, Tree
-from fedcast.scenario.sections import BEST_RULE, FULL_UPLOAD, ChoiceSection, Scenario, Training
+from fedcast.scenario.sections import BEST_RULE, FULL_UPLOAD, LEFT_TO_PLAN, ChoiceSection, Scenario, Training
 
 # Parameters that change how a run is carried out, not its result.
 NOT_DECIDING = (("training", "checkpoint_every"),)
@@ -32,8 +32,8 @@ def deciding_values(scenario: Scenario) -> Tree:
     for kind, known in registry.KINDS.items():
         section: ChoiceSection = getattr(scenario, known.section)
         chosen = getattr(section, known.key)
-        if kind == "clustering" and chosen == BEST_RULE:
-            continue  # The options of every rule may decide which is best.
+        if kind in LEFT_TO_PLAN and chosen == BEST_RULE:
+            continue  # The options of every one may decide which is best.
         for name in section.tables:
             content[known.section].pop(name, None)
         # A model of one's own, or the dataset's usual one, has no options; nor has a choice that is not registered.

@@ -29,7 +29,7 @@ from fedcast.scenario.describe import (
 from fedcast.scenario.moved import Tree, move_all, moved_note, set_twice
 from fedcast.scenario.option_tables import UNSET, Section, table_model
 from fedcast.scenario.presets import PRESETS, STUDIES
-from fedcast.scenario.sections import BEST_RULE, ChoiceSection, Scenario
+from fedcast.scenario.sections import BEST_RULE, LEFT_TO_PLAN, ChoiceSection, Scenario
 from fedcast.text_files import is_file, read_text
 
 # What functions take for a scenario: itself, the path of a file, or the name of a preset.
@@ -248,10 +248,10 @@ def _unknown_names(tree: Tree) -> list[Fault]:
             key = registry.KINDS[kind].key
             chosen = section.get(key)
             own_model = kind == "model" and (chosen == "auto" or section.get("model_file") is not None)
-            left_to_plan = kind == "clustering" and chosen == BEST_RULE
+            left_to_plan = kind in LEFT_TO_PLAN and chosen == BEST_RULE
             if isinstance(chosen, str) and chosen not in registry.names(kind) and not (own_model or left_to_plan):
                 message = f"invalid value {chosen!r}: {registry.unknown_name(kind, chosen)}"
-                message += f"; {BEST_RULE} lets a plan choose" if kind == "clustering" else ""
+                message += f"; {BEST_RULE} lets a plan choose" if kind in LEFT_TO_PLAN else ""
                 faults.append(Fault(f"{name}.{key}", message))
         faults += [
             Fault(f"{name}.{key}", unknown_key([name, key]))

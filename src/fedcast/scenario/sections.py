@@ -30,7 +30,9 @@ USUAL_MODEL = "cnn"
 # More local epochs train every user to the end of its own data.
 _MOST_EPOCHS = 1000
 # What clustering.rule is where a plan chooses the rule.
-BEST_RULE = "best"
+BEST_RULE = BEST_KIND = "best"
+# Kinds of choices of which a plan can make the best one.
+LEFT_TO_PLAN = ("clustering", "sharing")
 # What training.upload is by default.
 FULL_UPLOAD = "full"
 # Alias of the field that holds the option tables of a section.
@@ -293,7 +295,7 @@ class SharingSettings(ChoiceSection):
 
     section: ClassVar[str] = "sharing"
 
-    kind: str = Field("raw", description="kind of sharing")
+    kind: str = Field("raw", description="kind of sharing; best: a plan chooses the fastest for each head")
 
 
 class Training(ChoiceSection):

@@ -1,6 +1,7 @@
 """Sharing: turn a clustering with its volumes into extra training data and a privacy ledger."""
 
 from fedcast.sharing.attack import Scores, Target, calibrated, joined, play
+from fedcast.sharing.by_head import share_by_head
 from fedcast.sharing.generate import PrivacyOptions, check_samples, generating
 from fedcast.sharing.ledger import (
     SERVER,
@@ -63,6 +64,7 @@ __all__ = [
     "pure_mu",
     "secure_noise",
     "seeded_noise",
+    "share_by_head",
     "share_samples",
     "total_epsilon",
     "total_mu",

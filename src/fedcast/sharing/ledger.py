@@ -151,11 +151,18 @@ class Sharing:
     make: Callable[[Held, Request, Any], Made] | None = None
     private: bool = False  #: whether options have `epsilon` and `delta`, and `make` keeps to them
 
-    def affordable(self, options: Any, budgets: Floats, spent_mu: Floats) -> Bools:
-        """Return who can be a head within its privacy budget ε, float64[K], after what it spent before, bool[K]."""
+    def mu(self, options: Any) -> float:
+        """Return the privacy loss μ of what a head sends; ∞: no guarantee."""
+        return gaussian_mu(options.epsilon, options.delta) if self.private else np.inf
+
+    def affordable(self, options: Any, budgets: Floats, spent_mu: Floats, mu: float | None = None) -> Bools:
+        """Return who can be a head within its privacy budget ε, float64[K], after what it spent before, bool[K].
+
+        `mu` is the privacy loss of a release; None: that of the options.
+        """
         if not self.private:
             return np.ones(len(budgets), dtype=bool)
-        total = Privacy(np.hypot(spent_mu, gaussian_mu(options.epsilon, options.delta)), options.delta, "seeded")
+        total = Privacy(np.hypot(spent_mu, self.mu(options) if mu is None else mu), options.delta, "seeded")
         return total.epsilon <= budgets * (1 + _ROUNDING)
 
 

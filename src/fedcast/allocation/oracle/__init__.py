@@ -86,7 +86,13 @@ def oracle(problem: AllocationProblem, options: NoOptions | None = None) -> Solu
             "invalid value 'extended' for rounds.form with allocation.method = oracle: rounds depend on the shift of "
             "the overall label distribution, which couples the clusters; use method jfvo, or another form"
         )
-    if problem.num_clusters == 0 or problem.feasible.max_leak <= 0:
+    feasible = problem.feasible
+    if np.isfinite(feasible.max_leak) and feasible.leak.any() and not feasible.leak.all():
+        raise FedcastError(
+            "allocation.method = oracle: it solves no limit of the average sharing ratio (allocation.max_asr) where "
+            "some heads reveal samples and others do not; use method jfvo"
+        )
+    if problem.num_clusters == 0 or feasible.max_leak <= 0:
         x = np.zeros(problem.num_clusters)
         step = step_at(problem, x)
         return Solution(x, (step,), step.objective_s)

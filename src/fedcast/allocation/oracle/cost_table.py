@@ -16,7 +16,7 @@ class CostTable:
 
     volumes: Floats  # [G, M]
     costs: Floats  # [G, M], what the cluster adds to the numerator of the average skew
-    members: Floats  # [M], number of members
+    members: Floats  # [M], number of members, times the worth of what they receive
     rest: float  # what the other users add to the numerator
     total: float  # denominator without sharing
     fractional: bool  # whether the denominator grows with sharing (weighting B)
@@ -56,7 +56,7 @@ def cluster_table(problem: AllocationProblem, rows: int) -> CostTable:
     costs = np.stack([averages.at(row).costs for row in volumes])
     fractional = averages.weighting == "B"
     total = averages.held if fractional else averages.total
-    return CostTable(volumes, costs, averages.members_of, averages.rest, total, fractional)
+    return CostTable(volumes, costs, averages.worth * averages.members_of, averages.rest, total, fractional)
 
 
 def cheapest_volumes(table: CostTable, caps: Floats, ratio: float) -> Floats:

@@ -293,7 +293,8 @@ class Device:
             raise RejectedError(f"{asked.kind}: the samples of this device are text; expected raw")
         release = Release(f"{asked.kind} with μ = {mu:.6g} in run {run}", mu=mu)
         self.ledger.spend(release, consent.epsilon_budget, consent.delta, None)
-        sharing, (volume, _) = find_sharing(asked.kind), self._volume(asked)
+        # The budget is spent by the release: how many samples are drawn from it reveals nothing more.
+        sharing, volume = find_sharing(asked.kind), min(asked.count, len(own))
         assert sharing.make is not None
         held = Held(scaled(np.asarray(own.inputs), own.format.scale), np.asarray(own.labels), own.format.num_classes)
         rng = generator(asked.seed, "share", user=asked.user)

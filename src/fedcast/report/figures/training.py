@@ -175,6 +175,27 @@ def delay_figure(
     return Figure([[panel]], title, keys=keys, description=says)
 
 
+def privacy_figure(epsilon: ArrayLike, delay_s: ArrayLike, kinds: Sequence[str]) -> Figure:
+    """Draw the planned delay if heads send samples with differential privacy, against ε, float[P] each.
+
+    Example:
+        >>> privacy_figure([0, 1, 4], [9.0, 8.0, 7.0], ["none", "synthetic", "synthetic"]).title
+        'Delay against ε'
+    """
+    losses, delays = np.asarray(epsilon, dtype=np.float64), np.asarray(delay_s, dtype=np.float64)
+    tips = [
+        f"{kind if loss else 'nothing sent'}\n{quantity(delay, 's')} at ε = {loss:g}"
+        for loss, delay, kind in zip(losses.tolist(), delays.tolist(), kinds, strict=True)
+    ]
+    marks: list[Mark] = [
+        Line(losses, delays, 1, width=1.3, opacity=0.7, label="plan", series=1),
+        Dots(losses, delays, 1, radius=3.4, css="dot", series=1, tips=tips),
+    ]
+    x = Axis("privacy loss ε of a head", (0.0, upper_end(losses.tolist())))
+    says = "Planned seconds to the target against the privacy loss of a head"
+    return Figure([[Panel(marks, x, Axis("seconds to the target"))]], "Delay against ε", description=says)
+
+
 def leakage_figure(curves: Sequence[Line | Dots], title: str = "Delay against leakage") -> Figure:
     """Draw the curves of runs, see `leakage_curve`."""
     marks = list(curves)

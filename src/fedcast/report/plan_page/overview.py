@@ -11,7 +11,14 @@ import numpy as np
 from fedcast.formatting import SPACE, number, percent, pluralize, quantity, sentence
 from fedcast.plan import Baseline, SharingPlan, changes_text
 from fedcast.report.figures.maps import REFUSED, UNUSED, cluster_figure, crowd_figure, is_crowd, plan_map
-from fedcast.report.figures.training import PART_COLOURS, PARTS, delay_figure, leakage_curve, leakage_figure
+from fedcast.report.figures.training import (
+    PART_COLOURS,
+    PARTS,
+    delay_figure,
+    leakage_curve,
+    leakage_figure,
+    privacy_figure,
+)
 from fedcast.report.html import Markup, colour_key, figure, note, scrolled, section, table, tag
 from fedcast.report.plan_page.content import PlanContent
 from fedcast.report.svg import picture
@@ -223,7 +230,8 @@ def _clusters(content: PlanContent) -> Iterator[Markup]:
         more = f" and {len(members) - _MAX_MEMBERS:,} more" if len(members) > _MAX_MEMBERS else ""
         took = quantity(content.multicast_s[head], "s")
         share = percent(plan.shared[head] / content.table["samples"][head])
-        sent = tag("span", f"{plan.shared[head]:,}", tag("small", share))
+        kind = "" if plan.kinds is None else f" {plan.kinds[head]}"
+        sent = tag("span", f"{plan.shared[head]:,}{kind}", tag("small", share))
         rows.append((content.name(head), sent, took, few + more))
     titles = ("head", "samples to each", "takes", "members")
     below = f"The {_MAX_HEADS} largest of {pluralize(len(heads), 'cluster')}." if len(heads) > _MAX_HEADS else ""
@@ -251,8 +259,20 @@ def time_section(content: PlanContent) -> Markup:
         curve = picture(leakage_figure(leakage_curve("plan", 1, ratios, delays)), "leakage", data_nearest=True)
         rate = content.plan.scenario.training.learning_rate
         below = (
-            f"What the plan would take at learning rate {rate:g} if less may be shared, each with its own best number "
-            "of local epochs."
+            f"What the plan would take at learning rate {rate:g} if heads send raw samples and less may be shared, "
+            "each with its own best number of local epochs."
         )
         parts.append(figure("Delay against leakage", curve, below=below))
-    return section("time", "Time", tag("div", *parts, class_="two"))
+    if len(plan.privacy) > 1:
+        epsilons, delays, kinds = (
+            [getattr(point, name) for point in plan.privacy] for name in ("epsilon", "delay_s", "kind")
+        )
+        below = (
+            "What the plan would take if its heads send generated samples with differential privacy instead, of the "
+            "kind that is worth most at each ε."
+        )
+        drawn = picture(privacy_figure(epsilons, delays, kinds), "privacy", data_nearest=True)
+        parts.append(figure("Delay against ε", drawn, below=below))
+    # The two curves side by side, below where the time goes.
+    lines = [parts[:1], parts[1:]] if len(parts) > 2 else [parts]
+    return section("time", "Time", *(tag("div", *line, class_="two") for line in lines))

@@ -1,0 +1,66 @@
+"""Fit the worth of generated samples, by kind of sharing, to stored runs."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+
+from fedcast.allocation import part_of
+from fedcast.data import average_emd
+from fedcast.plan import clustering_of, make_world
+from fedcast.rounds import LEAST_RUNS, GeneratedRun, RoundsFit, Worth, fit_worth, local_steps, signal_of
+from fedcast.runs.store import StoredRun
+from fedcast.sharing import find_sharing, gaussian_mu
+
+
+def fit_worths(fit: RoundsFit, runs: Sequence[StoredRun], source: str = "") -> RoundsFit:
+    """Return a fit whose laws also know the worth of the samples that heads of these runs sent.
+
+    Runs of one kind are taken together, whatever their ε and volumes. Kinds of fewer than three runs stay as they are.
+    Runs must have trained the task of the fit.
+    """
+    by_kind: dict[str, list[StoredRun]] = defaultdict(list)
+    for run in runs:
+        if find_sharing(run.scenario.sharing.kind).make is not None and run.plan is not None and len(run.plan.heads):
+            by_kind[run.scenario.sharing.kind].append(run)
+    worths: list[dict[str, Worth]] = [dict(law.worth) for law in fit.laws]
+    for kind, some in by_kind.items():
+        described = [_described(run) for run in some] if len(some) >= LEAST_RUNS else []
+        for law, found in zip(fit.laws if described else (), worths, strict=False):
+            reached = [_rounds_to(run, law.target_accuracy) for run in some]
+            pairs = zip(described, reached, strict=True)
+            trained = [replace(one, rounds=rounds, met=met) for one, (rounds, met) in pairs]
+            found[kind] = fit_worth(law, trained, source)
+    return replace(fit, laws=tuple(replace(law, worth=found) for law, found in zip(fit.laws, worths, strict=True)))
+
+
+def _rounds_to(run: StoredRun, target: float) -> tuple[int, bool]:
+    rounds = run.history.rounds_to(target)
+    return (len(run.history) - 1, False) if rounds is None else (max(rounds, 1), True)
+
+
+def _described(run: StoredRun) -> GeneratedRun:
+    """Return the signals of a run's heads, and its conditions as a function of the worth of what they sent."""
+    plan, scenario = run.plan, run.scenario
+    assert plan is not None
+    world = make_world(scenario)
+    clustering, trained = clustering_of(world, plan), plan.trained
+    before, batch = part_of(world.skew, trained), scenario.training.batch_size
+
+    @cache
+    def of_worth(worth: bytes) -> tuple[float, float]:
+        of_users = np.zeros(world.skew.num_users)
+        of_users[clustering.heads] = np.frombuffer(worth)
+        counted = part_of(clustering.after_worth(of_users), trained)
+        steps = local_steps(before.sizes, counted.sizes, plan.local_epochs, batch)
+        return average_emd(before, counted, scenario.clustering.weighting), steps
+
+    kind, options = find_sharing(scenario.sharing.kind), scenario.sharing.options("sharing")
+    mu = gaussian_mu(options.epsilon, options.delta) if kind.private else math.inf
+    signals = signal_of(mu, world.population.counts)[clustering.heads]
+    return GeneratedRun(signals, lambda worth: of_worth(worth.tobytes()), scenario.training.learning_rate, 1, met=False)
