@@ -1,6 +1,8 @@
 """Membership games against closed forms, SciPy, and faults planted on purpose."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,6 +24,18 @@ def target(seed=0):
     inputs = rng.random((6, 1, 4, 4), dtype=np.float32)
     inputs[0] = 1.0
     return Target(Held(inputs, np.array([0, 0, 1, 1, 0, 1]), 2), 8, False, 0, np.ones((1, 4, 4), dtype=np.float32), 1)
+
+
+def test_measures_against_privacy_guard():
+    """PrivacyGuard's rates and AUC of the same scores, stored by make_privacy_guard.py."""
+    stored = json.loads(Path(__file__).with_name("privacy_guard.json").read_text(encoding="utf-8"))
+    for row in stored["rows"]:
+        rng = np.random.default_rng([stored["seed"], int(10 * row["gap"])])
+        inside, outside = (part + rng.standard_normal(stored["games"]) for part in (row["gap"], 0.0))
+        scores = Scores(inside, outside)
+        assert scores.auc == pytest.approx(row["auc"], abs=1e-9)
+        assert scores.true_positives(0.01) == pytest.approx(row["tpr_at_1_percent"], abs=1e-9)
+        assert scores.true_positives(0.001) == pytest.approx(row["tpr_at_01_percent"], abs=1e-9)
 
 
 def test_measures_against_scipy():

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         attendance_text,
         shown_counts,
     )
+    from fedcast.runs.model_attacks import attack_model
     from fedcast.runs.packing import pack, unpack
     from fedcast.runs.prepare import (
         PreparedRun,
@@ -126,6 +127,7 @@ __all__ = [
     "TrainedRun",
     "Trial",
     "as_runs",
+    "attack_model",
     "attack_run",
     "attendance",
     "attendance_table",

@@ -13,7 +13,7 @@ from fedcast.data import scaled
 from fedcast.errors import FedcastError
 from fedcast.random import generator
 from fedcast.runs.prepare import PreparedRun, prepare_run
-from fedcast.scenario import BEST_KIND, read_stored_scenario
+from fedcast.scenario import BEST_KIND, Scenario, read_stored_scenario
 from fedcast.sharing import DEFAULT_DELTA, Held, Scores, Target, calibrated, find_sharing, joined, make_raw, play
 
 
@@ -21,7 +21,7 @@ from fedcast.sharing import DEFAULT_DELTA, Held, Scores, Target, calibrated, fin
 class AttackResult:
     """Success of one membership test, and the ε that it proves beside the one that is claimed."""
 
-    test: str  #: ``nearest sample`` or ``likelihood ratio``
+    test: str  #: ``nearest sample``, ``likelihood ratio``, or which model was attacked
     games: int  #: with the target, and as many without
     auc: float  #: 0.5: it guesses
     tpr_at_1_percent: float  #: rate of right guesses "inside" at 1 % wrong ones
@@ -47,12 +47,10 @@ def attack_run(
         data_dir: where dataset files are looked for first.
         progress: called with the number of targets that are done.
     """
-    path = Path(folder) / "scenario.toml"
-    if not path.exists():
-        raise FedcastError(f"{folder}: no run in this folder; expected one made by `fedcast train` or `fedcast run`")
+    scenario = stored_scenario(folder)
     if targets < 1 or draws < 2:
         raise FedcastError(f"invalid value {targets} × {draws}: expected at least one target and two draws")
-    run = prepare_run(read_stored_scenario(path), data_dir=data_dir)
+    run = prepare_run(scenario, data_dir=data_dir)
     settings = run.world.scenario.sharing
     if settings.kind == BEST_KIND:
         raise FedcastError(f"{folder}: its heads send different kinds; attack runs that name one (sharing.kind)")
@@ -68,10 +66,19 @@ def attack_run(
         if progress is not None:
             progress(number + 1)
     tests = {"nearest sample": near} | ({"likelihood ratio": ratios} if ratios else {})
-    return [_result(name, joined(scores), options if sharing.private else None) for name, scores in tests.items()]
+    return [attack_result(name, joined(scores), options if sharing.private else None) for name, scores in tests.items()]
 
 
-def _result(test: str, scores: Scores, claim: Any) -> AttackResult:
+def stored_scenario(folder: str | Path) -> Scenario:
+    """Return the scenario of a run folder."""
+    path = Path(folder) / "scenario.toml"
+    if not path.exists():
+        raise FedcastError(f"{folder}: no run in this folder; expected one made by `fedcast train` or `fedcast run`")
+    return read_stored_scenario(path)
+
+
+def attack_result(test: str, scores: Scores, claim: Any) -> AttackResult:
+    """Return the rates of a test's scores, and the ε that they prove beside the claimed one."""
     delta = DEFAULT_DELTA if claim is None else claim.delta
     return AttackResult(
         test,

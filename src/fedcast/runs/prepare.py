@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 from torch import nn
 
+from fedcast.clustering import Clustering
 from fedcast.cost import model_size
 from fedcast.data import Population, Skew, skew_of
-from fedcast.plan import Planned, World, check_world, control_of, make_world, plan_world
+from fedcast.plan import Planned, SharingPlan, World, check_world, control_of, make_world, plan_world
 from fedcast.runs.checks import check_model_size, check_samples_of, check_size, dropouts
 from fedcast.scenario import BEST_KIND, Scenario, ScenarioLike, as_scenario, load_plugins, model_name
 from fedcast.sharing import Ledger, Shared, Sharing, find_sharing, share_by_head
@@ -166,16 +167,20 @@ def prepare_run(
     check_samples_of(scenario, world.population)
     planned, kind = plan_world(world), kind_of(scenario)
     population = world.population if kind.sends else _only(world.population, planned.plan.trained)
-    if planned.plan.kinds is None:
-        shared = kind.share(population, planned.clustering, scenario.seed, scenario.sharing.options("sharing"))
-    else:
-        kinds = planned.plan.kinds
-        options = {name: scenario.sharing.options("sharing", name) for name in set(kinds)}
-        shared = share_by_head(population, planned.clustering, scenario.seed, kinds, options)
+    shared = share(scenario, planned.plan, population, planned.clustering)
     if not kind.sends:
         planned = control_of(planned, shared.assignment.sizes)
     trained = planned.plan.trained
     return PreparedRun(**vars(planned), shared=shared if trained.all() else shared.of(trained))
+
+
+def share(scenario: Scenario, plan: SharingPlan, population: Population, clustering: Clustering) -> Shared:
+    """Share samples of a population as a plan says: by the scenario's kind, or by that of each head."""
+    if plan.kinds is None:
+        options = scenario.sharing.options("sharing")
+        return kind_of(scenario).share(population, clustering, scenario.seed, options)
+    by_kind = {name: scenario.sharing.options("sharing", name) for name in set(plan.kinds)}
+    return share_by_head(population, clustering, scenario.seed, plan.kinds, by_kind)
 
 
 def kind_of(scenario: Scenario) -> Sharing:
