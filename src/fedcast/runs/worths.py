@@ -14,6 +14,7 @@ from fedcast.allocation import part_of
 from fedcast.data import average_emd
 from fedcast.plan import clustering_of, make_world
 from fedcast.rounds import LEAST_RUNS, GeneratedRun, RoundsFit, Worth, fit_worth, local_steps, signal_of
+from fedcast.runs.prepare import kind_of
 from fedcast.runs.store import StoredRun
 from fedcast.sharing import find_sharing, gaussian_mu
 
@@ -26,7 +27,7 @@ def fit_worths(fit: RoundsFit, runs: Sequence[StoredRun], source: str = "") -> R
     """
     by_kind: dict[str, list[StoredRun]] = defaultdict(list)
     for run in runs:
-        if find_sharing(run.scenario.sharing.kind).make is not None and run.plan is not None and len(run.plan.heads):
+        if kind_of(run.scenario).make is not None and run.plan is not None and len(run.plan.heads):
             by_kind[run.scenario.sharing.kind].append(run)
     worths: list[dict[str, Worth]] = [dict(law.worth) for law in fit.laws]
     for kind, some in by_kind.items():
