@@ -416,6 +416,7 @@ def test_a_change_that_is_not_finite_is_left_out(tmp_path):
         ({"sharing__kind": "work_control"}, "invalid value 'work_control' for sharing.kind: expected raw"),
         ({"data__descriptor": "values"}, "data.descriptor"),
         ({"training__upload": "top_k"}, "invalid value 'top_k' for training.upload"),
+        ({"training__user_test": "own"}, "invalid value 'own' for training.user_test: expected labels"),
         ({"training__fine_tune_epochs": 2}, "invalid value 2 for training.fine_tune_epochs: devices do not fine-tune"),
         ({"training__dropout_file": "out.csv"}, "training.dropout_file"),
     ],

@@ -4,11 +4,23 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from fedcast.cli.app import app
+from fedcast.data import scaled
+from fedcast.errors import FedcastError
 from fedcast.report import export_report, write_report
-from fedcast.runs import compare, comparison_table, load_run, run_scenario, runs_table, user_scores
+from fedcast.runs import (
+    compare,
+    comparison_table,
+    load_run,
+    prepare_run,
+    run_scenario,
+    runs_table,
+    train_scenario,
+    user_scores,
+)
 from fedcast.runs.packing import pack, unpack
 from fedcast.runs.store import run_key
 from fedcast.runs.trackers import results
@@ -113,6 +125,48 @@ def test_a_packed_run_fine_tunes_too(runs, tmp_path):
     assert train_pack(tmp_path / "pack", tmp_path / "done")
     assert unpack(tmp_path / "done", tmp_path / "store") == [name]
     assert load_run(tmp_path / "store" / name).history == runs["gain", 2].history
+
+
+@pytest.fixture(scope="module")
+def natural(tmp_path_factory):
+    """Images of six owners, a fifth of them for the test."""
+    rng, file = np.random.default_rng(0), tmp_path_factory.mktemp("owners") / "mine.npz"
+    labels, owners = rng.integers(0, 3, 240), rng.integers(0, 6, 240)
+    images = rng.random((240, 8, 8)).astype(np.float32) * 0.3 + labels[:, None, None] / 4
+    np.savez_compressed(file, inputs=images, labels=labels, groups=owners)
+    # User k is the k-th of five owners; the sixth is left out.
+    data = ["data.dataset=file", f"data.file={file}", "data.partition=natural", "data.num_users=5"]
+    return [
+        *data,
+        "training.bits_per_weight=32",
+        "clustering.rule=none",
+        "rounds.target_accuracy=0.95",
+        "rounds.fit=mnist",
+    ]
+
+
+def test_natural_owners_are_scored_on_their_own_test_samples(natural, tmp_path):
+    run = train_scenario(scenario(*natural, "training.user_test=own", "training.fine_tune_epochs=0"))
+    dataset, held = run.world.population.dataset, run.world.population.assignment
+    inputs = torch.from_numpy(scaled(dataset.test_inputs, dataset.scale))
+    right = run.model(inputs).argmax(1).numpy() == dataset.test_labels
+    found = run.history.users["own_accuracy"]
+    for user in range(5):
+        (owner,) = set(dataset.groups[held.of(user)].tolist())
+        assert found[user] == pytest.approx(right[dataset.test_groups == owner].mean())
+    (name,) = pack([run.world.scenario], tmp_path / "store", tmp_path / "pack")
+    assert train_pack(tmp_path / "pack", tmp_path / "done")
+    unpack(tmp_path / "done", tmp_path / "store")
+    stored = load_run(tmp_path / "store" / name)
+    assert stored.history == run.history
+    assert user_scores(stored)["own_accuracy"] == found
+    page = write_report(stored, tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "the accuracy on the user&#x27;s own test samples" in page or "the user's own test samples" in page
+
+
+def test_users_without_owners_cannot_be_scored_so():
+    with pytest.raises(FedcastError, match="invalid value 'own' for training.user_test: expected data.partition = nat"):
+        prepare_run(scenario("training.user_test=own"))
 
 
 def test_only_fine_tuning_that_is_done_decides_a_run():

@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from fedcast.data import Assignment
 from fedcast.errors import FedcastError, ScenarioError
 from fedcast.scenario import load_scenario
 from fedcast.training import RemoteUsers, TrainingSettings, build_model, load_history, train_remotely
@@ -69,6 +70,26 @@ def test_against_a_plain_loop(engine, changes):
         assert found["fine_tuned_own_accuracy"][user] == pytest.approx(expected[0], abs=1e-12)
         assert found["fine_tuned_accuracy"][user] == pytest.approx(expected[1], abs=1e-12)
     assert found["fine_tuned_own_accuracy"] != found["own_accuracy"]
+
+
+def test_users_with_test_samples_of_their_own_are_scored_by_these():
+    """Users 0, 1 and 3 have some; the others are scored by their labels."""
+    world = federation()
+    tests = Assignment(np.array([4, 7, 0, 1, 19]), np.array([0, 2, 3, 3, 5, 5, 5]))
+    outcome = run(replace(world, own_tests=tests), **TUNED)
+    by_labels, model = run(world, **TUNED), trained_model(outcome)
+    right = model(torch.from_numpy(world.dataset.test_inputs).double()).argmax(1).numpy() == world.dataset.test_labels
+    expected = list(by_labels.history.users["own_accuracy"])
+    expected[0], expected[1], expected[3] = right[[4, 7]].mean(), right[[0]].mean(), right[[1, 19]].mean()
+    assert outcome.history.users["own_accuracy"] == pytest.approx(expected)
+    assert outcome.history.users["fine_tuned_accuracy"] == by_labels.history.users["fine_tuned_accuracy"]
+    tuned, other = (one.history.users["fine_tuned_own_accuracy"] for one in (outcome, by_labels))
+    assert [tuned[4], tuned[5]] == [other[4], other[5]]
+    assert {tuned[0], tuned[3]} <= {0.0, 0.5, 1.0}
+    known, last = np.array([value for value in expected if value is not None]), outcome.history.records[-1]
+    assert (last.user_accuracy, last.worst_accuracy) == pytest.approx((known.mean(), known.min()))
+    # Without fine-tuning, too.
+    assert run(replace(world, own_tests=tests), rounds=4).history.users == {"own_accuracy": pytest.approx(expected)}
 
 
 @pytest.mark.parametrize("algorithm", ["fedprox", "scaffold", "fedadam"])

@@ -11,8 +11,8 @@ import torch.nn.functional as F
 
 from fedcast.errors import FedcastError
 from fedcast.participation import Participation, participants
-from fedcast.training import Clock, History, Record, build_model, load_history, train
-from fedcast.training.device_data import user_accuracies
+from fedcast.training import Clock, History, Record, build_model, load_history, mean_and_worst, train
+from fedcast.training.device_data import own_accuracies
 from tests.training.conftest import federation, run, settings
 
 
@@ -89,7 +89,7 @@ def test_scores_against_a_plain_evaluation():
 
 def test_the_worst_tenth_of_twenty_users_are_two():
     mixes = np.eye(20)
-    mean, worst = user_accuracies(np.arange(20) / 20, mixes, np.ones(20, dtype=np.int64))
+    mean, worst = mean_and_worst(own_accuracies(np.arange(20) / 20, mixes))
     assert (mean, worst) == (pytest.approx(0.475), pytest.approx(0.025))
 
 

@@ -96,6 +96,8 @@ def check_scenario(scenario: Scenario) -> Scenario:
         faults.append("training.model_file: devices run installed code only; name a model that is installed on them")
     if scenario.training.upload != "full":
         faults.append(f"invalid value {scenario.training.upload!r} for training.upload: devices upload all weights")
+    if scenario.training.user_test != "labels":
+        faults.append(f"invalid value {scenario.training.user_test!r} for training.user_test: expected labels")
     if (epochs := scenario.training.fine_tune_epochs) > 0:
         faults.append(f"invalid value {epochs} for training.fine_tune_epochs: devices do not fine-tune; use 0")
     if scenario.training.dropout_file is not None:

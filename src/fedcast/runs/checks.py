@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 from fedcast.cost import model_size
-from fedcast.data import Population, make_population, presence
+from fedcast.data import Assignment, Population, assignment_from_owners, make_population, presence
 from fedcast.errors import FedcastError
 from fedcast.io import Column, read_table
 from fedcast.scenario import BEST_KIND, Scenario, load_plugins
@@ -34,6 +36,24 @@ def check_samples_of(scenario: Scenario, population: Population | None) -> None:
     if kind != BEST_KIND and find_sharing(kind).make is not None:
         check_samples(population.dataset)
     check_augmentation(scenario.training.augmentation, population.dataset.sample_shape)
+    own_tests(scenario, population)
+
+
+def own_tests(scenario: Scenario, population: Population) -> Assignment | None:
+    """Return the test samples of the natural owner that each user is; None: users are scored by their labels."""
+    if scenario.training.user_test == "labels":
+        return None
+    dataset, held = population.dataset, population.assignment
+    if scenario.data.partition != "natural" or held is None or dataset is None or dataset.test_groups is None:
+        raise FedcastError(
+            "invalid value 'own' for training.user_test: expected data.partition = natural, and a dataset whose test "
+            "samples have owners, such as shakespeare; use labels"
+        )
+    assert dataset.groups is not None, "the partition reads owners"
+    group_of = {int(dataset.groups[held.of(user)[0]]): user for user in np.flatnonzero(held.sizes).tolist()}
+    user_of = np.array([group_of.get(group, -1) for group in dataset.test_groups.tolist()], dtype=np.int64)
+    tests = np.flatnonzero(user_of >= 0)
+    return assignment_from_owners(user_of[tests], tests, population.num_users)
 
 
 def check_model_size(scenario: Scenario) -> None:

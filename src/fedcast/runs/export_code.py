@@ -29,7 +29,9 @@ _TURNED_INTO_USERS = (
     "rounds", "aggregation", "participation", "dropout_probability", "over_selection", "deadline_s",
 )  # fmt: skip
 # ... and those that change nothing but rounding. Any other setting must have its default value.
-_WITHOUT_EFFECT = ("engine", "device", "compile", "checkpoint_every")
+_WITHOUT_EFFECT = (
+    "engine", "device", "compile", "checkpoint_every", "fine_tune_epochs", "fine_tune_learning_rate",
+)  # fmt: skip
 _PRECISIONS = ("float32", "float64")
 _APP = "fedcast_app"
 

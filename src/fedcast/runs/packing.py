@@ -16,7 +16,7 @@ import numpy as np
 from fedcast.data import Dataset, find_partition, load_dataset, skew_of
 from fedcast.errors import FedcastError
 from fedcast.io import write_file
-from fedcast.runs.checks import dropouts
+from fedcast.runs.checks import dropouts, own_tests
 from fedcast.runs.prepare import PreparedRun
 from fedcast.runs.store import finish_run, is_done, locked, prepare_folder
 from fedcast.scenario import Data, Scenario, load_plugins, model_name, read_stored_scenario
@@ -72,6 +72,7 @@ def packed_run(name: str, dataset: str, prepared: PreparedRun) -> PackedRun:
         own_sizes=population.sizes,
         distributions=skew_of(population.counts).distributions,
         generated=prepared.shared.generated,
+        own_tests=own_tests(scenario, population),
     )
 
 

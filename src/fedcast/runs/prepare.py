@@ -13,7 +13,7 @@ from fedcast.clustering import Clustering
 from fedcast.cost import model_size
 from fedcast.data import Population, Skew, skew_of
 from fedcast.plan import Planned, SharingPlan, World, check_world, control_of, make_world, plan_world
-from fedcast.runs.checks import check_model_size, check_samples_of, check_size, dropouts
+from fedcast.runs.checks import check_model_size, check_samples_of, check_size, dropouts, own_tests
 from fedcast.scenario import BEST_KIND, Scenario, ScenarioLike, as_scenario, load_plugins, model_name
 from fedcast.sharing import Ledger, Shared, Sharing, find_sharing, share_by_head
 from fedcast.training import (
@@ -220,7 +220,8 @@ def train_prepared(
     assert dataset is not None
     distributions = skew_of(world.population.counts).distributions
     shared = prepared.shared
-    federation = Federation(shared.dataset(dataset), shared.assignment, world.population.sizes, distributions)
+    tests = own_tests(scenario, world.population)
+    federation = Federation(shared.dataset(dataset), shared.assignment, world.population.sizes, distributions, tests)
     checked = check_model(first_model(prepared) if model is None else model, replace_batch_norm=replace_batch_norm)
     weights = sum(weight.numel() for weight in checked.parameters())
     check_size(weights, scenario, model_size(scenario, dataset.spec).weights)

@@ -13,7 +13,7 @@ from fedcast.scenario.sections import BEST_RULE, FULL_UPLOAD, LEFT_TO_PLAN, Choi
 NOT_DECIDING = (("training", "checkpoint_every"),)
 _LATER_OF_TRAINING = (
     "over_selection", "deadline_s", "buffer_size", "concurrency", "staleness_exponent", "fine_tune_epochs",
-    "fine_tune_learning_rate",
+    "fine_tune_learning_rate", "user_test",
 )  # fmt: skip
 # Options that came later, with the value under which they change nothing: runs of before keep their folders.
 _LATER_OPTIONS: dict[tuple[str, str], dict[str, Any]] = {

@@ -348,6 +348,10 @@ class Training(ChoiceSection):
     staleness_exponent: NotNegative = Field(
         0.5, description="asynchronous: an update t steps old weighs (1 + t)^-exponent"
     )
+    user_test: Literal["labels", "own"] = Field(
+        "labels",
+        description="how users are scored: test samples weighted by the user's labels, or its own (partition natural)",
+    )
     fine_tune_epochs: Annotated[int, Field(ge=0, le=_MOST_EPOCHS)] = Field(
         0, description="epochs of each user on its own samples after training, to score personal models; 0: none"
     )

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from fedcast.data import TextWindows
 from fedcast.training.algorithms import Tensors
-from fedcast.training.history import mean_and_worst
 from fedcast.training.model_checks import without_dropout
 from fedcast.training.settings import MOST_SHIFT, check_augmentation
 from fedcast.typing import Bools, Floats, Ints
@@ -116,6 +115,7 @@ class ModelScores:
     accuracy: float
     class_accuracy: Floats
     tested: Bools
+    correct: Tensor  #: bool[n_test], which test samples are classified correctly
 
 
 def score(model: nn.Module, weights: Tensors, test: DeviceData, num_classes: int) -> ModelScores:
@@ -123,18 +123,20 @@ def score(model: nn.Module, weights: Tensors, test: DeviceData, num_classes: int
     names = [name for name, _ in model.named_parameters()]
     loss = torch.zeros((), dtype=torch.float64, device=test.labels.device)
     right = torch.zeros(num_classes, dtype=torch.int64, device=test.labels.device)
+    correct = torch.zeros(len(test), dtype=torch.bool, device=test.labels.device)
     with torch.no_grad(), without_dropout(model):
         for start in range(0, len(test), _SCORED_AT_ONCE):
             picked = torch.arange(start, min(start + _SCORED_AT_ONCE, len(test)), device=test.labels.device)
             inputs, labels = test.pick(picked)
             logits = torch.func.functional_call(model, dict(zip(names, weights, strict=True)), (inputs,))
             loss += F.cross_entropy(logits, labels, reduction="sum").double()
-            right.scatter_add_(0, labels, (logits.argmax(1) == labels).long())
+            correct[picked] = logits.argmax(1) == labels
+            right.scatter_add_(0, labels, correct[picked].long())
     per_class = torch.bincount(test.labels, minlength=num_classes).cpu().numpy()
     hits = right.cpu().numpy()
     accuracy = float(hits.sum() / len(test))
     by_class = np.divide(hits, per_class, out=np.full(num_classes, accuracy), where=per_class > 0)
-    return ModelScores(float(loss) / len(test), accuracy, by_class, per_class > 0)
+    return ModelScores(float(loss) / len(test), accuracy, by_class, per_class > 0, correct)
 
 
 def own_accuracies(class_accuracy: Floats, distributions: Floats) -> Floats:
@@ -148,16 +150,3 @@ def own_accuracies(class_accuracy: Floats, distributions: Floats) -> Floats:
     """
     own: Floats = distributions @ class_accuracy
     return own
-
-
-def user_accuracies(class_accuracy: Floats, distributions: Floats, sizes: Ints) -> tuple[float, float]:
-    """Return the mean of users' accuracies under their own label distributions, and the mean of the worst tenth.
-
-    Users without samples are left out.
-
-    Example:
-        >>> mean, worst = user_accuracies(np.array([1.0, 0.5]), np.eye(2), np.array([3, 3]))
-        >>> mean, worst
-        (0.75, 0.5)
-    """
-    return mean_and_worst(own_accuracies(class_accuracy, distributions)[sizes > 0])

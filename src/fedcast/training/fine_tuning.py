@@ -1,9 +1,9 @@
-"""Personalisation: every user fine-tunes the trained model on its own samples, and each model is scored."""
+"""Scores of each user after training, and personalisation: users fine-tune the model on their own samples."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from fedcast.data import Assignment
 from fedcast.errors import FedcastError
 from fedcast.random import stream_key
 from fedcast.training.algorithms import Tensors
-from fedcast.training.device_data import DeviceData, ModelScores, own_accuracies, score
+from fedcast.training.device_data import DeviceData, score
 from fedcast.training.engines import Round, Task, choose_engine
 from fedcast.training.settings import TrainingSettings
 from fedcast.typing import Ints
@@ -21,34 +21,40 @@ if TYPE_CHECKING:
     from fedcast.training.trainer import Federation
 
 
-def fine_tuned_scores(
-    task: Task, weights: Tensors, test: DeviceData, federation: Federation, scored: ModelScores
-) -> dict[str, list[Any]]:
-    """Return accuracies of each user before and after it fine-tunes the weights, by column; see `History.users`.
+def user_columns(
+    task: Task, weights: Tensors, test: DeviceData, federation: Federation
+) -> dict[str, list[float | None]]:
+    """Return the accuracy of each user, also after it fine-tunes the weights if it does; see `History.users`."""
+    own = federation.own_accuracies(score(task.model, weights, test, federation.dataset.num_classes))
+    known = [float(value) if size else None for value, size in zip(own, federation.own_sizes, strict=True)]
+    found: dict[str, list[float | None]] = {"own_accuracy": known}
+    return found | _fine_tuned(task, weights, test, federation) if task.settings.fine_tune_epochs else found
+
+
+def _fine_tuned(
+    task: Task, weights: Tensors, test: DeviceData, federation: Federation
+) -> dict[str, list[float | None]]:
+    """Let every user fine-tune the weights, and score its model on its own distribution and on the test set.
 
     Fine-tuning is local SGD on the samples that the user held before sharing, whatever the algorithm of training, with
-    the batches of the round after the last one. `scored` are the scores of the weights as they are.
+    the batches of the round after the last one.
     """
     tuning = replace(task, users=_own_samples(federation), settings=_local_settings(task.settings), compiled=False)
-    settings, classes = task.settings, federation.dataset.num_classes
-    rate = settings.fine_tune_learning_rate
+    settings, rate = task.settings, task.settings.fine_tune_learning_rate
     if rate is None:
         rate = settings.learning_rate * settings.learning_rate_decay ** (settings.rounds - 1)
     torch.manual_seed(int(stream_key(task.seed, "fine-tuning")))  # for models that draw, as dropout does
     current = Round(settings.rounds + 1, weights, rate, {}, {})
-    own = own_accuracies(scored.class_accuracy, federation.distributions)
-    before: list[float | None] = [float(own[user]) if size else None for user, size in enumerate(federation.own_sizes)]
-    after: list[float | None] = [None] * len(before)
-    overall = after.copy()
+    own: list[float | None] = [None] * tuning.users.num_users
+    overall = own.copy()
     users = np.flatnonzero(tuning.users.sizes)
     for block in choose_engine(settings.engine, tuning).local_training(users, current) if len(users) else ():
         for row, user in enumerate(block.users.tolist()):
             moved = [weight + change[row] for weight, change in zip(weights, block.change, strict=True)]
             _check_finite(user, moved, rate)
-            found = score(task.model, moved, test, classes)
-            after[user] = float(own_accuracies(found.class_accuracy, federation.distributions[[user]])[0])
-            overall[user] = found.accuracy
-    return {"own_accuracy": before, "fine_tuned_own_accuracy": after, "fine_tuned_accuracy": overall}
+            found = score(task.model, moved, test, federation.dataset.num_classes)
+            own[user], overall[user] = float(federation.own_accuracies(found)[user]), found.accuracy
+    return {"fine_tuned_own_accuracy": own, "fine_tuned_accuracy": overall}
 
 
 def _own_samples(federation: Federation) -> Assignment:

@@ -87,11 +87,12 @@ _LATER = tuple(name for name in _SOMETIMES if name != "noisy_accuracy")
 class History:
     """The records of a run, in order.
 
-    If users fine-tuned the model after the last round, `users` has three columns with a value for each of the K users:
-    ``own_accuracy`` of the trained model under the user's own label distribution before sharing (each class's accuracy
-    on the test set, weighted by its share in that distribution; None: the user holds no samples), and, after the user
-    fine-tuned it on its own samples, ``fine_tuned_own_accuracy``, the same, and ``fine_tuned_accuracy`` on the whole
-    test set (None: the user did not train).
+    If users fine-tuned the model after the last round, or have test samples of their own, `users` has columns with a
+    value for each of the K users: ``own_accuracy`` of the trained model under the user's own label distribution before
+    sharing (each class's accuracy on the test set, weighted by its share in that distribution) or on its own test
+    samples (None: the user holds no samples), and, after the user fine-tuned it on its own samples,
+    ``fine_tuned_own_accuracy``, the same, and ``fine_tuned_accuracy`` on the whole test set (None: the user did not
+    train).
     """
 
     records: list[Record] = field(default_factory=list)

@@ -48,6 +48,7 @@ class PackedRun:
     model_options: dict[str, Any] = field(default_factory=dict)  #: options of the model that are not the defaults
     plugins: list[str] = field(default_factory=list)  #: names of the plug-in files of the pack that the run needs
     generated: Generated | None = None  #: samples that are not in the dataset
+    own_tests: Assignment | None = None  #: test samples of each user's own
 
 
 def write_runs(pack: Path, runs: list[PackedRun]) -> None:
@@ -58,6 +59,8 @@ def write_runs(pack: Path, runs: list[PackedRun]) -> None:
         arrays = {"samples": run.users.samples, "offsets": run.users.offsets, "own_sizes": run.own_sizes}
         if run.own is not None:
             arrays |= {"own_samples": run.own.samples, "own_offsets": run.own.offsets}
+        if run.own_tests is not None:
+            arrays |= {"test_samples": run.own_tests.samples, "test_offsets": run.own_tests.offsets}
         small = {name: smallest(array) for name, array in arrays.items()}
         if run.generated is not None:
             made = {f"generated_{name}": array for name, array in vars(run.generated).items() if array is not None}
@@ -93,7 +96,9 @@ def read_run(pack: Path, listed: dict[str, Any]) -> PackedRun:
     whole = {name: array.astype(np.int64) for name, array in arrays.items()}
     own = Assignment(whole["own_samples"], whole["own_offsets"]) if "own_samples" in whole else None
     users = Assignment(whole["samples"], whole["offsets"])
-    rest: dict[str, Any] = {"users": users, "own": own, "own_sizes": whole["own_sizes"], "distributions": distributions}
+    tests = Assignment(whole["test_samples"], whole["test_offsets"]) if "test_samples" in whole else None
+    rest: dict[str, Any] = {"own_tests": tests}
+    rest |= {"users": users, "own": own, "own_sizes": whole["own_sizes"], "distributions": distributions}
     rest["generated"] = Generated(**made) if made else None
     # In JSON tuples have become lists.
     clock: dict[str, Any] = dict(listed["clock"])

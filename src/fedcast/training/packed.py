@@ -46,7 +46,7 @@ def train_packed(run: PackedRun, dataset: Dataset, out: Path, should_stop: Calla
     options = registry.find("model", run.model).options(**run.model_options)
     checkpoint = out / f"{run.name}.pt"
     outcome = train(
-        Federation(extend(dataset, run.generated), run.users, run.own_sizes, run.distributions),
+        Federation(extend(dataset, run.generated), run.users, run.own_sizes, run.distributions, run.own_tests),
         build_model(run.model, dataset.sample_shape, dataset.num_classes, run.seed, options=options),
         run.training, seed=run.seed, clock=run.clock, dropped={(number, user) for number, user in run.dropped},
         checkpoint=checkpoint, progress=report, should_stop=should_stop,

@@ -20,11 +20,11 @@ from fedcast.participation import Attendance, Pairs, attend
 from fedcast.random import generator, stream_key
 from fedcast.training.algorithms import Tensors, Upload
 from fedcast.training.checkpoint import TrainingState, load_checkpoint, save_checkpoint
-from fedcast.training.device_data import score, to_device, user_accuracies
+from fedcast.training.device_data import ModelScores, own_accuracies, score, to_device
 from fedcast.training.engines import BlockResult, Round, Task, choose_device, choose_engine, rows_of, worth_compiling
 from fedcast.training.engines.engine_protocol import Aggregate, one_sample
-from fedcast.training.fine_tuning import fine_tuned_scores
-from fedcast.training.history import Clock, History, Record
+from fedcast.training.fine_tuning import user_columns
+from fedcast.training.history import Clock, History, Record, mean_and_worst
 from fedcast.training.model_checks import check_model, check_scores, with_weights
 from fedcast.training.settings import TrainingSettings, settings_text, training_settings
 from fedcast.typing import Floats, Ints
@@ -35,12 +35,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Federation:
-    """A dataset and the samples of each user after sharing; sizes [K] and label distributions [K, Y] before it."""
+    """A dataset and the samples of each user after sharing; sizes [K] and label distributions [K, Y] before it.
+
+    `own_tests` are test samples of each user's own, by which it is scored; None: it is scored by its labels.
+    """
 
     dataset: Dataset
     users: Assignment
     own_sizes: Ints
     distributions: Floats
+    own_tests: Assignment | None = None
+
+    def own_accuracies(self, scored: ModelScores) -> Floats:
+        """Return the accuracy of each user, float64[K]: on its own test samples, or under its label distribution.
+
+        A user without test samples of its own, and of a class without test samples, is scored by its labels.
+        """
+        own = own_accuracies(scored.class_accuracy, self.distributions)
+        if self.own_tests is None:
+            return own
+        tests, correct = self.own_tests, scored.correct.cpu().numpy()
+        hits = np.bincount(tests.owners, correct[tests.samples], minlength=len(own))
+        found: Floats = np.divide(hits, tests.sizes, out=own, where=tests.sizes > 0)
+        return found
 
 
 @dataclass
@@ -182,9 +199,8 @@ class Trainer:
                 save_checkpoint(checkpoint, self.fingerprint, number, state, history)
             if stopped:
                 break
-        if settings.fine_tune_epochs and not stopped:
-            scored = score(self.model, state.weights, self.test, self.federation.dataset.num_classes)
-            history.users = fine_tuned_scores(self.task, state.weights, self.test, self.federation, scored)
+        if not stopped and (settings.fine_tune_epochs or self.federation.own_tests is not None):
+            history.users = user_columns(self.task, state.weights, self.test, self.federation)
         return Outcome(history, with_weights(self.model, state.weights), stopped, type(self.engine).__name__)
 
     @cached_property
@@ -204,6 +220,7 @@ class Trainer:
             *self.held_samples, federation.own_sizes, federation.distributions,
             *_arrays(dataset.inputs), dataset.labels, *_arrays(dataset.test_inputs), dataset.test_labels,
             *self._first_weights, *([] if dataset.soft_labels is None else [dataset.soft_labels]),
+            *([] if (tests := federation.own_tests) is None else [tests.samples, tests.offsets]),
         ):  # fmt: skip
             digest.update(np.ascontiguousarray(array).data)
         return digest.hexdigest()
@@ -361,7 +378,7 @@ class Trainer:
                 f"lower training.learning_rate = {self.settings.learning_rate} or set training.clip_norm"
             )
         noisy = None if self.noisy_test is None else score(self.model, weights, self.noisy_test, classes).accuracy
-        of_users = user_accuracies(result.class_accuracy, federation.distributions, federation.own_sizes)
+        of_users = mean_and_worst(federation.own_accuracies(result)[federation.own_sizes > 0])
         by_class = zip(result.class_accuracy.tolist(), result.tested, strict=True)
         of_classes = tuple(value if tested else None for value, tested in by_class)
         scores = (result.loss, result.accuracy, *of_users)

@@ -40,6 +40,12 @@ from fedcast.report.svg import picture
 from fedcast.runs import COUNTS, Gain, Interval, Row, shown_counts
 from fedcast.scenario import model_name
 
+# What the accuracy of a user on its own labels is, by training.user_test.
+_OWN_ACCURACY = {
+    "labels": "Own labels: the accuracy on each class of the test set, weighted by the class's share in the user's "
+    "samples before sharing.",
+    "own": "Own labels: the accuracy on the user's own test samples.",
+}
 # Significant digits of the values of learning curves.
 _DIGITS = 5
 
@@ -466,9 +472,8 @@ def curves_section(contents: Sequence[Content]) -> Markup:
         tag("div", _strategy_legend(contents[0], contents[0].series.values()), switch, class_="controls"),
         *_by_facet(contents, plots),
         note(
-            f"{band}{contents[0].clock.capitalize()} time includes sharing, which comes before the first round. Own "
-            "labels: the accuracy on each class of the test set, weighted by the class's share in the user's samples "
-            "before sharing."
+            f"{band}{contents[0].clock.capitalize()} time includes sharing, which comes before the first round. "
+            f"{_OWN_ACCURACY[contents[0].scenario.training.user_test]}"
         ),
     )
 
