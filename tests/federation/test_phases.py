@@ -419,6 +419,8 @@ def test_a_change_that_is_not_finite_is_left_out(tmp_path):
         ({"training__user_test": "own"}, "invalid value 'own' for training.user_test: expected labels"),
         ({"training__fine_tune_epochs": 2}, "invalid value 2 for training.fine_tune_epochs: devices do not fine-tune"),
         ({"training__dropout_file": "out.csv"}, "training.dropout_file"),
+        ({"training__deadline_s": 2.0}, "training.deadline_s: it is judged by the simulated clock"),
+        ({"training__buffer_size": 2}, "training.buffer_size"),
     ],
 )
 def test_what_a_federation_cannot_do_is_an_error_at_the_start(tmp_path, changed, message):

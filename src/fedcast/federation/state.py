@@ -100,6 +100,8 @@ def check_scenario(scenario: Scenario) -> Scenario:
         faults.append(f"invalid value {scenario.training.user_test!r} for training.user_test: expected labels")
     if (epochs := scenario.training.fine_tune_epochs) > 0:
         faults.append(f"invalid value {epochs} for training.fine_tune_epochs: devices do not fine-tune; use 0")
+    clocked = [name for name in ("deadline_s", "over_selection", "buffer_size") if getattr(scenario.training, name)]
+    faults += [f"training.{name}: it is judged by the simulated clock; unset it for real devices" for name in clocked]
     if scenario.training.dropout_file is not None:
         faults.append("training.dropout_file: on real devices nobody knows before who drops out")
     if faults:

@@ -31,6 +31,18 @@ _NOT_STARTED = ("SUBMITTED", "APPROVED", "DISPATCHED")
 
 
 @contextmanager
+def _quiet() -> Iterator[None]:
+    """Print nothing of what FLARE prints while it connects, such as tracebacks by the root logger."""
+    nowhere, root = logging.NullHandler(), logging.getLogger()
+    root.addHandler(nowhere)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            yield
+    finally:
+        root.removeHandler(nowhere)
+
+
+@contextmanager
 def session(project: Project, timeout_s: float = 10.0) -> Iterator[Any]:
     """Connect to the server as its operator."""
     try:
@@ -40,7 +52,7 @@ def session(project: Project, timeout_s: float = 10.0) -> Iterator[Any]:
     _check_listening(project, min(timeout_s, _ANSWER_S))
     logging.getLogger("nvflare").addHandler(logging.NullHandler())  # it warns of connections that it repeats itself
     try:
-        with contextlib.redirect_stdout(io.StringIO()):
+        with _quiet():
             connected = new_secure_session(ADMIN, str(project.admin), timeout=timeout_s)
     except Exception as error:  # FLARE raises exceptions of many kinds
         raise FedcastError(f"the server does not answer ({type(error).__name__}: {error}); start it first") from None
