@@ -1,11 +1,13 @@
 """Kinds of sharing in plans: what generated samples are worth, and the kind of each head."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from fedcast.errors import FedcastError, ScenarioError
-from fedcast.plan import load_plan, make_plan, make_world, plan_world, save_plan, world_of_plan
-from fedcast.plan.kinds import with_kinds
+from fedcast.plan import load_plan, make_plan, make_world, plan_table, plan_world, save_plan, world_of_plan
+from fedcast.plan.kinds import known_kinds, with_kinds
 from fedcast.rounds import load_fit
 from fedcast.runs import prepare_run
 from fedcast.scenario import load_scenario
@@ -90,6 +92,8 @@ def test_each_head_sends_what_its_user_allows(tmp_path):
     for kind in ("raw", "synthetic", "prototypes"):
         alone = make_plan(scenario_of(f"sharing.kind={kind}", limits), with_curve=False)
         assert plan.delay_s <= alone.delay_s * 1.001
+    named = {user: kind for user, kind in enumerate(plan_table(plan)["kind"]) if kind is not None}
+    assert named == {int(head): plan.kinds[head] for head in heads}
     again = load_plan(save_plan(plan, tmp_path / "plan.json"))
     assert again.kinds == plan.kinds
     assert again.privacy == plan.privacy
@@ -113,6 +117,14 @@ def test_a_limit_of_leakage_makes_private_samples_the_faster_ones(raw):
     raw_heads = [head for head in best.heads if best.kinds[head] == "raw"]
     assert (members * best.shared)[raw_heads].sum() / 600 / USERS <= 0.005
     assert best.average_sharing_ratio > 0.005
+
+
+def test_text_can_only_be_sent_as_it_is():
+    """Averages of characters mean nothing."""
+    model = load_fit("mnist").law(0.9).model("mnist", 0.05)
+    for is_text, kinds in ((True, []), (False, ["prototypes", "synthetic"])):
+        world = SimpleNamespace(population=SimpleNamespace(dataset=SimpleNamespace(is_text=is_text)))
+        assert known_kinds(world, model) == kinds
 
 
 def test_a_budget_replaces_consent_for_private_kinds(tmp_path):

@@ -14,6 +14,7 @@ from fedcast.plan.search import CompareRules
 from fedcast.plan.sharing_plan import (
     Baseline,
     LeakagePoint,
+    PrivacyPoint,
     RuleOutcome,
     SharingPlan,
     load_plan,
@@ -42,6 +43,7 @@ __all__ = [
     "LeftOut",
     "PlanDiff",
     "Planned",
+    "PrivacyPoint",
     "RefusedLinks",
     "RuleOutcome",
     "SharingPlan",

@@ -44,6 +44,9 @@ def plan_table(plan: SharingPlan, world: World | None = None) -> dict[str, Any]:
         "energy_j": plan.energy_j,
         "trained": plan.trained,
     }
+    if plan.kinds is not None:
+        sends = np.isin(users, plan.heads)
+        table["kind"] = [kind if head else None for kind, head in zip(plan.kinds, sends, strict=True)]
     return table if world is None else table | _in_world(plan, world)
 
 
