@@ -39,6 +39,7 @@ OTHER = [
     "training.clip_norm=1",
     "training.learning_rate_decay=0.9",
     "training.aggregation=own",
+    "training.over_selection=0.3",
 ]
 # As if fedcast was not installed.
 WITHOUT_FEDCAST = """
@@ -176,6 +177,8 @@ def test_the_flower_app_is_complete(exported):
         (TrainingSettings(algorithm="scaffold"), "'scaffold' for training.algorithm: expected 'fedavg'"),
         (TrainingSettings(server_optimizer="adam"), "'adam' for training.server_optimizer: expected 'none'"),
         (TrainingSettings(server_learning_rate=0.5), "0.5 for training.server_learning_rate: expected 1.0"),
+        (TrainingSettings(augmentation="crop_flip"), "'crop_flip' for training.augmentation: expected 'none'"),
+        (TrainingSettings(buffer_size=3), "3 for training.buffer_size: expected None"),
         (TrainingSettings(precision="bf16"), "'bf16' for training.precision: expected 'float32'"),
     ],
 )

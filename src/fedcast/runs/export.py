@@ -191,8 +191,11 @@ def _write_replay(prepared: PreparedRun, place: Path) -> dict[str, str]:
     values |= _copy_files(scenario, place)
     write_file(place / "replay.toml", to_toml(with_overrides(scenario, values), comments=False))
     meaning = "scenario that trains on partition_after.json without sharing: `fedcast train replay.toml`"
-    if prepared.training.aggregation == "own":
+    training = prepared.training
+    if training.aggregation == "own":
         meaning += "; users weigh as many samples as they hold after sharing, in the run as many as before"
+    if training.over_selection or training.deadline_s or training.buffer_size:
+        meaning += "; who takes part depends on the clock, which is another without sharing"
     files = {"replay.toml": meaning}
     return files | ({"files/": "tables and code that replay.toml names"} if (place / "files").exists() else {})
 
