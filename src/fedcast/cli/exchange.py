@@ -20,7 +20,7 @@ def export(
     flower: Annotated[bool, typer.Option("--flower", help="Add a Flower app that repeats the training.")] = False,
     data_dir: DataDir = None,
 ) -> None:
-    """Write a run for other tools: partitions, samples, weights, history, plan."""
+    """Write a run for other tools: samples, weights, history."""
     from fedcast.runs import export_run
 
     written = export_run(run, folder, torch=torch, flower=flower, data_dir=data_dir)
@@ -35,7 +35,7 @@ def import_partition(
     inputs: Annotated[str | None, typer.Option(help="flwr: column of the inputs.")] = None,
     labels: Annotated[str | None, typer.Option(help="flwr: column of the labels.")] = None,
 ) -> None:
-    """Read a partition and its samples from another tool, and write a scenario that trains on them."""
+    """Read the samples of users that another tool stored."""
     from fedcast.data import import_partition
 
     sides = None if shape is None else _sides(shape)

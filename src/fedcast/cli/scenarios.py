@@ -197,7 +197,7 @@ def _option(name: str, value: object, default: object) -> str:
 
 
 def datasets(data_dir: DataDir = None) -> None:
-    """List datasets: their state, size, contents and terms of use."""
+    """List datasets: state, size, contents and terms of use."""
     from fedcast.data import CATALOGUE, data_folders, presence
 
     table = plain_table("name", "state", "size", "contents", "terms", numbers=False, header_style="bold")
