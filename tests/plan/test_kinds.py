@@ -89,7 +89,7 @@ def test_each_head_sends_what_its_user_allows(tmp_path):
     assert all(plan.kinds[head] == "raw" for head in heads if head % 3 == 2)
     assert (heads % 3 == 0).any()
     # It is no slower than any one kind, and the plan says so in its file.
-    for kind in ("raw", "synthetic", "prototypes"):
+    for kind in ("raw", "synthetic"):
         alone = make_plan(scenario_of(f"sharing.kind={kind}", limits), with_curve=False)
         assert plan.delay_s <= alone.delay_s * 1.001
     named = {user: kind for user, kind in enumerate(plan_table(plan)["kind"]) if kind is not None}
@@ -159,12 +159,17 @@ def test_a_run_sends_the_kinds_of_its_plan():
         ],
     )  # fmt: skip
     world = make_world(scenario)
-    chosen = np.array(["raw", "synthetic", "prototypes"])[np.arange(users) % 3]
+    found = plan_world(with_kinds(world, np.full(users, "raw")), with_curve=False).plan.heads
+    chosen = np.full(users, "raw", dtype="<U10")
+    chosen[found[1::3]], chosen[found[2::3]] = "synthetic", "prototypes"
     run = prepare_run(scenario, world=with_kinds(world, chosen))
     assert run.plan.kinds == tuple(chosen.tolist())
     kinds, heads, ledger = np.array(run.plan.kinds), run.plan.heads, run.shared.ledger
     dataset = run.world.population.dataset
-    assert len(set(kinds[heads].tolist())) > 1
+    assert set(kinds[heads].tolist()) == {"raw", "synthetic", "prototypes"}
+    senders = [ledger.senders[ledger.samples == sample] for sample in np.unique(ledger.samples)]
+    assert all(len(set(some.tolist())) == 1 for some in senders)
+    assert (np.unique(ledger.samples) >= len(dataset)).sum() == len(run.shared.generated.labels)
     for head in heads:
         sent = ledger.samples[ledger.senders == head]
         assert ((sent < len(dataset)) == (kinds[head] == "raw")).all()

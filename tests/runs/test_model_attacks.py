@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from fedcast.cli.app import run as fedcast
 from fedcast.errors import FedcastError
-from fedcast.runs import attack_model, prepare_run, run_scenario
+from fedcast.runs import AttackResult, attack_model, prepare_run, run_scenario
 from fedcast.runs.model_attacks import _shadow, _targets, label_logits, shadow_scores
 from fedcast.scenario import load_scenario
 from fedcast.training import build_model
@@ -66,6 +67,21 @@ def test_logits_are_those_of_the_labels():
         ]
     )
     np.testing.assert_allclose(label_logits(model, dataset, samples), expected.detach().numpy(), rtol=1e-4)
+
+
+def test_the_command(monkeypatch, capsys):
+    asked = {}
+
+    def attack(run, **options):
+        asked.update(options, run=str(run))
+        return [AttackResult("trained model", 600, 0.55, 0.03, 0.01, 0.2, None)]
+
+    monkeypatch.setattr("fedcast.runs.model_attacks.attack_model", attack)
+    assert fedcast(["attack", "somewhere", "--model", "--shadows", "8"]) == 0
+    assert (asked["run"], asked["targets"], asked["shadows"]) == ("somewhere", 200, 8)
+    out = " ".join(capsys.readouterr().out.split())
+    assert "trained model 1,200 0.030 0.010 0.550 0.20 none" in out
+    assert "not independent" in out
 
 
 def test_attack_of_a_run_with_and_without_sharing(tmp_path):
