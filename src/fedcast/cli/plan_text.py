@@ -59,7 +59,7 @@ def _print_curves(console: Console, made: SharingPlan) -> None:
     leakage = [f"  {one.average_sharing_ratio:21.3f}  {quantity(one.delay_s, 's')}" for one in made.leakage]
     privacy = [
         f"{one.epsilon:5g}  {quantity(one.delay_s, 's'):>17}  {one.kind if one.epsilon else 'none'}"
-        for one in made.privacy
+        for one in (made.privacy if len(made.privacy) > 1 else ())
     ]
     if len(leakage) < 2:
         return
@@ -70,6 +70,8 @@ def _print_curves(console: Console, made: SharingPlan) -> None:
     console.print(f"{'  average sharing ratio  delay of the task':{wide}}{beside}", style="dim")
     for one, other in zip_longest(leakage, privacy, fillvalue=""):
         console.print(f"{one:{wide}}{other}".rstrip())
+    if len(made.privacy) == 1:
+        console.print("  to send samples with differential privacy instead would save no time")
 
 
 def _headline(made: SharingPlan) -> str:
