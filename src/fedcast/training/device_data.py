@@ -130,12 +130,13 @@ def score(model: nn.Module, weights: Tensors, test: DeviceData, num_classes: int
             inputs, labels = test.pick(picked)
             logits = torch.func.functional_call(model, dict(zip(names, weights, strict=True)), (inputs,))
             loss += F.cross_entropy(logits, labels, reduction="sum").double()
-            correct[picked] = logits.argmax(1) == labels
-            right.scatter_add_(0, labels, correct[picked].long())
+            hits = logits.argmax(1) == labels
+            correct[start : start + len(hits)] = hits
+            right.scatter_add_(0, labels, hits.long())
     per_class = torch.bincount(test.labels, minlength=num_classes).cpu().numpy()
-    hits = right.cpu().numpy()
-    accuracy = float(hits.sum() / len(test))
-    by_class = np.divide(hits, per_class, out=np.full(num_classes, accuracy), where=per_class > 0)
+    of_class = right.cpu().numpy()
+    accuracy = float(of_class.sum() / len(test))
+    by_class = np.divide(of_class, per_class, out=np.full(num_classes, accuracy), where=per_class > 0)
     return ModelScores(float(loss) / len(test), accuracy, by_class, per_class > 0, correct)
 
 

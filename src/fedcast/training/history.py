@@ -62,7 +62,8 @@ class Record:
     accuracy: float  #: share of the test set that is classified correctly
     user_accuracy: float  #: mean over users of the accuracy under the user's own label distribution
     worst_accuracy: float  #: mean of the same over the worst tenth of users
-    drift: float | None  #: root mean square over users of ‖w_k − w̄‖ at the end of local training
+    #: root mean square over users of ‖w_k − w̄‖ at the end of local training, w_k as the server decodes it
+    drift: float | None
     participants: int  #: users that trained
     seconds: float  #: simulated clock at the end of the round
     energy_j: float  #: energy spent by all users so far
