@@ -11,7 +11,7 @@ import pytest
 
 from fedcast.errors import MovedKeyWarning
 from fedcast.runs.store import former_name, run_folder, run_key, run_scenario
-from fedcast.scenario import Scenario, load_scenario, with_overrides
+from fedcast.scenario import Scenario, deciding_values, load_scenario, with_overrides
 from fedcast_paper.trained import FORMER_DEFAULTS
 
 STORED = sorted((Path(__file__).parents[2] / "results" / "full" / "runs").glob("*.json"))
@@ -79,3 +79,22 @@ def test_the_content_of_a_plug_in_file_is_part_of_the_key_and_its_place_is_not(t
         keys.append(run_key(load_scenario(overrides={"plugins": [str(tmp_path / folder / "mine.py")]})))
     assert keys[0] == keys[1] != keys[2]
     assert keys[0] != run_key(Scenario())
+
+
+@pytest.mark.parametrize(
+    ("partition", "later"),
+    [
+        ("dirichlet", "balanced=true"),
+        ("shards", "holders=random"),
+        ("natural", "join=true"),
+        ("indices", "shared=true"),
+    ],
+)
+def test_options_that_came_later_count_only_where_they_are_set(partition, later):
+    def options(*more):
+        scenario = load_scenario(base="digits", overrides=[f"data.partition={partition}", *more])
+        return deciding_values(scenario)["data"]["partition options"]
+
+    name = later.split("=")[0]
+    assert name not in options()
+    assert name in options(f"data.{partition}.{later}")

@@ -20,6 +20,7 @@ _LATER_OPTIONS: dict[tuple[str, str], dict[str, Any]] = {
     ("partition", "dirichlet"): {"balanced": False},
     ("partition", "shards"): {"holders": "even"},
     ("partition", "natural"): {"join": False},
+    ("partition", "indices"): {"shared": False},
 }
 
 
