@@ -71,11 +71,12 @@ def run(
     log: Log = None,
 ) -> None:
     """Plan, share, train without and with sharing, compare, and write an HTML report."""
-    from fedcast.runs import load_study
+    from fedcast.runs import Study
+    from fedcast.scenario import load_scenario
 
-    start = preset or (None if path else "digits")
-    given = {"rules": words("--rules", rules), "seeds": seeds}
-    study = load_study(path, base=start, overrides=overrides or [], **given)
+    # What a table [study] varies is for `fedcast compare`.
+    scenario = load_scenario(path, base=preset or (None if path else "digits"), overrides=overrides or [])
+    study = Study(scenario, rules=words("--rules", rules), seeds=seeds)
     _compare(study, data_dir, workers, None, out, log)
 
 
