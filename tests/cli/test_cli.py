@@ -468,6 +468,16 @@ OTHER_TARGET = ["rounds.fit=paper-0.95", "rounds.target_accuracy=0.8"]
         (["data.dataset=synthetic"], "not to train: data.dataset = synthetic", "data.dataset = synthetic"),
         (["training.dropout_file=drop.csv"], "not to train: drop.csv, line 3", "drop.csv, line 3"),
         (
+            ["training.over_selection=0.5"],
+            "0.5 for training.over_selection: 18 users would be invited",
+            "0.5 for training.over_selection: 18 users would be invited",
+        ),
+        (
+            ["training.buffer_size=3", "training.algorithm=scaffold"],
+            "training.algorithm = scaffold: it reads the updates",
+            "training.algorithm = scaffold: it reads the updates",
+        ),
+        (
             ["data.partition=indices", "data.indices.file=far.json"],
             "not to train: far.json: user 0",
             "far.json: user 0",

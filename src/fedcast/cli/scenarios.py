@@ -105,8 +105,8 @@ def _why_not_trained(scenario: Scenario, people: Population | None, data_dir: Pa
 
 
 def _readers(scenario: Scenario, names: Names | None, names_known: bool) -> list[Callable[[], object]]:
-    """Return functions that read the model's size, the fit of rounds and each table that exists."""
-    from fedcast.cost import model_bits
+    """Return functions that check the model's size, who takes part, the fit of rounds and each table that exists."""
+    from fedcast.cost import draws_of, model_bits
     from fedcast.network import place_users
     from fedcast.plan import network_of, read_changes
 
@@ -123,6 +123,7 @@ def _readers(scenario: Scenario, names: Names | None, names_known: bool) -> list
     there = [read for file, read in tables if file is not None and is_file(file)]
     return [
         *([lambda: model_bits(scenario)] if names_known and _samples_known(scenario) else []),
+        *([lambda: draws_of(scenario)] if names_known else []),
         lambda: _load_rounds(scenario),
         lambda: read_changes(scenario.changes, users, names),
         *there,

@@ -8,6 +8,7 @@ import shutil
 import sysconfig
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -75,7 +76,9 @@ def worth_compiling(model: nn.Module, data: DeviceData, users: Assignment, train
     # A recurrence is unrolled step by step: compiling takes minutes.
     if data.labels.device.type != "cpu" or any(isinstance(part, LSTM) for part in model.modules()):
         return False
-    samples = float(users.sizes.sum()) * training.participation * training.local_epochs * training.rounds
+    able, attendance = int(np.count_nonzero(users.sizes)), training.attendance
+    share = (attendance.buffer_size or attendance.needed(able)) / able
+    samples = float(users.sizes.sum()) * share * training.local_epochs * training.rounds
     return samples * multiplications(model, data) > _WORTH_COMPILING and compiler_available()
 
 
