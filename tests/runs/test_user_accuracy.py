@@ -145,15 +145,19 @@ def natural(tmp_path_factory):
     ]
 
 
-def test_natural_owners_are_scored_on_their_own_test_samples(natural, tmp_path):
-    run = train_scenario(scenario(*natural, "training.user_test=own", "training.fine_tune_epochs=0"))
+@pytest.mark.parametrize("users", [5, 2])
+def test_natural_owners_are_scored_on_their_own_test_samples(natural, users, tmp_path):
+    """Five of six owners, or all six joined to two users."""
+    joined = ["data.num_users=2", "data.natural.join=true"] if users == 2 else []
+    run = train_scenario(scenario(*natural, *joined, "training.user_test=own", "training.fine_tune_epochs=0"))
     dataset, held = run.world.population.dataset, run.world.population.assignment
     inputs = torch.from_numpy(scaled(dataset.test_inputs, dataset.scale))
     right = run.model(inputs).argmax(1).numpy() == dataset.test_labels
     found = run.history.users["own_accuracy"]
-    for user in range(5):
-        (owner,) = set(dataset.groups[held.of(user)].tolist())
-        assert found[user] == pytest.approx(right[dataset.test_groups == owner].mean())
+    for user in range(users):
+        owners = np.unique(dataset.groups[held.of(user)])
+        assert len(owners) == (3 if joined else 1)
+        assert found[user] == pytest.approx(right[np.isin(dataset.test_groups, owners)].mean())
     (name,) = pack([run.world.scenario], tmp_path / "store", tmp_path / "pack")
     assert train_pack(tmp_path / "pack", tmp_path / "done")
     unpack(tmp_path / "done", tmp_path / "store")

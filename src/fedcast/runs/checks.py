@@ -40,7 +40,7 @@ def check_samples_of(scenario: Scenario, population: Population | None) -> None:
 
 
 def own_tests(scenario: Scenario, population: Population) -> Assignment | None:
-    """Return the test samples of the natural owner that each user is; None: users are scored by their labels."""
+    """Return the test samples of the natural owners that each user is; None: users are scored by their labels."""
     if scenario.training.user_test == "labels":
         return None
     dataset, held = population.dataset, population.assignment
@@ -50,8 +50,8 @@ def own_tests(scenario: Scenario, population: Population) -> Assignment | None:
             "samples have owners, such as shakespeare; use labels"
         )
     assert dataset.groups is not None, "the partition reads owners"
-    group_of = {int(dataset.groups[held.of(user)[0]]): user for user in np.flatnonzero(held.sizes).tolist()}
-    user_of = np.array([group_of.get(group, -1) for group in dataset.test_groups.tolist()], dtype=np.int64)
+    user_of_group = dict(zip(dataset.groups[held.samples].tolist(), held.owners.tolist(), strict=True))
+    user_of = np.array([user_of_group.get(group, -1) for group in dataset.test_groups.tolist()], dtype=np.int64)
     tests = np.flatnonzero(user_of >= 0)
     return assignment_from_owners(user_of[tests], tests, population.num_users)
 
