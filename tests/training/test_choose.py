@@ -14,7 +14,6 @@ from fedcast.training.engines import choose as choosing
 from fedcast.training.engines.choose import choose_engine, worth_compiling
 from fedcast.training.engines.engine_protocol import multiplications
 from fedcast.training.engines.stacked import compiled
-from tests.training.conftest import settings
 
 MODELS = {
     "mlp": (1, 8, 8),
@@ -53,10 +52,11 @@ def test_multiplications_are_those_that_pytorch_counts(name):
 def test_long_runs_are_compiled_and_recurrences_never(name, sizes, rounds, expected, monkeypatch):
     monkeypatch.setattr(choosing, "compiler_available", lambda: True)
     model, users = build_model(name, MODELS[name], 80 if name == "lstm" else 10), equal_users(*sizes)
-    assert worth_compiling(model, images(MODELS[name]), users, settings(compile="auto", rounds=rounds)) is expected
+    auto, always = (TrainingSettings(compile=when, rounds=rounds, local_epochs=2) for when in ("auto", "always"))
+    assert worth_compiling(model, images(MODELS[name]), users, auto) is expected
     monkeypatch.setattr(choosing, "compiler_available", lambda: False)
-    assert not worth_compiling(model, images(MODELS[name]), users, settings(compile="auto", rounds=rounds))
-    assert worth_compiling(model, images(MODELS[name]), users, settings(compile="always", rounds=rounds))
+    assert not worth_compiling(model, images(MODELS[name]), users, auto)
+    assert worth_compiling(model, images(MODELS[name]), users, always)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ def attack(
     shadows: Annotated[int, typer.Option(min=4, help="Shadow runs, with --model.")] = 16,
     data_dir: DataDir = None,
 ) -> None:
-    """Test what the shared samples of a run reveal, or its trained model."""
+    """Test what a run reveals: its shared samples, or its model."""
     from rich.console import Console
 
     from fedcast.runs import attack_model, attack_run
