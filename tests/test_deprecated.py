@@ -77,3 +77,15 @@ def test_nothing_is_imported_for_old_names_until_they_are_used():
     code = "import sys, fedcast; sys.exit(' '.join(n for n in sys.modules if n.startswith('fedcast.') or n == 'numpy'))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stderr.strip() == "fedcast._deprecated fedcast._lazy"
+
+
+@pytest.mark.parametrize(
+    ("package", "old", "new"),
+    [("scenario", "Clustering", "ClusteringSettings"), ("clustering", "Comparison", "RuleComparison")],
+)
+def test_renamed_classes_are_found_under_their_old_names(package, old, new):
+    module = importlib.import_module(f"fedcast.{package}")
+    with pytest.warns(DeprecationWarning, match=f"fedcast.{package}.{old} is now {new}"):
+        assert getattr(module, old) is getattr(module, new)
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = module.nothing

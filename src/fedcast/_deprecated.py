@@ -1,12 +1,14 @@
-"""Old module names: an import of one warns and returns the module that replaced it, for one release."""
+"""Old names of modules and classes: using one warns and returns what replaced it, for one release."""
 
 from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Callable, Mapping
 from importlib import import_module, util
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any
 
 # New name to the names below ``fedcast`` that it replaces; submodules follow the longest old name that matches.
 _REPLACED = {
@@ -60,7 +62,7 @@ _REPLACED = {
     "fedcast.plan.world": "world",
     "fedcast.report.colours": "figures.palette",
     "fedcast.report.content": "report.shown",
-    "fedcast.report.export": "report.tables report.write",
+    "fedcast.report.report_files": "report.tables report.write",
     "fedcast.report.figures": "figures report.plots",
     "fedcast.report.figures.maps": "figures.cluster_map figures.network_map",
     "fedcast.report.figures.training": "figures.delay_split figures.leakage figures.learning",
@@ -162,3 +164,15 @@ def install() -> None:
     """Make old module names importable."""
     if _OldNames not in sys.meta_path:
         sys.meta_path.append(_OldNames)
+
+
+def renamed(package: str, classes: Mapping[str, type]) -> Callable[[str], Any]:
+    """Return a package's `__getattr__` that warns of old names of classes."""
+
+    def get_attribute(name: str) -> Any:
+        if name not in classes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        warnings.warn(f"{package}.{name} is now {classes[name].__name__}", DeprecationWarning, stacklevel=2)
+        return classes[name]
+
+    return get_attribute

@@ -249,7 +249,7 @@ def test_the_status_of_a_run_says_who_is_away_and_who_is_back(capsys):
 
 def test_every_key_of_a_consent_file_is_documented_with_its_default():
     pytest.importorskip("nvflare")
-    from fedcast.federation.device.trust import Consent
+    from fedcast.federation.device.owner_files import Consent
     from fedcast.federation.flare.kits import _CONSENT_TEMPLATE
 
     page = (Path(__file__).parents[2] / "docs/how-to/federation.md").read_text(encoding="utf-8")

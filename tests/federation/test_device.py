@@ -11,8 +11,8 @@ from fedcast.errors import FedcastError
 from fedcast.federation import RejectedError
 from fedcast.federation.device import envelope as envelopes
 from fedcast.federation.device import exchange
+from fedcast.federation.device.count_noise import private_counts
 from fedcast.federation.device.keys import KeyPair, load_or_create_keys, new_key_pair, public_keys
-from fedcast.federation.device.noise import private_counts
 from tests.federation.devices import RUN, Network, dataset, fingerprint, trust
 
 
@@ -423,7 +423,7 @@ def test_noise_has_the_distribution_of_discrete_laplace():
     """Against the formula P(k) = (1 − q)/(1 + q)·q^abs(k), q = exp(−rate)."""
     from fractions import Fraction
 
-    from fedcast.federation.device.noise import discrete_laplace
+    from fedcast.federation.device.count_noise import discrete_laplace
 
     draws = np.array([discrete_laplace(Fraction(2, 3)) for _ in range(6000)])
     q = np.exp(-2 / 3)

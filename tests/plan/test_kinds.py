@@ -7,7 +7,7 @@ import pytest
 
 from fedcast.errors import FedcastError, ScenarioError
 from fedcast.plan import load_plan, make_plan, make_world, plan_table, plan_world, save_plan, world_of_plan
-from fedcast.plan.kinds import known_kinds, with_kinds
+from fedcast.plan.kind_choice import known_kinds, with_kinds
 from fedcast.rounds import load_fit
 from fedcast.runs import prepare_run
 from fedcast.scenario import load_scenario

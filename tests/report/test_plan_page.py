@@ -17,8 +17,8 @@ from fedcast.formatting import SPACE, number, quantity
 from fedcast.plan import Baseline, plan_table
 from fedcast.report import write_plan_report
 from fedcast.report.plan_page import plan_page
-from fedcast.report.plan_page.content import MAX_USERS, gather_plan
 from fedcast.report.plan_page.overview import headline
+from fedcast.report.plan_page.plan_content import MAX_USERS, gather_plan
 from tests.user_tables import NAMES, write_tables
 
 QUICK = ["clustering.rule=gain", "training.local_epochs=1", "rounds.target_accuracy=0.95"]

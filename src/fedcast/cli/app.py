@@ -19,7 +19,7 @@ from fedcast.cli.attack import attack
 from fedcast.cli.cluster import cluster
 from fedcast.cli.compare import compare, report
 from fedcast.cli.compare import run as run_scenario
-from fedcast.cli.exchange import export, import_partition
+from fedcast.cli.export_import import export, import_partition
 from fedcast.cli.federation import federation
 from fedcast.cli.fitting import fit_rounds
 from fedcast.cli.inspection import inspect, network

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from fedcast.clustering import Clustering, Comparison
+    from fedcast.clustering import Clustering, RuleComparison
     from fedcast.scenario import Scenario
     from fedcast.typing import Names
 
@@ -122,7 +122,7 @@ def _too_few_users(scenario: Scenario) -> list[str]:
     ]
 
 
-def _table(rows: list[Comparison]) -> Table:
+def _table(rows: list[RuleComparison]) -> Table:
     table = plain_table(
         "rule", "heads", "members", "A", "B", "C", "JS", "shift", "gap", "Mbit/s", "ASR", "ms",
         padding=(0, 1, 0, 0), pad_edge=True,

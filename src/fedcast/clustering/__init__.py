@@ -1,5 +1,6 @@
 """Clustering: who shares samples with whom. `RULES` lists the rules."""
 
+from fedcast._deprecated import renamed
 from fedcast.clustering.blend import blend_objective
 from fedcast.clustering.clustering_problem import ROUNDING, Problem, Rule, make_problem, water_fill
 from fedcast.clustering.clustering_result import Broadcast, Clustering, Proof
@@ -16,7 +17,7 @@ from fedcast.clustering.explanation import (
 )
 from fedcast.clustering.rules import (
     RULES,
-    Comparison,
+    RuleComparison,
     allocates,
     cluster,
     compare,
@@ -35,7 +36,6 @@ __all__ = [
     "STATUSES",
     "Broadcast",
     "Clustering",
-    "Comparison",
     "ConditionReport",
     "DataKind",
     "Explanation",
@@ -43,6 +43,7 @@ __all__ = [
     "Problem",
     "Proof",
     "Rule",
+    "RuleComparison",
     "Status",
     "UserRow",
     "allocates",
@@ -65,3 +66,5 @@ __all__ = [
     "water_fill",
     "with_composition",
 ]
+
+__getattr__ = renamed(__name__, {"Comparison": RuleComparison})

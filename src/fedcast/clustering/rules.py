@@ -85,7 +85,7 @@ def with_composition(problem: Problem, rule: str | None = None) -> Problem:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RuleComparison:
     """One rule on the problem.
 
     `gap` is the relative excess of the average EMD, in the weighting of the problem, over a proven lower bound for this
@@ -117,7 +117,7 @@ class Comparison:
 
 def compare(
     problem: Problem, rules: Sequence[str] | None = None, *, exact_limit_s: float | None = None
-) -> list[Comparison]:
+) -> list[RuleComparison]:
     """Solve the problem with each rule.
 
     Args:
@@ -162,12 +162,12 @@ def _comparable(clustering: Clustering) -> bool:
     return clustering.broadcast is None and not clustering.ignores_graph
 
 
-def _row(clustering: Clustering, seconds: float, proof: Proof | None) -> Comparison:
+def _row(clustering: Clustering, seconds: float, proof: Proof | None) -> RuleComparison:
     skew, after, weighting = clustering.problem.skew, clustering.after, clustering.problem.weighting
     gap, gap_exact = _gap(clustering, proof)
     rates = clustering.worst_rates_bps
     known = len(rates) > 0 and not np.isnan(rates).any()
-    return Comparison(
+    return RuleComparison(
         clustering.rule,
         _composition(clustering),
         len(clustering.heads),

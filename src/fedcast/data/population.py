@@ -140,7 +140,7 @@ def _synthetic(partition: Partition, data: Data, seed: int) -> Population:
         able = ", ".join(name for name, other in PARTITIONS.items() if other.counts and not other.transform)
         invalid = f"invalid value {data.partition!r} for data.partition"
         raise DataError(f"{invalid}: synthetic data have class counts only; use {able}")
-    options: SyntheticOptions = data.options("dataset")
+    options: SyntheticDataOptions = data.options("dataset")
     _check_cells(data.num_users, options.num_classes)
     total = data.num_users * options.samples_per_user
     if total >= _MOST_DEALT:
@@ -155,7 +155,7 @@ def _synthetic(partition: Partition, data: Data, seed: int) -> Population:
 
 
 @dataclass(frozen=True)
-class SyntheticOptions:
+class SyntheticDataOptions:
     """Options of dataset ``synthetic``, whose classes have equal sizes to within one sample."""
 
     samples_per_user: int = option(600, "mean samples of a user", ge=1)
@@ -168,7 +168,7 @@ def _no_samples(_options: Any, _data_dir: str | Path | None) -> Dataset:
 
 
 SYNTHETIC_DATASET = DatasetEntry(
-    _no_samples, "class counts without samples, any number of users", "", (), SyntheticOptions, lambda _: None
+    _no_samples, "class counts without samples, any number of users", "", (), SyntheticDataOptions, lambda _: None
 )
 
 

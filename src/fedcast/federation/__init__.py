@@ -12,10 +12,10 @@ from fedcast._lazy import lazy_names
 
 if TYPE_CHECKING:
     from fedcast.federation.device.device import Device
+    from fedcast.federation.device.device_ledger import DeviceLedger
     from fedcast.federation.device.envelope import RejectedError
     from fedcast.federation.device.exchange import current_run, forget_received
     from fedcast.federation.device.keys import grouped, load_or_create_keys
-    from fedcast.federation.device.ledger import DeviceLedger
     from fedcast.federation.device.samples import samples_of_arrays, write_samples
     from fedcast.federation.flare.jobs import (
         ServerStatus,

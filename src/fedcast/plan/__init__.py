@@ -3,13 +3,13 @@
 from fedcast.plan.baselines import baseline_delay
 from fedcast.plan.bottleneck import Bottleneck, Bottlenecks, TaskDelays, find_bottlenecks, saved
 from fedcast.plan.changes import changes_text, read_changes, unchanged
-from fedcast.plan.checks import needs_rounds, scenario_notes
 from fedcast.plan.control import control_of
 from fedcast.plan.diff import PlanDiff, diff_plans
 from fedcast.plan.left_out import LeftOut, find_left_out
 from fedcast.plan.make import Planned, clustering_of, make_plan, plan_changes, plan_world
 from fedcast.plan.refused import RefusedLinks, refused_links
 from fedcast.plan.remade_world import world_of_plan
+from fedcast.plan.scenario_checks import needs_rounds, scenario_notes
 from fedcast.plan.search import CompareRules
 from fedcast.plan.sharing_plan import (
     Baseline,

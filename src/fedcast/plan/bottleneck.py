@@ -20,7 +20,7 @@ from fedcast.clustering import Clustering
 from fedcast.cost import Fleet, RoundCost, SharingCost, round_cost
 from fedcast.data import distribution_shift
 from fedcast.errors import NotReachableError, OutsideFitError
-from fedcast.plan.kinds import with_kinds, worth_of
+from fedcast.plan.kind_choice import with_kinds, worth_of
 from fedcast.plan.make import clustering_of
 from fedcast.plan.search import Search
 from fedcast.plan.sharing_plan import SharingPlan

@@ -16,8 +16,8 @@ from fedcast.errors import FedcastError, NotReachableError, OutsideFitError
 from fedcast.formatting import quantity
 from fedcast.plan.candidates import Candidate, delay_of
 from fedcast.plan.changes import changes_text
-from fedcast.plan.checks import attendance_notes, needs_rounds, ratio_notes
-from fedcast.plan.kinds import kind_choices, kind_notes, with_kinds
+from fedcast.plan.kind_choice import kind_choices, kind_notes, with_kinds
+from fedcast.plan.scenario_checks import attendance_notes, needs_rounds, ratio_notes
 from fedcast.plan.search import CompareRules, Search
 from fedcast.plan.sharing_plan import RuleOutcome, SharingPlan
 from fedcast.plan.world import World, check_world, make_world, sharing_cost_of

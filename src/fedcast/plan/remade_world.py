@@ -14,7 +14,7 @@ from fedcast.cost import round_cost
 from fedcast.data import average_emd
 from fedcast.errors import FedcastError
 from fedcast.formatting import user_label
-from fedcast.plan.kinds import with_kinds
+from fedcast.plan.kind_choice import with_kinds
 from fedcast.plan.make import clustering_of
 from fedcast.plan.sharing_plan import SharingPlan
 from fedcast.plan.world import World, make_world, sharing_cost_of

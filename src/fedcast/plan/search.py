@@ -32,7 +32,7 @@ from fedcast.plan.candidates import (
     outcome_of,
 )
 from fedcast.plan.diff import match_users
-from fedcast.plan.kinds import RAW, known_kinds, reveals, with_kinds, worth_of
+from fedcast.plan.kind_choice import RAW, known_kinds, reveals, with_kinds, worth_of
 from fedcast.plan.sharing_plan import Baseline, LeakagePoint, PrivacyPoint, RuleOutcome, SharingPlan
 from fedcast.plan.world import World, link_rates_bps
 from fedcast.rounds import RoundsFit, RoundsModel, fit_of, load_rounds

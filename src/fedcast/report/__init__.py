@@ -39,8 +39,8 @@ from fedcast.report.save import check_figure_path, save_figure
 
 # Imported when first used: reports of runs need PyTorch; figures of plans do not.
 if TYPE_CHECKING:
-    from fedcast.report.export import DEFAULT_FORMATS, check_export, export_report, write_report
     from fedcast.report.plan_page import write_plan_report
+    from fedcast.report.report_files import DEFAULT_FORMATS, check_export, export_report, write_report
 
 __all__ = [
     "DEFAULT_FORMATS",

@@ -29,7 +29,7 @@ _LEAST_RATIO = 0.02
 _T = TypeVar("_T")
 
 
-class Level(NamedTuple):
+class SkewOption(NamedTuple):
     """The option of a partition that sets its degree of skew."""
 
     option: str
@@ -38,10 +38,10 @@ class Level(NamedTuple):
 
 # Other partitions have one degree of skew, which sharing alone changes.
 LEVELS = {
-    "label_skew": Level("single_class_share", lambda place: round(place, 2)),
-    "dirichlet": Level("alpha", lambda place: round(0.05 * 200**place, 3)),
-    "shards": Level("classes_per_user", lambda place: (1, 2, 3, 4, 6)[int(5 * place)]),
-    "quantity": Level("alpha", lambda place: round(0.1 * 100**place, 3)),
+    "label_skew": SkewOption("single_class_share", lambda place: round(place, 2)),
+    "dirichlet": SkewOption("alpha", lambda place: round(0.05 * 200**place, 3)),
+    "shards": SkewOption("classes_per_user", lambda place: (1, 2, 3, 4, 6)[int(5 * place)]),
+    "quantity": SkewOption("alpha", lambda place: round(0.1 * 100**place, 3)),
 }
 
 

@@ -1,7 +1,6 @@
 """Scenarios: every parameter of a task, with its unit, default and range; TOML in and out."""
 
-import warnings
-
+from fedcast._deprecated import renamed
 from fedcast.scenario.describe import parameter, unit_of
 from fedcast.scenario.identity import NOT_DECIDING, deciding_values, values_before_tables
 from fedcast.scenario.presets import PRESETS
@@ -89,9 +88,4 @@ __all__ = [
     "with_overrides",
 ]
 
-
-def __getattr__(name: str) -> type[ClusteringSettings]:
-    if name == "Clustering":
-        warnings.warn("fedcast.scenario.Clustering is now ClusteringSettings", DeprecationWarning, stacklevel=2)
-        return ClusteringSettings
-    raise AttributeError(f"module 'fedcast.scenario' has no attribute {name!r}")
+__getattr__ = renamed(__name__, {"Clustering": ClusteringSettings})

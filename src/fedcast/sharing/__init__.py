@@ -2,6 +2,7 @@
 
 from fedcast.sharing.attack import Scores, Target, calibrated, joined, play
 from fedcast.sharing.by_head import share_by_head
+from fedcast.sharing.gaussian_noise import SIGMA_STEPS, Noise, happens_exp, secure_noise, seeded_noise
 from fedcast.sharing.generate import PrivacyOptions, check_samples, generating
 from fedcast.sharing.ledger import (
     SERVER,
@@ -14,7 +15,6 @@ from fedcast.sharing.ledger import (
     Sharing,
     find_sharing,
 )
-from fedcast.sharing.noise import SIGMA_STEPS, Noise, happens_exp, secure_noise, seeded_noise
 from fedcast.sharing.privacy import (
     DEFAULT_DELTA,
     Release,

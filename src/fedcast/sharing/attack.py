@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv
 
+from fedcast.sharing.gaussian_noise import SIGMA_STEPS, Noise, seeded_noise
 from fedcast.sharing.ledger import Held, Made, Request
-from fedcast.sharing.noise import SIGMA_STEPS, Noise, seeded_noise
 from fedcast.typing import Floats, Ints
 
 Make = Callable[[Held, Request, Any], Made]

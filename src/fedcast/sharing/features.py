@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcast.errors import FedcastError
-from fedcast.sharing.noise import SIGMA_STEPS, Noise
+from fedcast.sharing.gaussian_noise import SIGMA_STEPS, Noise
 from fedcast.typing import Floats, Ints
 
 

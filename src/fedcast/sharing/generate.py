@@ -13,8 +13,8 @@ from fedcast.data import Dataset, Generated, Population, assignment_from_owners,
 from fedcast.errors import FedcastError
 from fedcast.random import generator
 from fedcast.registry import option
+from fedcast.sharing.gaussian_noise import seeded_noise
 from fedcast.sharing.ledger import SERVER, Held, Ledger, Made, Privacy, Request, Shared, Sharing, own_samples
-from fedcast.sharing.noise import seeded_noise
 from fedcast.sharing.privacy import DEFAULT_DELTA, MOST_EPSILON
 from fedcast.typing import Floats, Ints
 

@@ -15,7 +15,7 @@ from fedcast.clustering import Clustering
 from fedcast.data import Assignment, Dataset, Generated, Population, extend
 from fedcast.errors import FedcastError
 from fedcast.io import save_table
-from fedcast.sharing.noise import Noise, NoiseSource
+from fedcast.sharing.gaussian_noise import Noise, NoiseSource
 from fedcast.sharing.privacy import gaussian_epsilon, gaussian_mu
 from fedcast.typing import Bools, Floats, Ints
 

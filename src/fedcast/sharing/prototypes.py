@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from fedcast.registry import option
 from fedcast.sharing.features import gaussian_release, limited, smooth_basis
+from fedcast.sharing.gaussian_noise import Noise
 from fedcast.sharing.generate import PrivacyOptions, generating, shares_of_classes
 from fedcast.sharing.ledger import Held, Made, Request
-from fedcast.sharing.noise import Noise
 from fedcast.sharing.privacy import gaussian_mu
 from fedcast.typing import Floats, Ints
 

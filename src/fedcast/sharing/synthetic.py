@@ -17,9 +17,9 @@ import numpy as np
 
 from fedcast.registry import option
 from fedcast.sharing.features import gaussian_release, limited, smooth_basis
+from fedcast.sharing.gaussian_noise import Noise
 from fedcast.sharing.generate import PrivacyOptions, generating
 from fedcast.sharing.ledger import Held, Made, Request
-from fedcast.sharing.noise import Noise
 from fedcast.sharing.privacy import gaussian_mu
 from fedcast.sharing.prototypes import noisy_means, spread
 from fedcast.typing import Floats

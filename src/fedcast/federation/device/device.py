@@ -23,14 +23,21 @@ from pydantic import ValidationError
 from fedcast import __version__, registry
 from fedcast.data import scaled, stored
 from fedcast.errors import FedcastError
+from fedcast.federation.device.count_noise import private_counts
+from fedcast.federation.device.device_ledger import DeviceLedger
 from fedcast.federation.device.envelope import Contents, Envelope, RejectedError, chunk_samples, open_header, seal
 from fedcast.federation.device.exchange import Inbox, Message, Send, deliver, reply_to
 from fedcast.federation.device.keys import PublicKeys, load_or_create_keys, public_keys
-from fedcast.federation.device.ledger import DeviceLedger
 from fedcast.federation.device.local_training import LocalTask, train_locally
-from fedcast.federation.device.noise import private_counts
+from fedcast.federation.device.owner_files import (
+    CONSENT_FILE,
+    TRUST_FILE,
+    Consent,
+    TrustedPeers,
+    load_consent,
+    load_trust,
+)
 from fedcast.federation.device.samples import OwnSamples
-from fedcast.federation.device.trust import CONSENT_FILE, TRUST_FILE, Consent, Trust, load_consent, load_trust
 from fedcast.random import generator
 from fedcast.scenario import SharingSettings
 from fedcast.sharing import (
@@ -85,7 +92,7 @@ class Device:
         _ = self.trust, self.consent  # errors in the files are found at the start
 
     @property
-    def trust(self) -> Trust:
+    def trust(self) -> TrustedPeers:
         """Return the peers that the owner trusts, read anew from the trust file."""
         return load_trust(self.folder / TRUST_FILE)
 

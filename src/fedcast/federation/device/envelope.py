@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 
 from fedcast.errors import FedcastError
 from fedcast.federation.device.keys import KeyPair, PublicKeys, public_keys
+from fedcast.federation.device.owner_files import TrustedPeers
 from fedcast.federation.device.samples import SampleFormat, sample_format
-from fedcast.federation.device.trust import Trust
 
 CHUNK_BYTES = 2**20
 
@@ -142,7 +142,7 @@ def open_header(header: bytes) -> Envelope:
     return Envelope(contents, digest.hex(), header, wrapped)
 
 
-def content_key(envelope: Envelope, keys: KeyPair, name: str, trust: Trust, run: str) -> bytes:
+def content_key(envelope: Envelope, keys: KeyPair, name: str, trust: TrustedPeers, run: str) -> bytes:
     """Return the content key of an envelope if this device is a member and trusts the head; reject it otherwise."""
     contents = envelope.contents
     if contents.run != run:

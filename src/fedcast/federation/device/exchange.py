@@ -23,6 +23,7 @@ from typing import Any
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from fedcast.errors import FedcastError
+from fedcast.federation.device.device_ledger import DeviceLedger
 from fedcast.federation.device.envelope import (
     Contents,
     Envelope,
@@ -36,8 +37,7 @@ from fedcast.federation.device.envelope import (
     receipt,
 )
 from fedcast.federation.device.keys import KeyPair, PublicKeys
-from fedcast.federation.device.ledger import DeviceLedger
-from fedcast.federation.device.trust import Trust
+from fedcast.federation.device.owner_files import TrustedPeers
 
 Message = dict[str, Any]
 #: (names of devices, message) → the answers of those that answered in time
@@ -194,7 +194,7 @@ class Inbox:
         """Return the files of samples that were received in this run."""
         return [self._stored(envelope) for envelope, _ in self.ledger.received_in(self.run)]
 
-    def offer(self, header: object, trust: Trust, check: Callable[[Contents], None]) -> Message:
+    def offer(self, header: object, trust: TrustedPeers, check: Callable[[Contents], None]) -> Message:
         """Answer an offer: the next chunk that is needed, or the receipt if all samples are stored.
 
         Args:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from fedcast.errors import DataError, FedcastError
-from fedcast.federation.device.trust import CONSENT_FILE, TRUST_FILE
+from fedcast.federation.device.owner_files import CONSENT_FILE, TRUST_FILE
 from fedcast.federation.flare.names import ADMIN, CONTROLLER, DEPLOYER, EXECUTOR, ORGANISATION, SERVER
 from fedcast.io import write_file
 from fedcast.text_files import parse_json, read_text

@@ -8,8 +8,8 @@ from fedcast.data import load_dataset, populate
 from fedcast.errors import FedcastError
 from fedcast.federation.device.device import DATA_FOLDER, KEYS_FILE
 from fedcast.federation.device.keys import load_or_create_keys
+from fedcast.federation.device.owner_files import CONSENT_FILE, TRUST_FILE
 from fedcast.federation.device.samples import write_samples
-from fedcast.federation.device.trust import CONSENT_FILE, TRUST_FILE
 from fedcast.federation.flare.kits import Project
 from fedcast.scenario import Scenario
 

@@ -9,7 +9,7 @@ from fedcast.plan import SharingPlan, World
 from fedcast.report.paths import check_report_path
 from fedcast.report.plan_page import overview, tables
 from fedcast.report.plan_page.bottleneck_section import bottleneck_section
-from fedcast.report.plan_page.content import PlanContent, gather_plan
+from fedcast.report.plan_page.plan_content import PlanContent, gather_plan
 from fedcast.report.shell import document
 
 _SECTIONS = {

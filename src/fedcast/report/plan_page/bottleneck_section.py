@@ -10,7 +10,7 @@ from fedcast.formatting import percent, quantity
 from fedcast.plan import Bottleneck, TaskDelays, saved
 from fedcast.report.figures.training import PART_COLOURS, PARTS, delay_figure
 from fedcast.report.html import Markup, colour_key, figure, scrolled, section, table, tag, with_code
-from fedcast.report.plan_page.content import PlanContent
+from fedcast.report.plan_page.plan_content import PlanContent
 from fedcast.report.svg import picture
 
 _LEAST_SHOWN = 5e-4

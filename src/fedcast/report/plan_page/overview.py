@@ -20,7 +20,7 @@ from fedcast.report.figures.training import (
     privacy_figure,
 )
 from fedcast.report.html import Markup, colour_key, figure, note, scrolled, section, table, tag
-from fedcast.report.plan_page.content import PlanContent
+from fedcast.report.plan_page.plan_content import PlanContent
 from fedcast.report.svg import picture
 
 # Widths of the map on a screen and on a phone, in units of its view box.

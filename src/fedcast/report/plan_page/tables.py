@@ -10,7 +10,7 @@ from typing import Any
 
 from fedcast.formatting import number, percent, pluralize, quantity, relative_change, sentence
 from fedcast.report.html import Markup, empty_tag, note, scrolled, section, table, tag, with_code
-from fedcast.report.plan_page.content import MAX_LEFT_OUT, PlanContent
+from fedcast.report.plan_page.plan_content import MAX_LEFT_OUT, PlanContent
 from fedcast.report.scenario_table import differences, differences_table, whole_scenario
 from fedcast.runs import versions
 from fedcast.scenario import named_files

@@ -51,7 +51,7 @@ class Consent(_Table):
     min_batch_size: int = Field(1, ge=1, description="a run with smaller batches does not train here")
 
 
-class Trust:
+class TrustedPeers:
     """The devices that this one exchanges samples with; the list itself is never sent."""
 
     def __init__(self, peers: Mapping[str, Peer]) -> None:
@@ -68,10 +68,10 @@ class Trust:
         return None if peer is None else peer.rate_bps
 
 
-def load_trust(path: str | Path) -> Trust:
+def load_trust(path: str | Path) -> TrustedPeers:
     """Read a trust file: a table for each trusted device, ``[name]`` with its ``fingerprint``."""
     content = _read(Path(path))
-    return Trust({name: _checked(Peer, table, f"{path}: [{name}]") for name, table in content.items()})
+    return TrustedPeers({name: _checked(Peer, table, f"{path}: [{name}]") for name, table in content.items()})
 
 
 def load_consent(path: str | Path) -> Consent:
