@@ -39,9 +39,11 @@ def fingerprint(folder: Path) -> str:
 class Network:
     """Carries messages between devices; `tamper` may change or lose one: (receiver, message) → message or None."""
 
-    def __init__(self, root: Path, names: list[str], samples: int = 40, **consent: str) -> None:
+    def __init__(self, root: Path, names: list[str], samples: int = 40, *, inside: str = "", **consent: str) -> None:
         self.folders = {
-            name: make_folder(root / name, dataset(samples, seed), *([consent[name]] if name in consent else []))
+            name: make_folder(
+                root / name / inside, dataset(samples, seed), *([consent[name]] if name in consent else [])
+            )
             for seed, name in enumerate(names)
         }
         known = {name: fingerprint(folder) for name, folder in self.folders.items()}

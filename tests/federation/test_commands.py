@@ -76,63 +76,63 @@ def test_samples_are_checked(fedcast, device, tmp_path, arrays, message):
 
 
 def test_the_ledger_is_printed(fedcast, tmp_path):
-    net = Network(tmp_path, ["head/device", "near/device"])
-    net.share("head/device", "near/device")
+    net = Network(tmp_path, ["head", "near"], inside="device")
+    net.share("head", "near")
     code, out, _ = fedcast("ledger", tmp_path / "head")
     assert (code, "8 different samples were sent" in out) == (0, True)
     assert "received" in fedcast("ledger", tmp_path / "near")[1]
 
 
 def test_received_samples_are_deleted_and_the_ledger_stays(fedcast, tmp_path):
-    net = Network(tmp_path, ["head/device", "near/device", "far/device"])
-    net.share("head/device", "near/device")
-    net.devices["near/device"].alive({"run": "run-2"})
-    net.share("head/device", "near/device", run="run-2")
+    net = Network(tmp_path, ["head", "near", "far"], inside="device")
+    net.share("head", "near")
+    net.devices["near"].alive({"run": "run-2"})
+    net.share("head", "near", run="run-2")
     head, near = tmp_path / "head", tmp_path / "near"
     assert "runs with samples: run-1, run-2" in fedcast("forget", near, "run-3")[2]
     net.devices.clear()
     assert fedcast("forget", near, "run-2") == (0, "deleted 8 samples of 1 run\n", "")
-    net.start("head/device")
-    device = net.start("near/device")
+    net.start("head")
+    device = net.start("near")
     assert device.alive({"run": "run-2"})["samples"] == len(device.own)
     device.alive({"run": "run-1"})
-    assert (net.received("near/device"), len(device.inbox.files())) == (8, 1)
+    assert (net.received("near"), len(device.inbox.files())) == (8, 1)
     # What was deleted is neither sent again nor taken as new.
     net.log.clear()
-    assert net.share("head/device", "near/device", run="run-2")["delivered"] == ["near/device"]
+    assert net.share("head", "near", run="run-2")["delivered"] == ["near"]
     assert net.log == []
-    header = net.devices["head/device"].ledger.sealed_header("run-2")
+    header = net.devices["head"].ledger.sealed_header("run-2")
     device.alive({"run": "run-2"})
     assert "receipt" in device.receive({"topic": "offer", "header": header})
     assert device.inbox.files() == []
     net.devices.clear()
     del device
     assert fedcast("forget", near) == (0, "deleted 8 samples of 1 run\n", "")
-    assert net.stored_bytes("near/device") == 0
+    assert net.stored_bytes("near") == 0
     out = fedcast("ledger", near)[1]
     assert (out.count("received"), out.count("deleted")) == (2, 2)
     assert fedcast("forget", head) == (0, "deleted 0 samples of 0 runs\n", "")
 
 
 def test_forgetting_samples_that_a_run_trains_on_is_warned_of(fedcast, tmp_path):
-    net = Network(tmp_path, ["head/device", "near/device"])
-    net.share("head/device", "near/device")
+    net = Network(tmp_path, ["head", "near"], inside="device")
+    net.share("head", "near")
     code, out, err = fedcast("forget", tmp_path / "near")
     assert (code, out) == (0, "deleted 8 samples of 1 run\n")
     assert "warning: the device takes part in run run-1 now: from the next round on it trains without" in err
-    assert net.devices["near/device"].inbox.files() == []
+    assert net.devices["near"].inbox.files() == []
     # Nothing of the run that goes on is deleted here, and so there is nothing to warn of.
     assert fedcast("forget", tmp_path / "near")[2] == ""
 
 
 def test_samples_of_half_an_envelope_are_deleted(fedcast, tmp_path, monkeypatch):
     monkeypatch.setattr("fedcast.federation.device.envelope.CHUNK_BYTES", 72)
-    net = Network(tmp_path, ["head/device", "near/device"])
+    net = Network(tmp_path, ["head", "near"], inside="device")
     net.tamper = lambda _, message: None if message.get("index") == 2 else message
-    net.share("head/device", "near/device")
-    assert net.stored_bytes("near/device") > 0
+    net.share("head", "near")
+    assert net.stored_bytes("near") > 0
     assert fedcast("forget", tmp_path / "near")[0] == 0
-    assert net.stored_bytes("near/device") == 0
+    assert net.stored_bytes("near") == 0
 
 
 @pytest.mark.parametrize(

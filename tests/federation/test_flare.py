@@ -27,8 +27,8 @@ from fedcast.errors import FedcastError
 from fedcast.federation import DeviceLedger, RunState, fill_trial, load_state, make_project
 from fedcast.federation.device.samples import OwnSamples
 from fedcast.federation.flare import jobs, processes
-from fedcast.federation.flare.guard import fault_of_app
-from fedcast.federation.flare.kits import check_device_policy
+from fedcast.federation.flare.guard import fault_of_app, is_allowed
+from fedcast.federation.flare.kits import check_device_kit
 from fedcast.federation.flare.names import DEVICE_CONFIG, EXECUTOR
 from fedcast.federation.wire import decode, encode
 from tests.federation.local_processes import free_port, hooked, shifted_clock, start, stopped_at_the_end, wait_until
@@ -36,7 +36,7 @@ from tests.federation.test_phases import SETTINGS, USERS, scenario_with, simulat
 
 JOB_ID = "0f8fad5b-d9cb-469f-a165-70867728950e"
 CHANGED = {"training.rounds": 3, "allocation.max_sharing_ratio": 0.5}
-HOUR = 3600
+HOUR, CURIOUS = 3600, "site-5"
 CLOCKS = {"site-1": -HOUR, "site-2": HOUR} if which("cc") else {}
 
 
@@ -47,7 +47,7 @@ def scenario():
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory, scenario):
-    """Six devices, two of them with a clock that is an hour off, and a server whose operator is curious."""
+    """Six devices, two of them with a clock that is an hour off, one that is curious, and a server that is curious."""
     folder = tmp_path_factory.mktemp("federation") / "project"
     made = make_project(folder, [f"site-{user}" for user in range(USERS)], port=free_port())
     fill_trial(made, scenario)
@@ -58,7 +58,9 @@ def project(tmp_path_factory, scenario):
         with hooked(FEDCAST_SNOOP=str(folder / "snooped")):
             start(made, "server")
         for name in made.devices:
-            with shifted_clock(folder, CLOCKS[name]) if name in CLOCKS else nullcontext():
+            with shifted_clock(folder, CLOCKS[name]) if name in CLOCKS else nullcontext(), (
+                hooked(FEDCAST_PEEK=str(folder / "peeked")) if name == CURIOUS else nullcontext()
+            ):  # fmt: skip
                 start(made, name)
         assert jobs.wait_for_devices(made, list(made.devices), 120) == list(made.devices)
         yield made
@@ -135,6 +137,14 @@ def test_the_server_sees_no_sample(project, finished):
         for form in (image.tobytes(), zlib.compress(image.tobytes())[2:-4]):
             assert form not in seen
             assert form not in stored
+
+
+def test_a_device_does_not_answer_another_one_in_the_place_of_the_server(project, finished):
+    """Otherwise every participant could have the class counts of others, or updates on weights of its choice."""
+    wait_until((project.folder / "peeked").exists, 30)
+    assert json.loads((project.folder / "peeked").read_text()) == {"asked": "site-0", "answered": "{}"}
+    logs = [file.read_text(errors="replace") for file in (project.kit("site-0") / "flare").rglob("log*.txt")]
+    assert any("refused a request of 'site-5." in log for log in logs)
 
 
 def test_members_have_the_samples_of_their_heads(project, finished):
@@ -270,10 +280,61 @@ def test_a_kit_that_was_changed_does_not_start(project):
     try:
         policy.write_text(content.replace('"byoc": "none"', '"byoc": "any"'))
         with pytest.raises(FedcastError, match="not as fedcast writes it"):
-            check_device_policy(kit)
+            check_device_kit(kit)
     finally:
         policy.write_text(content)
-    check_device_policy(kit)
+    check_device_kit(kit)
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("local/custom/torch.py", "1"),
+        ("local/site__resources.json", "{}"),
+        ("startup/x__p_resources.json", "{}"),
+        ("local/log_config.json", '{"version": 1, "handlers": {"x": {"()": "os.system", "command": "true"}}}'),
+        ("startup/fed_client.json", '{"components": [{"id": "x", "path": "subprocess.Popen", "args": {}}]}'),
+        ("startup/fed_client.json", "clear"),
+    ],
+)
+def test_a_kit_that_brings_code_or_less_security_does_not_start(project, file, content):
+    kit = project.kit("site-0") / "flare"
+    path = kit / file
+    before = path.read_text() if path.exists() else None
+    try:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(before.replace("mtls", "clear") if content == "clear" else content)
+        with pytest.raises(FedcastError, match=Path(file).parts[1]):
+            check_device_kit(kit)
+    finally:
+        path.unlink() if before is None else path.write_text(before)
+        if path.parent.name == "custom":
+            path.parent.rmdir()
+    check_device_kit(kit)
+
+
+@pytest.mark.parametrize(
+    ("origin", "request_", "streamed", "allowed"),
+    [
+        ("server.1", ("aux_communication", "fedcast.call"), True, True),
+        ("server", ("admin", "deploy"), False, True),
+        ("site-0", ("client_command", "abort"), False, True),
+        ("site-1.1", ("aux_communication", "fedcast.peer"), True, True),
+        ("site-1.1", ("sm__STREAM", "sm__DATA"), False, True),
+        ("site-1.1", ("sm__STREAM", "sm__DATA"), True, False),
+        ("site-1.1", ("aux_communication", "fedcast.call"), True, False),
+        ("site-1.1", ("aux_communication", "__end_run__"), False, False),
+        ("site-1", ("admin", "deploy"), False, False),
+        ("site-1", ("client_command", "abort"), False, False),
+        ("site-1", ("cellnet.net_manager", "stop_cell"), False, False),
+        ("site-01", ("admin", "deploy"), False, False),
+        ("server-2", ("admin", "deploy"), False, False),
+        (None, ("admin", "deploy"), False, False),
+        ("", ("admin", "deploy"), False, False),
+    ],
+)
+def test_other_devices_may_send_messages_of_fedcast_alone(origin, request_, streamed, allowed):
+    assert is_allowed(origin, "site-0.1", request_, streamed=streamed) == allowed
 
 
 def test_a_device_takes_few_commands_of_flare():

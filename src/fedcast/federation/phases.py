@@ -18,8 +18,7 @@ from torch import nn
 
 from fedcast.data import Dataset, load_dataset, skew_of
 from fedcast.errors import FedcastError
-from fedcast.federation.device.keys import public_keys
-from fedcast.federation.device.samples import sample_format
+from fedcast.federation.answers import format_of, read_description, read_error, read_held, read_shared
 from fedcast.federation.planning import plan_devices
 from fedcast.federation.results import write_results
 from fedcast.federation.state import PHASES, STATE_FILE, RunState, check_scenario, load_state, new_run, write_state
@@ -167,16 +166,16 @@ class FederationRun:
         # Devices that have not entered the run do not answer each other.
         present = self._ask("alive", {name: {} for name in names}, self.timeouts.describe_s, "describe")
         first = self._ask("describe", {name: {} for name in present}, self.timeouts.describe_s)
-        usable = {name: answer for name, answer in first.items() if self._usable(name, answer)}
-        peers = {name: answer["keys"] for name, answer in usable.items()}
+        usable = self._usable(first)
+        peers = {name: bytes.fromhex(device["keys"]) for name, device in usable.items()}
         requests = {name: {"peers": {other: keys for other, keys in peers.items() if other != name}} for name in usable}
-        second = self._ask("describe", requests, self.timeouts.describe_s)
-        described = [second[name] for name in names if name in second and self._usable(name, second[name])]
-        if not any(answer["size"] for answer in described):
+        second = self._usable(self._ask("describe", requests, self.timeouts.describe_s))
+        described = [second[name] for name in names if name in second]
+        if not any(device["size"] for device in described):
             said = [f"{miss['device']}: {miss['reason']}" for miss in self.state.missing if not _is_silence(miss)]
             what = said[0] if said else "start devices and resume the run"
             raise FedcastError(f"describe: no device with samples answered; {what}")
-        self.state.devices = [{**answer, "keys": bytes(answer["keys"]).hex()} for answer in described]
+        self.state.devices = described
 
     def plan(self) -> None:
         """Plan on what was described; the tables are written beside the plan."""
@@ -215,15 +214,13 @@ class FederationRun:
         }
         answers = self._ask("share", requests, self.timeouts.share_s, when)
         for name, answer in answers.items():
-            self._note_failures(name, answer, when)
-            before = self.state.shared.get(name, {}).get("bytes_sent", 0)
-            self.state.shared[name] = {**answer, "bytes_sent": before + answer.get("bytes_sent", 0)}
+            self._note_shared(name, answer, requests[name], when)
         soon = min(self.timeouts.describe_s, _SOON_S)
         present = self._ask("alive", {name: {} for name in present if name not in self._away}, soon, when)
         # A device that is away keeps what it had.
         held = self.state.samples or [int(device["size"]) for device in self.state.devices]
         self.state.samples = [
-            int(present[name]["samples"]) if name in present else count for name, count in zip(names, held, strict=True)
+            self._held(user, present.get(names[user]), count, plan) for user, count in enumerate(held)
         ]
         served = sum(len(answer["delivered"]) for answer in self.state.shared.values())
         self.report(f"share: {served} members received samples")
@@ -300,7 +297,7 @@ class FederationRun:
         for name in requests:
             answer = answers.get(name)
             silent = _NO_ANSWER if name in present else _NOT_CONNECTED
-            reason = silent if answer is None else answer.get("error")
+            reason = silent if answer is None else read_error(answer)
             if answer is None:
                 self._away.add(name)
             elif name in self._away | self._lost:
@@ -324,31 +321,44 @@ class FederationRun:
                 miss.setdefault("back", when)
         self.report(f"{when}: {name} is back")
 
-    def _usable(self, name: str, answer: Mapping[str, Any]) -> bool:
-        """Return whether a device's description is complete and its samples are those of the federation."""
-        try:
-            found, keys = sample_format(answer["format"]), public_keys(answer["keys"])
-            counts = np.array(answer["counts"], dtype=np.int64)
-            size, ratio = int(answer["size"]), float(answer["max_ratio"])
-            valid = len(counts) == found.num_classes and (counts >= 0).all() and counts.sum() == size
-            valid = bool(valid) and 0 <= ratio <= 1 and len(keys.fingerprint) > 0
-        except (KeyError, TypeError, ValueError, FedcastError):
-            valid = False
-        if not valid:
-            self._miss(name, "describe", "an invalid description")
-            return False
+    def _usable(self, answers: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+        """Return the descriptions that are valid and whose samples are those of the federation."""
         expected = self.dataset.sample_shape, self.dataset.num_classes, self.dataset.scale
-        if (found.shape, found.num_classes, found.scale) != expected:
-            self._miss(name, "describe", f"samples of another format: {found}, expected {expected}")
-            return False
-        return True
+        usable = {}
+        for name, answer in answers.items():
+            if (device := read_description(name, answer)) is None:
+                self._miss(name, "describe", "an invalid description")
+                continue
+            found = format_of(device)
+            if (found.shape, found.num_classes, found.scale) == expected:
+                usable[name] = device
+            else:
+                self._miss(name, "describe", f"samples of another format: {found}, expected {expected}")
+        return usable
+
+    def _held(self, user: int, answer: Mapping[str, Any] | None, before: int, plan: SharingPlan) -> int:
+        """Return how many samples a device trains on: a number that the plan allows, else what was known before."""
+        head = plan.head_of[user]
+        most = int(self.state.devices[user]["size"]) + (int(plan.shared[head]) if head >= 0 else 0)
+        held = None if answer is None else read_held(answer, most)
+        return before if held is None else held
+
+    def _note_shared(self, head: str, answer: Mapping[str, Any], request: Mapping[str, Any], when: str) -> None:
+        """Note what a head says of its members."""
+        found = read_shared(answer, request["members"], request["count"])
+        if found is None:
+            self._miss(head, when, "an invalid answer")
+            return
+        self._note_failures(head, found, when)
+        before = self.state.shared.get(head, {}).get("bytes_sent", 0)
+        self.state.shared[head] = {**found, "bytes_sent": before + found["bytes_sent"]}
 
     def _note_failures(self, head: str, answer: Mapping[str, Any], when: str) -> None:
-        for name in answer.get("untrusted", []):
+        for name in answer["untrusted"]:
             self._miss(name, when, f"{head} does not trust it")
-        for name, reason in answer.get("rejected", {}).items():
+        for name, reason in answer["rejected"].items():
             self._miss(name, when, f"it rejected the samples of {head}: {reason}")
-        for name in answer.get("silent", []):
+        for name in answer["silent"]:
             self._miss(name, when, f"{_NO_ANSWER_TO} {head}")
 
     @property

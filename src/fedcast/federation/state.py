@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fedcast.errors import FedcastError
+from fedcast.federation.device.valid_names import NAME_RULE, is_name
 from fedcast.io import write_file
 from fedcast.scenario import BEST_KIND, Scenario, missing_files, with_absolute_paths
 from fedcast.sharing import find_sharing
@@ -41,7 +42,10 @@ class RunState:
 
 def new_run(folder: str | Path, scenario: Scenario) -> RunState:
     """Return the state of a run that has not begun; its name is that of its folder, which must be new to devices."""
-    return RunState(Path(folder).resolve().name, scenario.model_dump(mode="json"))
+    name = Path(folder).resolve().name
+    if not is_name(name):
+        raise FedcastError(f"invalid value {name!r} for the folder of a run: {NAME_RULE}")
+    return RunState(name, scenario.model_dump(mode="json"))
 
 
 def start_run(folder: str | Path, scenario: Scenario) -> RunState:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import operator
 from collections.abc import Mapping
 from typing import Any
 
@@ -66,7 +67,7 @@ def decode(content: object) -> dict[str, Any]:
         if not isinstance(value, dict):
             return value
         if value.keys() == {_BYTES}:
-            return bytes(taken(int(value[_BYTES])))
+            return bytes(taken(operator.index(value[_BYTES])))
         if value.keys() == {_ARRAY}:
             dtype, shape = value[_ARRAY]
             if dtype not in _DTYPES or not all(isinstance(size, int) and size >= 0 for size in shape):

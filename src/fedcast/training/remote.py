@@ -29,6 +29,8 @@ from fedcast.training.settings import TrainingSettings
 from fedcast.training.trainer import Federation, Outcome, Progress, Stop, Trainer
 from fedcast.typing import Floats, Ints
 
+_MOST_STEPS = 2**31
+
 Arrays = Sequence[NDArray[Any]]
 #: (round, what each user gets: weights and context) → what each user that answered returns
 AskUsers = Callable[[int, Mapping[int, Mapping[str, Any]]], Mapping[int, Mapping[str, Any]]]
@@ -185,8 +187,8 @@ class _RemoteTrainer(Trainer):
         shapes = [tuple(weight.shape) for weight in self.model.parameters()]
         try:
             change, loss, steps = list(answer["change"]), float(answer["loss"]), int(answer["steps"])
-            fits = [moved.shape for moved in change] == shapes and steps > 0
-        except (KeyError, TypeError, ValueError, AttributeError):
+            fits = [moved.shape for moved in change] == shapes and 0 < steps <= _MOST_STEPS
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
             return None
         if not fits or not np.isfinite(loss) or not all(np.isfinite(moved).all() for moved in change):
             return None

@@ -1,7 +1,8 @@
-"""Servers of operators that are not to be trusted.
+"""Servers and devices that are not to be trusted.
 
 FEDCAST_SNOOP: every message that the server forwards or receives is appended to that file, as it is.
 FEDCAST_SWAP: a JSON file of names and public keys; heads are asked to share with these names under these keys.
+FEDCAST_PEEK: a device asks another one to describe itself, as if it were the server, and notes who answered.
 """
 
 import importlib.abc
@@ -9,6 +10,7 @@ import importlib.machinery
 import json
 import os
 import sys
+import threading
 from pathlib import Path
 
 
@@ -46,6 +48,29 @@ def swap(module):
     module._message = swapped
 
 
+def peek(module):
+    on_call = module.DeviceExecutor._on_call
+
+    def ask(fl_ctx, name, run):
+        message = module.Shareable()
+        message[module.MESSAGE] = module.encode({"call": "describe", "request": {"run": run}})
+        engine = fl_ctx.get_engine()
+        with engine.new_context() as context:
+            replies = engine.send_aux_request([name], module.CALL_TOPIC, message, 10.0, context)
+        Path(os.environ["FEDCAST_PEEK"]).write_text(
+            json.dumps({"asked": name, "answered": repr(module.replies_of(replies))})
+        )
+
+    def peeking(self, topic, request, fl_ctx):
+        asked = module.decode(request.get(module.MESSAGE))
+        if asked["call"] == "describe" and asked["request"].get("peers"):
+            victim = sorted(asked["request"]["peers"])[0]
+            threading.Thread(target=ask, args=(fl_ctx, victim, asked["request"]["run"]), daemon=True).start()
+        return on_call(self, topic, request, fl_ctx)
+
+    module.DeviceExecutor._on_call = peeking
+
+
 class Finder(importlib.abc.MetaPathFinder):
     """Change a module when it is imported."""
 
@@ -71,3 +96,5 @@ if os.environ.get("FEDCAST_SNOOP"):
     sys.meta_path.insert(0, Finder("nvflare.fuel.f3.cellnet.core_cell", snoop))
 if os.environ.get("FEDCAST_SWAP"):
     sys.meta_path.insert(0, Finder("fedcast.federation.flare.controller", swap))
+if os.environ.get("FEDCAST_PEEK"):
+    sys.meta_path.insert(0, Finder("fedcast.federation.flare.executor", peek))

@@ -26,7 +26,7 @@ from fedcast.errors import FedcastError
 from fedcast.federation.device.count_noise import private_counts
 from fedcast.federation.device.device_ledger import DeviceLedger
 from fedcast.federation.device.envelope import Contents, Envelope, RejectedError, chunk_samples, open_header, seal
-from fedcast.federation.device.exchange import Inbox, Message, Send, deliver, reply_to
+from fedcast.federation.device.exchange import Inbox, Message, Send, deliver, reply_to, sync_folder
 from fedcast.federation.device.keys import PublicKeys, load_or_create_keys, public_keys
 from fedcast.federation.device.local_training import LocalTask, train_locally
 from fedcast.federation.device.owner_files import (
@@ -38,6 +38,7 @@ from fedcast.federation.device.owner_files import (
     load_trust,
 )
 from fedcast.federation.device.samples import OwnSamples
+from fedcast.federation.device.valid_names import NAME_RULE, is_name
 from fedcast.random import generator
 from fedcast.scenario import SharingSettings
 from fedcast.sharing import (
@@ -208,15 +209,16 @@ class Device:
         most = self.consent.max_received
         if contents.format != self.own.format:
             raise RejectedError(f"samples of another format: {contents.format}, expected {self.own.format}")
-        if contents.count > most:
-            raise RejectedError(f"{contents.count} samples, but the consent file takes at most {most}")
+        before = self.ledger.num_received(contents.run, contents.head_keys.fingerprint)
+        if before + contents.count > most:
+            raise RejectedError(f"{before + contents.count} samples, but the consent file takes at most {most}")
 
     # --- parts
 
     def _enter(self, request: Mapping[str, Any]) -> str:
         run = request.get("run")
-        if not isinstance(run, str) or not run:
-            raise RejectedError("the request names no run")
+        if not isinstance(run, str) or not is_name(run):
+            raise RejectedError(f"invalid name of the run: {NAME_RULE}")
         if run != self.inbox.run:
             self._training = None
             self.inbox.enter(run)
@@ -240,8 +242,9 @@ class Device:
         rates = []
         for _ in range(_PROBES):
             started = time.monotonic()
-            if name in send([name], {"topic": "probe", "data": os.urandom(_PROBE_BYTES)}):
-                rates.append(8 * _PROBE_BYTES / max(time.monotonic() - started, 1e-9))
+            if name not in send([name], {"topic": "probe", "data": os.urandom(_PROBE_BYTES)}):
+                break  # waiting for it once more would take the time of the whole phase
+            rates.append(8 * _PROBE_BYTES / max(time.monotonic() - started, 1e-9))
         return max(rates, default=None)
 
     def _sealed(self, run: str) -> Envelope | None:
@@ -270,6 +273,7 @@ class Device:
         temporary = self._outbox / "sealing"
         envelope = seal(contents, records, self.keys, temporary)
         temporary.replace(self._spool(envelope))
+        sync_folder(self._outbox)
         self.ledger.record_sealed(envelope, hashes)
         return envelope
 
@@ -346,6 +350,8 @@ def _offered(peers: object) -> dict[str, PublicKeys]:
     """Return the keys of the devices that a server names."""
     if not isinstance(peers, Mapping):
         raise RejectedError("invalid peers: expected the keys of each by name")
+    if not all(is_name(name) for name in peers):
+        raise RejectedError(f"invalid name of a device: {NAME_RULE}")
     try:
         return {str(name): public_keys(keys) for name, keys in peers.items()}
     except FedcastError as error:

@@ -18,6 +18,7 @@ from typing import Any
 
 from fedcast.errors import FedcastError
 from fedcast.federation.device.envelope import Contents, Envelope, RejectedError
+from fedcast.federation.device.valid_names import shortened
 from fedcast.sharing import DEFAULT_DELTA, Release, check_budget, total_epsilon
 
 _TABLES = """
@@ -32,6 +33,7 @@ CREATE TABLE IF NOT EXISTS spent (what TEXT PRIMARY KEY, at REAL, epsilon REAL, 
 CREATE TABLE IF NOT EXISTS forgotten (envelope TEXT PRIMARY KEY, at REAL);
 CREATE TABLE IF NOT EXISTS events (at REAL, event TEXT, peer TEXT, detail TEXT);
 """
+_MOST_EVENTS = 10_000  # whoever reaches a device can cause one
 _KEPT = "envelope NOT IN (SELECT envelope FROM forgotten)"
 
 
@@ -159,6 +161,12 @@ class DeviceLedger:
         query = f"SELECT envelope, count FROM received WHERE run = ? AND {_KEPT} ORDER BY head, sequence"
         return [(str(envelope), int(count)) for envelope, count in self._rows(query, run)]
 
+    def num_received(self, run: str, fingerprint: str) -> int:
+        """Return how many samples a head sent in a run, also if they were forgotten since."""
+        query = "SELECT COALESCE(SUM(count), 0) FROM received WHERE run = ? AND fingerprint = ?"
+        ((count,),) = self._rows(query, run, fingerprint)
+        return int(count)
+
     def runs_with_samples(self) -> dict[str, int]:
         """Return the runs whose received samples are still stored, oldest first, with their number."""
         query = f"SELECT run, SUM(count) FROM received WHERE {_KEPT} GROUP BY run ORDER BY MIN(at)"
@@ -204,9 +212,11 @@ class DeviceLedger:
         return total_epsilon(self.releases(), delta)
 
     def log(self, event: str, peer: str = "", detail: str = "") -> None:
-        """Record an event, such as a rejected message."""
+        """Record an event, such as a rejected message; of very many the newest are kept."""
         with self._transaction() as base:
-            base.execute("INSERT INTO events VALUES (?, ?, ?, ?)", (time.time(), event, peer, detail))
+            row = (time.time(), event, shortened(peer), shortened(detail))
+            last = base.execute("INSERT INTO events VALUES (?, ?, ?, ?)", row).lastrowid or 0
+            base.execute("DELETE FROM events WHERE rowid <= ?", (last - _MOST_EVENTS,))
 
     def entries(self) -> list[Entry]:
         """Return everything that happened, oldest first."""

@@ -36,7 +36,12 @@ _MAGIC = b"fedcast envelope 1\0"
 _KEY_LABEL, _RECEIPT_LABEL, _COMMITMENT_LABEL = b"fedcast content key 1\0", b"fedcast receipt 1\0", b"fedcast key 1\0"
 _KEY_BYTES, _TAG_BYTES, _SIGNATURE_BYTES = 32, 16, 64
 _WRAPPED_BYTES = 32 + _KEY_BYTES + _TAG_BYTES
-_MOST_HEADER_BYTES = 2**26
+# A header has 64 digits for each chunk of a MiB. Whoever reaches a device can make it read one.
+_MOST_HEADER_BYTES = 2**23
+# Larger ones, of a head whose code differs, would not be bounded in memory.
+_MOST_CHUNK_BYTES = 2**24
+_MOST_NUMBER = 2**63 - 1  # of SQLite
+_MOST_KIND = 64
 _SUITE = hpke.Suite(hpke.KEM.X25519, hpke.KDF.HKDF_SHA256, hpke.AEAD.AES_256_GCM)
 
 
@@ -234,8 +239,12 @@ def _contents(body: dict[str, Any]) -> Contents:
         key_commitment=str(body["key_commitment"]),
         chunk_hashes=tuple(hashes[start : start + 64] for start in range(0, len(hashes), 64)),
     )
-    if contents.count < 1 or contents.sequence < 1 or contents.chunk_samples < 1:
-        raise FedcastError("count, sequence and chunk_samples must be positive")
+    if not all(1 <= value <= _MOST_NUMBER for value in (contents.count, contents.sequence, contents.chunk_samples)):
+        raise FedcastError("count, sequence and chunk_samples must be positive 64-bit numbers")
+    if contents.chunk_samples > 1 and contents.chunk_samples * contents.format.record.itemsize > _MOST_CHUNK_BYTES:
+        raise FedcastError(f"chunks of {contents.chunk_samples} samples are above {_MOST_CHUNK_BYTES} bytes")
+    if not contents.kind.isprintable() or len(contents.kind) > _MOST_KIND:
+        raise FedcastError("the kind of sharing is not a name")
     if len(contents.chunk_hashes) != contents.num_chunks:
         raise FedcastError(f"{len(contents.chunk_hashes)} hashes for {contents.num_chunks} chunks")
     return contents

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import logging
 import os
 import shutil
 import threading
@@ -126,8 +127,8 @@ class _Sender:
     def _advanced(self, place: int) -> None:
         if place > self.reached:
             self.reached, self.tries = place, 0
-        elif self.next == place:  # it did not take the chunk
-            self._failed("it asks for the same chunk again and again")
+        elif self.next is not None and place <= self.next:  # it did not take the chunk, or wants another one first
+            self._failed("it asks for the same chunks again and again")
             return
         self.next = place
 
@@ -213,9 +214,10 @@ class Inbox:
                 return {"receipt": receipt(envelope.id, self.keys)}
             self.ledger.check_sequence(envelope.contents)
             check(envelope.contents)
-            self._incoming.pop(envelope.id, None)
             incoming = self._resume(envelope, key)
-            self._incoming[envelope.id] = incoming
+            # A head has one file: an envelope takes the place of those that it began and did not complete.
+            others = [each for each in self._incoming.values() if each.path != incoming.path]
+            self._incoming = {each.envelope.id: each for each in (*others, incoming)}
             return self._progress(incoming)
 
     def chunk(self, envelope_id: object, index: object, data: object) -> Message:
@@ -239,13 +241,14 @@ class Inbox:
         with incoming.path.open("rb+") as stream:
             os.fsync(stream.fileno())
         incoming.path.replace(self._stored(incoming.envelope.id))
+        sync_folder(self.stored)
         self.ledger.record_received(incoming.envelope)
         self._incoming.pop(incoming.envelope.id, None)
         return {"receipt": receipt(incoming.envelope.id, self.keys)}
 
     def _resume(self, envelope: Envelope, key: bytes) -> _Incoming:
         """Return where an envelope stands: as many chunks as are on the disk and still those that the head signed."""
-        contents, path = envelope.contents, self._partial / f"{envelope.id}.part"
+        contents, path = envelope.contents, self._partial / f"{envelope.contents.head_keys.fingerprint}.part"
         if self._stored(envelope.id).exists():  # moved there, but not in the ledger: killed in between
             self._stored(envelope.id).replace(path)
         size = contents.chunk_samples * contents.format.record.itemsize
@@ -266,6 +269,15 @@ class Inbox:
 
     def _stored(self, envelope_id: str) -> Path:
         return self.stored / _file_of(envelope_id)
+
+
+def sync_folder(folder: Path) -> None:
+    """Write the names of a folder's files to the disk, before the ledger says that they are there."""
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 def _folder_of(run: str) -> str:
@@ -307,10 +319,12 @@ def reply_to(handle: Callable[[], Message], ledger: DeviceLedger, peer: str) -> 
     """Return the answer of a handler; if it rejects or fails, log why and answer so."""
     try:
         return handle()
-    except RejectedError as error:
+    except FedcastError as error:
         reason = str(error)
-    except (OSError, FedcastError) as error:
-        reason = f"{type(error).__name__}: {error}" if isinstance(error, OSError) else str(error)
+    except Exception as error:  # the sender would wait for its time-out
+        if not isinstance(error, OSError):
+            logging.getLogger(__name__).exception("a message of %r failed", peer)
+        reason = f"{type(error).__name__}: {error}"
     try:
         ledger.log("rejected", peer, reason)
     except Exception:  # a full disk: the sender must hear of it all the same

@@ -59,8 +59,14 @@ class FederationController(Controller):  # type: ignore[misc]
         except _AbortedError:  # by the operator; a later job resumes
             self.log_info(fl_ctx, "the job was ended")
         except (FedcastError, OSError) as error:
-            record_failure(self.folder, str(error))
-            self.system_panic(str(error), fl_ctx)
+            self._fail(str(error), fl_ctx)
+        except Exception as error:  # otherwise nobody but the log of the server would know
+            self.log_exception(fl_ctx, "the run failed")
+            self._fail(f"{type(error).__name__}: {error}", fl_ctx)
+
+    def _fail(self, reason: str, fl_ctx: FLContext) -> None:
+        record_failure(self.folder, reason)
+        self.system_panic(reason, fl_ctx)
 
 
 class _AbortedError(FedcastError):

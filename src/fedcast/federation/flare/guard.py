@@ -2,14 +2,17 @@
 
 FLARE by itself lets whoever runs the server do more than a device of fedcast should. A client of FLARE 2.9 checks the
 right to run ``cat`` and the like only if the request says that it should, deletes the folder of any job id that is
-sent, and builds any class of a job that its policy allows. So a device starts with fewer commands, checks ids, and
-compares what is deployed with what it expects.
+sent, and builds any class of a job that its policy allows. It also takes requests of any participant: one device could
+ask another one to describe itself or to train, as if it were the server, or stop it. So a device starts with fewer
+commands, checks ids, compares what is deployed with what it expects, and takes nothing of other devices but the
+messages of fedcast.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import logging
 import re
 import zipfile
 from typing import Any
@@ -18,19 +21,38 @@ from nvflare.apis.app_deployer_spec import AppDeployerSpec
 from nvflare.apis.fl_component import FLComponent
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.workspace import Workspace
+from nvflare.app_common.job_launcher.client_process_launcher import ClientProcessJobLauncher
+from nvflare.fuel.f3.cellnet.cell import Adapter
+from nvflare.fuel.f3.cellnet.core_cell import CoreCell
+from nvflare.fuel.f3.cellnet.defs import CellChannel, MessageHeaderKey, ReturnCode
+from nvflare.fuel.f3.cellnet.fqcn import FQCN
+from nvflare.fuel.f3.cellnet.utils import make_reply
+from nvflare.fuel.f3.streaming.stream_const import (
+    STREAM_ACK_TOPIC,
+    STREAM_CHANNEL,
+    STREAM_DATA_TOPIC,
+    STREAM_ERROR_TOPIC,
+    StreamHeaderKey,
+)
 from nvflare.private.admin_defs import Message, error_reply
 from nvflare.private.defs import RequestHeader
 from nvflare.private.fed.client import client_req_processors, scheduler_cmds, training_cmds
 from nvflare.private.fed.client.admin import RequestProcessor
 from nvflare.private.fed.utils.app_deployer import AppDeployer
 
-from fedcast.federation.flare.names import DEVICE_CONFIG
+from fedcast.federation.flare.names import DEVICE_CONFIG, JOB_MODULE, PEER_TOPIC
 
 _JOB_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _CONFIG = "config/config_fed_client.json"
 _SIGNATURES = {f"{folder}.__nvfl_{name}" for folder in ("", "config/") for name in ("sig.json", "submitter.crt")}
 _MOST_BYTES = 2**16
 _META_KEYS_OF_CODE = ("byoc", "launcher_spec", "flower_predeployed")
+
+# Requests that a device takes of other devices. Large ones arrive as streams, whose own channel and topic are checked
+# when they are complete.
+_OF_DEVICES = {(CellChannel.AUX_COMMUNICATION, PEER_TOPIC)}
+_STREAMS = {(STREAM_CHANNEL, topic) for topic in (STREAM_DATA_TOPIC, STREAM_ACK_TOPIC, STREAM_ERROR_TOPIC)}
+_JOB_PROGRAM = "nvflare.private.fed.app.client.worker_process"
 
 # Commands that a run needs; not among them: shell commands, deletion of folders, reports of the environment, log files.
 _NEEDED = (
@@ -100,6 +122,49 @@ class _Checked(RequestProcessor):  # type: ignore[misc]
         if job_id is not None and not _JOB_ID.fullmatch(str(job_id)):
             return error_reply("invalid job id")
         return self.inner.process(req, app_ctx)
+
+
+class GuardedLauncher(ClientProcessJobLauncher):  # type: ignore[misc]
+    """Starts the process of a job with the limits of this module; it is a component of every device."""
+
+    def get_command(self, job_meta: dict[str, Any], fl_ctx: FLContext) -> str:
+        """Return the command of the process."""
+        return str(super().get_command(job_meta, fl_ctx)).replace(_JOB_PROGRAM, JOB_MODULE, 1)
+
+
+def is_allowed(origin: object, own: str, request: tuple[object, object], *, streamed: bool) -> bool:
+    """Return whether a device takes a request of a channel and topic: all of the server and of its own processes.
+
+    A server that is honest lets nobody send under the name of another one, and so the origin can be relied on.
+    """
+    sender = FQCN.split(origin)[0] if isinstance(origin, str) and origin else ""
+    if sender in (FQCN.ROOT_SERVER, FQCN.split(own)[0]):
+        return True
+    return request in _OF_DEVICES or (not streamed and request in _STREAMS)
+
+
+def limit_origins() -> None:
+    """Take no requests of other devices but the messages of fedcast, in this process, before its cell is made."""
+    process, call, log = CoreCell._process_request, Adapter.call, logging.getLogger(__name__)
+
+    def guarded_process(self: CoreCell, origin: str, message: Any) -> Any:
+        request = message.get_header(MessageHeaderKey.CHANNEL), message.get_header(MessageHeaderKey.TOPIC)
+        if is_allowed(origin, self.my_info.fqcn, request, streamed=False):
+            return process(self, origin, message)
+        log.warning("refused a request of %r: %r", origin, request)
+        return make_reply(ReturnCode.UNAUTHENTICATED, "devices take requests of the server alone")
+
+    def guarded_call(self: Adapter, future: Any, *arguments: Any, **options: Any) -> None:
+        headers = future.headers
+        origin, request = headers.get(MessageHeaderKey.ORIGIN), (
+            headers.get(StreamHeaderKey.CHANNEL), headers.get(StreamHeaderKey.TOPIC),
+        )  # fmt: skip
+        if is_allowed(origin, self.my_info.fqcn, request, streamed=True):
+            call(self, future, *arguments, **options)
+        else:
+            log.warning("refused a request of %r: %r", origin, request)
+
+    CoreCell._process_request, Adapter.call = guarded_process, guarded_call
 
 
 def limit_commands() -> None:

@@ -21,11 +21,25 @@ from typing import Any
 
 from fedcast.errors import DataError, FedcastError
 from fedcast.federation.device.owner_files import CONSENT_FILE, TRUST_FILE
-from fedcast.federation.flare.names import ADMIN, CONTROLLER, DEPLOYER, EXECUTOR, ORGANISATION, SERVER
+from fedcast.federation.flare.names import ADMIN, CONTROLLER, DEPLOYER, EXECUTOR, LAUNCHER, ORGANISATION, SERVER
 from fedcast.io import write_file
 from fedcast.text_files import parse_json, read_text
 
 PROJECT_FILE = "project.json"
+
+_CLIENT_FILE = "fed_client.json"
+_NEW_KIT = "Make a new kit, or ask its sender"
+_NOT_INSTALLED = 'nvflare is not installed: pip install "fedcast[federation]"'
+# What FLARE writes into the kit of a device besides the files of `device_policy`. It reads others too, some of which
+# name classes to build or hold code.
+_OF_FLARE = {
+    "startup": {
+        _CLIENT_FILE, "client.crt", "client.key", "rootCA.pem", "start.sh", "stop_fl.sh", "sub_start.sh",
+    },
+    "local": {
+        "authorization.json.default", "log_config.json.default", "privacy.json.sample", "resources.json.default",
+    },
+}  # fmt: skip
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?")
 _LOOPBACK = ("localhost", "127.0.0.1")
@@ -131,14 +145,23 @@ def device_policy() -> dict[str, Any]:
     common = "nvflare.app_common"
     components = {
         "resource_manager": f"{common}.resource_managers.passthrough_resource_manager.PassthroughResourceManager",
-        "process_launcher": f"{common}.job_launcher.client_process_launcher.ClientProcessJobLauncher",
+        "process_launcher": LAUNCHER,
         "app_deployer": DEPLOYER,
     }
     resources = {
         "client": {"retry_timeout": 30, "compression": "Gzip"},
         "components": [{"id": name, "path": path, "args": {}} for name, path in components.items()],
     }
-    return _policy(EXECUTOR, resources)
+    # A file of log settings can name any class. FLARE's own stands beside this one, which takes its place.
+    return {**_policy(EXECUTOR, resources), "log_config.json": _log_settings()}
+
+
+def _log_settings() -> dict[str, Any]:
+    try:
+        from nvflare.fuel.utils.log_utils import default_log_dict
+    except ImportError:
+        raise FedcastError(_NOT_INSTALLED) from None
+    return dict(default_log_dict)
 
 
 def server_policy(kit: Path) -> dict[str, Any]:
@@ -170,25 +193,53 @@ def server_policy(kit: Path) -> dict[str, Any]:
 
 def device_name(folder: str | Path) -> str:
     """Return the name that a device has in its kit, whatever its folder is called."""
-    config = Path(folder) / "flare" / "startup" / "fed_client.json"
+    config = Path(folder) / "flare" / "startup" / _CLIENT_FILE
     try:
         return str(parse_json(read_text(config), str(config))["client"]["fqsn"])
     except (OSError, KeyError, TypeError):
         raise FedcastError(f"{folder}: not the folder of a device: {config} cannot be read") from None
 
 
-def check_device_policy(kit: Path) -> None:
+def check_device_kit(kit: Path) -> None:
     """Raise an error if a kit would let the server do more than fedcast expects, however it came to be so."""
-    for name, expected in device_policy().items():
-        try:
-            found = parse_json(read_text(kit / "local" / name), name)
-        except (OSError, DataError):
-            found = None
-        if found != expected:
+    policy = device_policy()
+    for folder, known in _OF_FLARE.items():
+        for file in sorted((kit / folder).iterdir()) if (kit / folder).is_dir() else []:
+            if file.name not in known | (policy.keys() if folder == "local" else set()):
+                raise FedcastError(f"{file}: not a file that fedcast writes; it might bring code. {_NEW_KIT}")
+    for name, expected in policy.items():
+        if _content(kit / "local" / name) != expected:
             raise FedcastError(
                 f"{kit / 'local' / name}: not as fedcast writes it, so that the server might run code here or read "
-                "files; make a new kit, or ask its sender"
+                f"files. {_NEW_KIT}"
             )
+    found = _content(kit / "startup" / _CLIENT_FILE)
+    if not _is_connection(found):
+        raise FedcastError(f"{kit / 'startup' / _CLIENT_FILE}: not as fedcast writes it. {_NEW_KIT}")
+
+
+def _is_connection(found: Any) -> bool:
+    """Return whether the settings of a client are a server and a name, with mutual TLS, and nothing else."""
+    try:
+        server, name = found["servers"][0], found["client"]["fqsn"]
+        target, identity = server["service"]["target"], server["identity"]
+    except (KeyError, TypeError, IndexError):
+        return False
+    certificates = {"ssl_private_key": "client.key", "ssl_cert": "client.crt", "ssl_root_cert": "rootCA.pem"}
+    expected = {
+        "format_version": 2,
+        "servers": [{"name": "fedcast", "service": {"target": target, "scheme": "grpc"}, "identity": identity}],
+        "client": {**certificates, "fqsn": name, "is_leaf": True, "connection_security": "mtls"},
+    }
+    return bool(found == expected) and all(isinstance(text, str) for text in (target, identity, name))
+
+
+def _content(path: Path) -> Any:
+    """Return the content of a JSON file, None if there is none."""
+    try:
+        return parse_json(read_text(path), path.name)
+    except (OSError, DataError):
+        return None
 
 
 def _policy(job_class: str, resources: dict[str, Any]) -> dict[str, Any]:
@@ -217,7 +268,7 @@ def _provision(project: Project) -> Path:
         from nvflare.lighter.provision import prepare_project
         from nvflare.lighter.provisioner import Provisioner
     except ImportError:
-        raise FedcastError('nvflare is not installed: pip install "fedcast[federation]"') from None
+        raise FedcastError(_NOT_INSTALLED) from None
 
     class EarlierCertificates(CertBuilder):  # type: ignore[misc]
         @staticmethod

@@ -13,6 +13,8 @@ STOP_FILE = "stop"  #: in the folder of a run: its job is being ended, so that s
 EXECUTOR = "fedcast.federation.flare.executor.DeviceExecutor"
 CONTROLLER = "fedcast.federation.flare.controller.FederationController"
 DEPLOYER = "fedcast.federation.flare.guard.StrictDeployer"
+LAUNCHER = "fedcast.federation.flare.guard.GuardedLauncher"
+JOB_MODULE = "fedcast.federation.flare.job_process"  #: what a device runs as the process of a job
 
 #: What a device runs. A job may contain nothing else for it.
 DEVICE_CONFIG: dict[str, Any] = {

@@ -7,30 +7,35 @@ import runpy
 import sys
 from pathlib import Path
 
-from fedcast.federation.flare.kits import check_device_policy, device_name
+from fedcast.federation.flare.kits import check_device_kit, device_name
 from fedcast.federation.flare.names import DEVICE_FOLDER, ORGANISATION
 
 _APPS = "nvflare.private.fed.app"
-# Small devices: the allocator keeps less memory for each thread.
-_ENVIRONMENT = {"MALLOC_ARENA_MAX": "4"}
+# Small devices: the allocator keeps less memory for each thread. And the process of a job must not import what lies in
+# the folder in which a device was started.
+_ENVIRONMENT = {"MALLOC_ARENA_MAX": "4", "PYTHONSAFEPATH": "1"}
+_OTHERS = 0o077  # rights of other users of the machine
 
 
 def start_device(folder: Path) -> None:
     """Run the client of a device until it is stopped; it takes no more of FLARE's commands than a run needs."""
     folder = folder.resolve()
-    check_device_policy(folder / "flare")
+    check_device_kit(folder / "flare")
     os.environ[DEVICE_FOLDER] = str(folder / "device")
     from fedcast.federation.device.device import Device
-    from fedcast.federation.flare.guard import limit_commands
+    from fedcast.federation.flare.guard import limit_commands, limit_origins
 
+    os.umask(_OTHERS)
     name = device_name(folder)
     Device(name, folder / "device").ledger.close()  # errors in the owner's files are found now, not in a run
     limit_commands()
+    limit_origins()
     _run("client.client_train", folder / "flare", "fed_client.json", f"uid={name}")
 
 
 def start_server(kit: Path) -> None:
     """Run the server until it is stopped."""
+    os.umask(_OTHERS)
     _run("server.server_train", kit.resolve(), "fed_server.json")
 
 
