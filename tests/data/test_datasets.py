@@ -13,7 +13,8 @@ from fedcast.data.catalogue import SourceFile, fetch
 from fedcast.data.dataset import stratified_split
 from fedcast.data.shakespeare import SEQUENCE_LENGTH, VOCABULARY, text_dataset
 from fedcast.errors import DataError, FedcastError
-from fedcast.scenario import Data
+from fedcast.runs import train_scenario
+from fedcast.scenario import Data, load_scenario
 
 MNIST_TRAIN = [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
 MNIST_TEST = [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]
@@ -252,15 +253,29 @@ def test_truncated_or_altered_file_is_named_and_never_used(data_dir, tmp_path):
             load_dataset(Data(dataset="mnist"), tmp_path)
 
 
-def test_fashion_mnist(data_dir):
-    if presence("fashion_mnist", data_dir).state != "here":
-        pytest.skip("neither the data folder nor Debian's package dataset-fashion-mnist has it")
-    found = load_dataset(Data(dataset="fashion_mnist"), data_dir)
+@pytest.fixture(scope="module")
+def fashion_mnist():
+    """The real files: CI installs Debian's package."""
+    if presence("fashion_mnist").state != "here":
+        pytest.skip("neither $FEDCAST_DATA nor Debian's package dataset-fashion-mnist has it")
+    return load_dataset(Data(dataset="fashion_mnist"))
+
+
+def test_fashion_mnist(fashion_mnist):
+    found = fashion_mnist
     assert found.class_sizes.tolist() == [6_000] * 10
     assert np.bincount(found.test_labels).tolist() == [1_000] * 10
     assert found.inputs.shape == (60_000, 1, 28, 28)
     assert found.features(slice(None)).mean() == pytest.approx(0.2860, abs=1e-4)  # the well-known mean
     assert found.class_names[int(found.labels[0])] == "ankle boot"
+
+
+def test_federated_training_on_fashion_mnist(fashion_mnist):
+    """One round of ten users with 6,000 samples each: guessing is right for one image in ten."""
+    values = ["data.partition=iid", "training.model=mlp", "training.rounds=1", "training.local_epochs=2"]
+    first, last = train_scenario(load_scenario(base="niid-fashion-mnist", overrides=values)).history.records
+    assert first.accuracy < 0.2
+    assert last.accuracy > 0.7
 
 
 def idx_files(folder):
