@@ -13,8 +13,9 @@ import pytest
 
 from fedcast import load_scenario
 from fedcast.cli.app import app
+from fedcast.cli.progress import StudyProgress
 from fedcast.errors import FedcastError
-from fedcast.runs import prepare_run, run_folder, store_run
+from fedcast.runs import FailedRun, grid, prepare_run, run_folder, store_run
 from fedcast.training import History, Record
 
 SMALL = [
@@ -89,7 +90,8 @@ def test_a_study_in_a_file_and_on_the_command_line(fedcast, tmp_path):
     (tmp_path / "study.toml").write_text(STUDY)
     code, out, err = fedcast("compare", "--spec", tmp_path / "study.toml", "--workers", 1, "--out", tmp_path)
     assert code == 0
-    assert "8 runs for tuning on 1 process" in err
+    assert "8 runs for tuning on 1 process, then 4 with the best settings" in err
+    assert fedcast("validate", tmp_path / "study.toml")[0] == 0
     assert re.search(r"the first run took .*s; about .*s for the 7 left", err)
     assert [line for line in out.splitlines() if line.startswith("data.")] == [
         f"data.dirichlet.alpha = {alpha}" for alpha in ("0.1", "1")
@@ -114,12 +116,31 @@ def test_a_study_in_a_file_and_on_the_command_line(fedcast, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("seeds = 1", "seeds = nan"), "study.seeds: invalid value nan: expected a whole number >= 1"),
+        (("[0.1, 0.4]", "[0.1, nan]"), "[study]: training.learning_rate: invalid value nan: expected a number"),
+        (("tune_on = 1", "tune = 1"), "study.tune: unknown key"),
+    ],
+)
+def test_validate_finds_what_compare_would_say_of_a_study(fedcast, tmp_path, change, message):
+    (tmp_path / "study.toml").write_text(STUDY.replace(*change))
+    code, _, err = fedcast("validate", tmp_path / "study.toml")
+    assert (code, message in err) == (2, True)
+    code, _, said = fedcast("compare", tmp_path / "study.toml", "--out", tmp_path / "out")
+    assert (code, message.removeprefix("[study]: ") in said) == (2, True)
+
+
+@pytest.mark.parametrize(
     ("words", "message"),
     [
         (["--vary", "training.learning_rate"], "--vary training.learning_rate: expected KEY=V,…"),
         (["--vary", "clustering.rule=daca"], "vary: clustering.rule makes a strategy or a seed; use rules"),
         (["--vary", "training.learning_rate=-1"], "training.learning_rate: invalid value -1: expected a number"),
         (["--vary", "data.alpha=1"], "vary: data.alpha changes nothing"),
+        (["--vary", "training.learning_rate="], "--vary training.learning_rate=: expected KEY=V,…"),
+        (["--vary", "training.learning_rate=0.1,nan"], "training.learning_rate: invalid value nan: expected a number"),
+        (["--vary", "training.momentum=0", "--vary", "training.momentum=0.9"], "training.momentum is given twice"),
         (["--tune-on", "2"], "tune_on: there is nothing to tune"),
         (["one.toml", "--spec", "two.toml"], "--spec two.toml: is a scenario file too; give one of them"),
     ],
@@ -189,6 +210,25 @@ def test_ten_of_200_runs_fail(fedcast, tmp_path, monkeypatch):
     # Later, from the folders alone.
     code, _, _ = fedcast("report", tmp_path, "--out", tmp_path / "again.html")
     assert (code, (tmp_path / "again.html").read_text()) == (0, page)
+
+
+def test_time_is_measured_on_the_first_run_that_finishes(tmp_path, capsys, monkeypatch):
+    """A run that fails may do so at once, and says nothing about the others."""
+    scenarios = grid(load_scenario(base="digits", overrides=["training.rounds=2"]), ["none"], seeds=range(4))
+    seconds = iter([100.0, 130.0])
+    with StudyProgress(tmp_path, 1, 4) as progress:
+        monkeypatch.setattr("fedcast.cli.progress.time.monotonic", lambda: next(seconds))
+        progress.begin(scenarios, "comparison")
+        progress.fail(FailedRun(tmp_path / "run", scenarios[0], "training diverged"))
+        progress.show(1, 1, 0.5)
+        progress.show(1, 2, 0.6)
+        progress.show(2, 2, 0.6)
+    said = capsys.readouterr().err.replace("\u00a0", " ").splitlines()
+    assert [line for line in said if line.strip()] == [
+        "4 runs on 1 process",
+        "failed: FedAvg, seed 0: training diverged",
+        "the first run took 30 s; about 60 s for the 2 left",
+    ]
 
 
 def test_a_comparison_in_which_every_run_fails(fedcast, tmp_path):

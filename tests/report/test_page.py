@@ -180,6 +180,20 @@ def test_leakage_ends_where_the_plan_does(real_runs):
     assert all(isinstance(point, LeakagePoint) for point in real_runs[0].plan.leakage)
 
 
+def test_plans_with_fewer_points_are_part_of_the_mean(real_runs):
+    """The plan of one seed may have fewer points, or share nothing: its seed is not left out."""
+    first, second = (run for run in real_runs if run.rule == "daca")
+    points = second.plan.leakage
+    assert len(points) > 2
+    shorter = replace(second, plan=replace(second.plan, leakage=(points[0], points[-1])))
+    nothing = replace(second, plan=replace(second.plan, leakage=(points[0],)))
+    for other, end in ((shorter, points[-1]), (nothing, points[0])):
+        line = next(mark for mark in leakage_curves(gather([first, other])) if isinstance(mark, Line))
+        ends = (first.plan.leakage[-1], end)
+        assert line.x[-1] == pytest.approx(np.mean([one.average_sharing_ratio for one in ends]))
+        assert line.y[-1] == pytest.approx(np.mean([one.delay_s for one in ends]))
+
+
 def test_leakage_without_sharing_is_drawn_only_with_its_measured_ring(real_runs):
     content = gather([with_target(run, 0.999) for run in real_runs])
     assert {mark.series for mark in leakage_curves(content)} == {1}
@@ -447,6 +461,49 @@ def test_runs_are_grouped_by_what_varies(tmp_path):
     table = text.split("Best strategy of each setting")[2].split("</table>")[0].replace(SPACE, " ")
     cells = [re.sub("<.*?>", " ", row).split() for row in re.findall("<tr>(.*?)</tr>", table)[1:]]
     assert cells == [["0.1", "6", "s", "12", "s", "0.50", "×"], ["0.4", "12", "s", "6", "s", "2.00", "×"]]
+
+
+def named_by_rate(*courses, target=0.5):
+    """FedAvg with SLOW and DACA with each course at a learning rate of its own, over three seeds that differ a bit."""
+    for place, course in enumerate(courses):
+        for rule, own in (("none", SLOW), ("daca", course)):
+            for seed in range(3):
+                values = [*own[:-1], own[-1] + seed / 100 + (seed % 2) * (rule == "daca") / 50]
+                run = made_run(
+                    rule,
+                    seed,
+                    values,
+                    changes={"training.learning_rate": 0.1 + place / 10, "rounds.target_accuracy": target},
+                )
+                tables, run = run.tables, replace(run, folder=Path(f"{rule}-{seed}-{place}"))
+                run.__dict__["tables"] = tables
+                yield run
+
+
+def test_several_settings_say_how_sure_and_how_shared_their_best_is(tmp_path):
+    """DACA is twice as fast in one setting, and exactly as fast as FedAvg in the other."""
+    text = write_report(list(named_by_rate(FAST, SLOW)), tmp_path / "r.html").read_text()
+    assert "daca is the best strategy in 2 of 2 settings (in 1 as good as another), up to 2.00 times faster" in text
+    # Times are equal in all seeds, so that there is nothing to test.
+    assert "A paired t-test tells it from FedAvg (p &lt; 0.05) in 0 of 2." in text
+    never = list(named_by_rate([0.1, 0.3, 0.8], [0.1, 0.3, 0.605], target=0.9))
+    text = write_report(never, tmp_path / "s.html").read_text()
+    assert "A paired t-test tells it from FedAvg (p &lt; 0.05) in 1 of 2." in text
+    one = [run for run in never if not run.scenario.seed]
+    text = write_report(one, tmp_path / "t.html").read_text()
+    assert "of each setting. One seed: the variation between seeds is unknown." in text
+
+
+def test_lower_bounds_are_marked_wherever_they_are_shown(tmp_path):
+    runs = [made_run("none", 0, NEVER), made_run("daca", 0, FAST)]
+    text = write_report(runs, tmp_path / "r.html").read_text().replace(SPACE, " ")
+    cards = re.findall(r"<dt>(.*?)</dt><dd><strong>(.*?)</strong><span[^>]*>FedAvg (.*?)</span>", text)
+    found = {name: (own, other) for name, own, other in cards}
+    assert found["simulated time to 50 %"] == ("6 s", "&gt; 12 s")
+    assert found["energy to 50 %"] == ("5 J", "&gt; 10 J")
+    assert found["final accuracy"] == ("70 %", "30 %")
+    split = text.split('data-plot="time-split"')[1].split("</svg>")[0]
+    assert re.findall(r">((?:&gt; )?[0-9.]+ s)</text>", split) == ["&gt; 12 s", "6 s"]
 
 
 def test_settings_that_were_tuned_stand_below_their_strategy(tmp_path):

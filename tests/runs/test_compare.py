@@ -151,6 +151,14 @@ def test_a_lower_bound_has_no_interval():
     printed = screen.file.getvalue().replace("\u00a0", " ").splitlines()
     lines = {line.split("  ")[0]: line.split("  ")[-1].strip() for line in printed if line}
     assert lines["rounds to 50 %"] == "> 1"
+    # What is summed up to the target is bounded too; what does not depend on it is not.
+    for title in ("delay", "energy", "sent", "compute", "download", "upload"):
+        (line,) = (line for line in printed if line.split("  ")[0] == title or line.startswith(f"  {title} "))
+        assert re.search(r" > [0-9.]+ \w+$", line), line
+    assert lines["accuracy"] == "40.0 % ± 254.1"
+    table = comparison_table(compare(runs))
+    assert (table["energy_j"], table["energy_j_half_width"]) == ([5.0], [None])
+    assert table["accuracy_half_width"][0] == pytest.approx(2.541, abs=1e-3)
     assert lines["rounds to 15 %"] == "1 ± 0"
     assert lines["delay to 15 %"] == "6 s ± 0"
 

@@ -62,6 +62,7 @@ def test_settings_are_chosen_on_seeds_that_are_not_reported(made_up, tmp_path):
     result = sweep_study(study, tmp_path, begin=lambda scenarios, purpose: purposes.append((purpose, len(scenarios))))
     # 2 rules × 2 alphas × 3 rates × 2 seeds; then 2 × 2 × 3 seeds with the best rate.
     assert purposes == [("tuning", 24), ("comparison", 12)]
+    assert study.reported == 12
     assert {one.seed for one in done[:24]} == {3, 4}
     assert {one.seed for one in done[24:]} == {0, 1, 2}
     assert [facet.values for facet in result.facets] == [{"data.dirichlet.alpha": 0.1}, {"data.dirichlet.alpha": 1.0}]
@@ -98,6 +99,7 @@ def test_an_option_of_a_rule_is_tuned_for_that_rule_alone(made_up, tmp_path):
     vary = {"clustering.blend.shift_weight": [0.5, 2.0]}
     result = sweep_study(Study(BASE, ["none", "blend"], seeds=1, tune_on=1, vary=vary), tmp_path)
     assert len(done) == 3 + 2
+    assert Study(BASE, ["none", "blend"], seeds=1, tune_on=1, vary=vary).reported == 2
     assert facets_table(result.facets, result.tuned)["clustering.blend.shift_weight"] == [None, 2.0]
 
 
@@ -165,7 +167,12 @@ def test_a_study_in_a_file(tmp_path):
         (("seeds = 3", "seeds = 0"), "study.seeds: invalid value 0: expected a whole number >= 1"),
         (("seeds = 3", "seed = 3"), "study.seed: unknown key; did you mean seeds"),
         (('rules = ["none", "daca"]', 'rules = "daca"'), "study.rules: invalid value 'daca': expected a list of names"),
+        (
+            ('rules = ["none", "daca"]', "rules = []"),
+            r"study.rules: invalid value \[\]: expected a list of names, at least one",
+        ),
         (("[0.1, 0.4]", "0.1"), "study.vary: invalid value"),
+        (("seeds = 3", "seeds = nan"), "study.seeds: invalid value nan: expected a whole number >= 1"),
         (("[study]", "study = 3\n[other]"), "study: expected a table"),
     ],
 )
@@ -185,6 +192,10 @@ def test_faults_of_a_study_file(tmp_path, change, message):
         ({"training.learning_rate": [-1.0]}, "training.learning_rate: invalid value -1.0: expected a number"),
         ({"training.learning_rat": [1.0]}, "training.learning_rat: unknown key"),
         ({"data.noise.level": [1.0]}, "vary: data.noise.level changes nothing"),
+        (
+            {"data.alpha": [0.1], "data.dirichlet.alpha": [1.0]},
+            "vary: data.alpha and data.dirichlet.alpha are the same parameter",
+        ),
     ],
 )
 def test_what_cannot_vary(vary, message):

@@ -142,6 +142,10 @@ def _varied(given: list[str]) -> dict[str, list[Any]]:
         key, equals, values = text.partition("=")
         if not (key.strip() and equals and read_values(values)):
             raise typer.BadParameter(f"--vary {text}: expected KEY=V,…, for example training.learning_rate=0.05,0.1")
+        if key.strip() in found:
+            raise typer.BadParameter(
+                f"--vary {text}: {key.strip()} is given twice; give all its values once, as KEY=V,…"
+            )
         found[key.strip()] = read_values(values)
     return found
 
@@ -157,7 +161,7 @@ def _compare(
     store, trackers, processes = out / "runs", log_targets(log or [], out), workers or os.cpu_count() or 1
     for note in dict.fromkeys(note for one in study.scenarios() for note in scenario_notes(one)):
         typer.echo(f"fedcast: {note}", err=True)
-    with StudyProgress(store, processes) as progress:
+    with StudyProgress(store, processes, study.reported) as progress:
         result = sweep_study(
             study, store, data_dir=data_dir, workers=processes, ray_address=ray, begin=progress.begin,
             progress=progress.show, on_failure=progress.fail,
@@ -402,8 +406,8 @@ def _lines(rows: Sequence[Row], target: float) -> list[tuple[str, list[str]]]:
 
 
 def _cell(row: Row, name: str, unit: str) -> str:
-    """Format a measure; > marks rounds and delay to a target that some seeds did not reach: lower bounds of means."""
-    if name in ("rounds", "total_s") and row.is_censored:
+    """Format a measure; > marks sums up to a target that some seeds did not reach: lower bounds of means."""
+    if row.is_bound(name):
         return f"> {mean_and_interval(row.measures[name].mean, None, unit)[0]}"
     return _interval(row.measures[name], unit)
 

@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 class StudyProgress:
     """Bars on standard error while the runs of a study are done; only a terminal shows them."""
 
-    def __init__(self, store: Path, processes: int) -> None:
+    def __init__(self, store: Path, processes: int, reported: int) -> None:
         from rich.console import Console
 
         self.runs = 0  #: of all sweeps so far
-        self._store, self._processes = store, processes
+        self._store, self._processes, self._reported = store, processes, reported
         self._console = Console(stderr=True, markup=False, highlight=False)
         self._bars = progress_bars(self._console)
         self._scenarios: Sequence[Scenario] = ()
         self._tasks: dict[int, TaskID] = {}
-        self._todo, self._start = 0, 0.0
+        self._left, self._start = 0, 0.0
 
     def __enter__(self) -> Self:
         self._bars.start()
@@ -48,13 +48,14 @@ class StudyProgress:
 
         done, count = sum(is_done(run_folder(self._store, scenario)) for scenario in scenarios), len(scenarios)
         what = f"{pluralize(count, 'run')} for tuning" if purpose == "tuning" else pluralize(count, "run")
+        after = f", then {self._reported} with the best settings" if purpose == "tuning" else ""
         if done:
-            self._say(f"{done} of {what} are finished and are reused")
+            self._say(f"{done} of {what} are finished and are reused{after}")
         elif count > 1:
-            self._say(f"{what} on {pluralize(min(self._processes, count), 'process', 'processes')}")
+            self._say(f"{what} on {pluralize(min(self._processes, count), 'process', 'processes')}{after}")
         self.runs += count
         self._scenarios, self._tasks = scenarios, {}
-        self._todo, self._start = count - done, time.monotonic()
+        self._left, self._start = count - done, time.monotonic()
         self._overall = self._bars.add_task(what, total=count, completed=done, state="")
 
     def show(self, position: int, number: int, accuracy: float) -> None:
@@ -68,6 +69,7 @@ class StudyProgress:
         self._bars.update(self._tasks[position], completed=number, state=f"accuracy {accuracy:.3f}")
         if number == rounds:
             self._end(position)
+            self._estimate()
 
     def fail(self, one: FailedRun) -> None:
         """Say why a run failed."""
@@ -78,16 +80,20 @@ class StudyProgress:
         self._say(f"failed: {name}: {printable(one.reason.splitlines()[0])}")
 
     def _end(self, position: int) -> None:
-        """Count a run that has ended; after the first, say how long the others will take."""
+        """Count a run that has ended."""
         if position in self._tasks:
             self._bars.remove_task(self._tasks.pop(position))
         self._bars.advance(self._overall)
-        if self._start and self._todo > 1:
-            took, left = time.monotonic() - self._start, self._todo - 1
+        self._left -= 1
+
+    def _estimate(self) -> None:
+        """Say after the first run that finished how long the others will take; one that fails may fail at once."""
+        if self._start and self._left:
+            took = time.monotonic() - self._start
             each = f"the first run took {quantity(took, 's')}"
             # Others have been in progress for as long, so that their turn is nearly over.
-            turns = math.ceil(self._todo / self._processes) - 1
-            self._say(f"{each}; about {quantity(took * turns, 's')} for the {left} left" if turns else each)
+            turns = math.ceil((self._left + 1) / self._processes) - 1
+            self._say(f"{each}; about {quantity(took * turns, 's')} for the {self._left} left" if turns else each)
         self._start = 0.0
 
     def _say(self, text: str) -> None:

@@ -77,6 +77,7 @@ def validate(
     source = path or f"preset {preset or 'default'}"
     readers = _readers(scenario, people.names if people else None, names_known=not faults)
     faults += [f"{source}: {fault}" for fault in missing_files(scenario)]
+    faults += _study_faults(path, preset, overrides) if not faults else []
     for read in readers:
         try:
             read()
@@ -89,6 +90,22 @@ def validate(
         typer.echo(f"fedcast: {note}", err=True)
     reason = _why_not_trained(scenario, people, data_dir)
     typer.echo(f"{source}: ok" if not reason else f"{source}: ok to plan; not to train: {reason}")
+
+
+def _study_faults(path: Path | None, preset: str | None, overrides: list[str] | None) -> list[str]:
+    """Return the error that `fedcast compare` would give for the table [study] of a file, if it has one."""
+    from fedcast.scenario import read_study_table
+
+    if path is None or not read_study_table(path, preset):
+        return []
+    from fedcast.runs import load_study
+
+    try:
+        study = load_study(path, base=preset, overrides=overrides or [])
+        study.scenarios()
+    except FedcastError as error:
+        return [text if (text := str(error)).startswith(str(path)) else f"{path}: [study]: {text}"]
+    return []
 
 
 def _why_not_trained(scenario: Scenario, people: Population | None, data_dir: Path | None) -> str:

@@ -20,6 +20,7 @@ from fedcast.report.figures.training import (
     PARTS,
     Bands,
     curves_figure,
+    delay_figure,
     leakage_curve,
     learning_curve,
     users_curve,
@@ -165,9 +166,18 @@ class Content:
     @property
     def best(self) -> Row:
         """The strategy that reaches the target in most of its seeds, then fastest; if none does, the most accurate."""
-        if any(row.reached for row in self.rows):
-            return min(self.rows, key=lambda row: (-row.reached / len(row.seeds), row.measures["total_s"].mean))
-        return max(self.rows, key=lambda row: row.measures["accuracy"].mean)
+        return min(self.rows, key=self._merit)
+
+    @property
+    def best_rows(self) -> list[Row]:
+        """The best strategy, and others that are exactly as good."""
+        return [row for row in self.rows if self._merit(row) == self._merit(self.best)]
+
+    def _merit(self, row: Row) -> tuple[float, float]:
+        """Return a sort key, lower is better."""
+        if any(one.reached for one in self.rows):
+            return -row.reached / len(row.seeds), row.measures["total_s"].mean
+        return 0.0, -row.measures["accuracy"].mean
 
     @property
     def inside(self) -> list[StoredRun]:
@@ -287,17 +297,22 @@ def time_split(content: Content) -> tuple[list[str], Floats]:
     return [row.strategy.name for row in content.rows], seconds
 
 
+def split_figure(content: Content) -> Figure:
+    """Draw `time_split`; totals of strategies that missed the target in some seeds are lower bounds."""
+    bounds = {row.strategy.name for row in content.rows if row.is_censored}
+    return delay_figure(*time_split(content), x_label=content.axes["seconds"], bounds=bounds)
+
+
 def leakage_curves(content: Content) -> list[Line | Dots]:
     """Return one curve for each strategy whose plans have one, and what was measured if all seeds met the target.
 
-    They are means over seeds: points are at the same parts of the average sharing ratio in every plan.
+    They are means over seeds, see `_mean_leakage`.
     """
     marks: list[Line | Dots] = []
     for row in content.rows:
         plans = [run.plan.leakage for run in content.runs_of(row) if run.plan is not None and run.plan.leakage]
-        plans = [points for points in plans if len(points) == len(plans[0])]
         if plans:
-            points = np.mean([[(at.average_sharing_ratio, at.delay_s) for at in each] for each in plans], axis=0)
+            points = _mean_leakage([[(at.average_sharing_ratio, at.delay_s) for at in each] for each in plans])
             means = [row.measures[name].mean for name in ("average_sharing_ratio", "total_s")]
             measured = (means[0], means[1]) if row.reached == len(row.seeds) else None
             if measured is None and not points[:, 0].any():
@@ -306,6 +321,24 @@ def leakage_curves(content: Content) -> list[Line | Dots]:
                 row.strategy.name, content.series[row.strategy], points[:, 0], points[:, 1], measured
             )
     return marks
+
+
+def _mean_leakage(curves: Sequence[Sequence[tuple[float, float]]]) -> Floats:
+    """Return the mean curve of (average sharing ratio, seconds), float64[P, 2], over the plans of all seeds.
+
+    Ratios are taken as parts of the largest of each plan, those of the plan with most points; other plans are
+    interpolated there. One that shares nothing takes the same time at every part.
+
+    Example:
+        >>> _mean_leakage([[(0.0, 9.0), (0.1, 7.0), (0.2, 6.0)], [(0.0, 5.0), (0.4, 3.0)], [(0.0, 4.0)]]).tolist()
+        [[0.0, 6.0], [0.1, 5.0], [0.2, 4.333333333333333]]
+    """
+    found = [np.array(sorted(curve), dtype=np.float64) for curve in curves]
+    longest = max(found, key=len)[:, 0]
+    parts = longest / (longest[-1] or 1.0)
+    ratios = [parts * curve[-1, 0] for curve in found]
+    seconds = [np.interp(at, *curve.T) for at, curve in zip(ratios, found, strict=True)]
+    return np.stack([np.mean(ratios, axis=0), np.mean(seconds, axis=0)], axis=1)
 
 
 def cluster_map_of(content: Content, run: StoredRun) -> ClusterMap:

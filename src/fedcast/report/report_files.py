@@ -13,7 +13,7 @@ from fedcast.report import content as contents
 from fedcast.report.content import Content, gather_facets
 from fedcast.report.drawing import Figure
 from fedcast.report.figures.maps import cluster_figure
-from fedcast.report.figures.training import PARTS, Bands, delay_figure, leakage_figure
+from fedcast.report.figures.training import PARTS, Bands, leakage_figure
 from fedcast.report.figures.users import class_change_figure, emd_figure, energy_figure
 from fedcast.report.layout import check_width
 from fedcast.report.page import page
@@ -136,7 +136,7 @@ def _figures(content: Content, ending: str) -> Iterator[tuple[str, Figure]]:
         yield f"{measure}_by_{axis}{ending}", contents.learning_figure(content, measure, axis)
     for column, figure in contents.user_figures(content).items():
         yield f"users_{column}{ending}", figure
-    yield f"time_split{ending}", delay_figure(*contents.time_split(content), x_label=content.axes["seconds"])
+    yield f"time_split{ending}", contents.split_figure(content)
     if curves := contents.leakage_curves(content):
         yield f"leakage{ending}", leakage_figure(curves)
     for run in content.inside:

@@ -35,6 +35,8 @@ MEASURES = (
 )  # fmt: skip
 # Of these, what is undefined unless the target was reached.
 TO_TARGET = ("rounds", "total_s")
+# What is summed up to the target: where it was not reached, means are lower bounds without an interval.
+SUMS = (*TO_TARGET, "download_s", "compute_s", "upload_s", "energy_j", "sent_bytes")
 # Differences whose spread is below this, relative to the values, are equal up to rounding.
 _ROUNDING = 1e-9
 
@@ -165,8 +167,12 @@ class Row:
 
     @property
     def is_censored(self) -> bool:
-        """Return whether some seeds did not reach the target: means of rounds and time to it are lower bounds."""
+        """Return whether some seeds did not reach the target: means of sums up to it are lower bounds."""
         return self.reached < len(self.seeds)
+
+    def is_bound(self, name: str) -> bool:
+        """Return whether the mean of a measure is a lower bound."""
+        return self.is_censored and name in SUMS
 
 
 def score(run: StoredRun, *, name_epochs: bool = False, target: float | None = None) -> Score:
@@ -244,7 +250,7 @@ def _short_cells(row: Row) -> list[str]:
     cells = [f"{row.reached} of {len(row.seeds)}"]
     for name, (_, unit) in _SHORT_COLUMNS.items():
         found = row.measures[name]
-        if name in TO_TARGET and row.is_censored:
+        if row.is_bound(name):
             cells.append(f"> {mean_and_interval(found.mean, None, unit)[0]}")
         else:
             cells.append(" ".join(text for text in mean_and_interval(found.mean, found.half_width, unit) if text))
@@ -354,7 +360,8 @@ def _interval_of_differences(differences: Sequence[float], scale: float) -> Inte
 def comparison_table(rows: Sequence[Row]) -> dict[str, list[Any]]:
     """Return rows as columns of a table: every mean with the half width of its interval, and p-values.
 
-    Rounds and time to the target are None where a seed did not reach it; other sums are then over all rounds.
+    Rounds and time to the target are None where a seed did not reach it; other sums are then over all rounds of that
+    seed, lower bounds without an interval.
     """
     table: dict[str, list[Any]] = {
         "strategy": [row.strategy.name for row in rows],
@@ -366,8 +373,12 @@ def comparison_table(rows: Sequence[Row]) -> dict[str, list[Any]]:
     for name in (*MEASURES, *(name for name in FINE_TUNED if any(name in row.measures for row in rows))):
         known = [None if name in TO_TARGET and row.is_censored else row.measures.get(name) for row in rows]
         table[name] = [found.mean if found else None for found in known]
-        table[f"{name}_half_width"] = [found.half_width if found else None for found in known]
+        table[f"{name}_half_width"] = [
+            found.half_width if found and not row.is_bound(name) else None
+            for row, found in zip(rows, known, strict=True)
+        ]
     table["speed_up"] = [row.speed_up.mean if row.speed_up else None for row in rows]
+    table["speed_up_half_width"] = [row.speed_up.half_width if row.speed_up else None for row in rows]
     for name in ("accuracy", *TO_TARGET):
         table[f"{name}_p_value"] = [row.tests[name].p_value if name in row.tests else None for row in rows]
     return table

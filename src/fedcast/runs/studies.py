@@ -25,7 +25,8 @@ from fedcast.sharing import CONTROLS
 # Sections of parameters that belong to a strategy, so that they can be tuned; those of others make a task.
 _TUNED_SECTIONS = ("training", "clustering", "allocation", "sharing")
 _EXPECTED = {
-    **dict.fromkeys(("rules", "methods", "algorithms", "controls"), "a list of names"),
+    "rules": "a list of names, at least one",
+    **dict.fromkeys(("methods", "algorithms", "controls"), "a list of names"),
     "seeds": "a whole number >= 1",
     "tune_on": "a whole number >= 0",
     "vary": "a table of lists of values",
@@ -57,6 +58,8 @@ class Study:
         if self.tune_on and not self.tuned:
             sections = f"{', '.join(_TUNED_SECTIONS[:-1])} or {_TUNED_SECTIONS[-1]}"
             raise FedcastError(f"tune_on: there is nothing to tune; vary a parameter of {sections}")
+        if not self.rules:
+            raise FedcastError("rules: expected at least one, for example none")
 
     @property
     def tuned(self) -> list[str]:
@@ -73,6 +76,17 @@ class Study:
         seeds, controls = range(first, first + count), () if tuning else self.controls
         made = grid(self.scenario, self.rules, self.methods, self.algorithms, seeds, controls, self.vary)
         return with_given_epochs(made)
+
+    @property
+    def reported(self) -> int:
+        """Return how many runs are reported: with tuning, one setting of each strategy, facet and seed."""
+        scenarios = self.scenarios()
+        if not self.tune_on:
+            return len(scenarios)
+        named = mixes_epochs(scenarios)
+        made = [key for name in self.vary for key in current_keys(name) if key not in self.tuned]
+        groups = [(_group(one, made, named), one.seed) for one in scenarios]
+        return len(set(groups))
 
 
 @dataclass(frozen=True)
@@ -173,7 +187,8 @@ def _is_valid(name: str, value: Any) -> bool:
         return isinstance(value, Mapping) and all(isinstance(one, list | tuple) and one for one in value.values())
     if name == "targets":
         return isinstance(value, list | tuple) and all(isinstance(one, float) and 0 < one < 1 for one in value)
-    return isinstance(value, list | tuple) and all(isinstance(one, str) for one in value)
+    is_list = isinstance(value, list | tuple) and all(isinstance(one, str) for one in value)
+    return is_list and (name != "rules" or len(value) > 0)
 
 
 def sweep_study(

@@ -88,6 +88,11 @@ def _each_once(scenarios: Iterable[Scenario]) -> list[Scenario]:
 
 def variants(scenario: Scenario, vary: Mapping[str, Sequence[Any]]) -> list[Scenario]:
     """Return the scenario with every combination of values, by dotted key; what makes a strategy is an error."""
+    given: dict[str, str] = {}
+    for name in vary:
+        for now in current_keys(name):
+            if given.setdefault(now, name) != name:
+                raise FedcastError(f"vary: {given[now]} and {name} are the same parameter; give all its values once")
     for key, values in vary.items():
         if key in ARGUMENTS:
             raise FedcastError(f"vary: {key} makes a strategy or a seed; use {ARGUMENTS[key]}")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedcast.formatting import percent, quantity
+from fedcast.formatting import SPACE, percent, quantity
 from fedcast.report.colours import INK, PAPER, dash_of
 from fedcast.report.drawing import Axis, Bars, Dots, Figure, Key, Level, Line, Mark, Panel, Text
 from fedcast.report.figures.users import evenly_spaced
@@ -147,9 +147,16 @@ def _within(line: Line) -> Line:
 
 
 def delay_figure(
-    names: Sequence[str], seconds: Floats, title: str = "Where the time goes", x_label: str = "simulated seconds"
+    names: Sequence[str],
+    seconds: Floats,
+    title: str = "Where the time goes",
+    x_label: str = "simulated seconds",
+    bounds: Collection[str] = (),
 ) -> Figure:
-    """Draw the parts of S strategies' delays, float64[S, 4], as stacked bars, the name and the total above each."""
+    """Draw the parts of S strategies' delays, float64[S, 4], as stacked bars, the name and the total above each.
+
+    Totals of the strategies in `bounds` are marked as lower bounds.
+    """
     rows, totals = len(names), seconds.sum(axis=1).tolist()
     tall = min(max(_ALL_ROWS / rows, _LEAST_ROW), _MOST_ROW)
     width = (tall - _AROUND_BAR) / tall
@@ -167,7 +174,9 @@ def delay_figure(
     )  # fmt: skip
     end = upper_end(totals)
     texts = [Text(0.0, place, name, dy=12.0, role="name") for place, name in enumerate(names)]
-    texts += [Text(end, at, quantity(total, "s"), "end", dy=12.0, role="name") for at, total in enumerate(totals)]
+    for place, (name, total) in enumerate(zip(names, totals, strict=True)):
+        sign = f">{SPACE}" if name in bounds else ""
+        texts.append(Text(end, place, sign + quantity(total, "s"), "end", dy=12.0, role="name"))
     x = Axis(x_label, (0.0, end), grid=True)
     panel = Panel([bars, *texts], x, Axis(limits=(0.0, float(rows)), show=False, flipped=True), height=tall * rows)
     keys = [Key(name, Bars([0], [0], colour)) for name, colour in zip(PARTS, PART_COLOURS, strict=True)]

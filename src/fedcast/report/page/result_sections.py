@@ -29,11 +29,11 @@ from fedcast.report.content import (
     failures,
     leakage_curves,
     learning_figure,
-    time_split,
+    split_figure,
     user_figures,
 )
 from fedcast.report.drawing import Dots, Line
-from fedcast.report.figures.training import PART_COLOURS, PARTS, delay_figure, leakage_figure
+from fedcast.report.figures.training import PART_COLOURS, PARTS, leakage_figure
 from fedcast.report.html import Markup, colour_key, empty_tag, figure, note, scrolled, section, table, tag
 from fedcast.report.layout import lay_out
 from fedcast.report.svg import picture
@@ -46,6 +46,8 @@ _OWN_ACCURACY = {
     "samples before sharing.",
     "own": "Own labels: the accuracy on the user's own test samples.",
 }
+# A p-value below this tells a strategy from FedAvg.
+_CLEAR = 0.05
 # Significant digits of the values of learning curves.
 _DIGITS = 5
 
@@ -73,7 +75,7 @@ def headline_section(contents: Sequence[Content]) -> Markup:
     parts = (
         [note(evidence(first)), tag("dl", *_cards(first), class_="cards")]
         if len(contents) == 1
-        else [note(f"By {', '.join(first.facet)}. The table below has the best strategy of each setting.")]
+        else [note(facets_evidence(contents))]
     )
     return tag(
         "header", tag("p", " · ".join(above), class_="eyebrow"), tag("h1", page_headline(contents)), *parts, id="top"
@@ -84,15 +86,38 @@ def page_headline(contents: Sequence[Content]) -> str:
     """Return the headline of one comparison; of several, which strategy is the best in most of them."""
     if len(contents) == 1:
         return headline(contents[0])
-    counts = Counter(content.best.strategy.name for content in contents)
+    counts = Counter(row.strategy.name for content in contents for row in content.best_rows)
+    # Of equal counts that of the first facet, as `most_common` keeps the order.
     name, most = counts.most_common(1)[0]
+    shared = sum(name in (row.strategy.name for row in one.best_rows) and len(one.best_rows) > 1 for one in contents)
+    also = f" (in {shared} as good as another)" if shared else ""
     gains = [
-        found.mean for content in contents if content.best.strategy.name == name and (found := content.best.speed_up)
+        row.speed_up.mean
+        for content in contents
+        for row in content.best_rows
+        if row.strategy.name == name and row.speed_up is not None
     ]
     faster = (
         f", up to {max(gains):.2f} times faster than FedAvg" if gains and name != "FedAvg" and max(gains) > 1 else ""
     )
-    return f"{name} is the best strategy in {most} of {len(contents)} settings{faster}"
+    return f"{name} is the best strategy in {most} of {len(contents)} settings{also}{faster}"
+
+
+def facets_evidence(contents: Sequence[Content]) -> str:
+    """Return what varies, and in how many facets a test tells the best strategy from FedAvg."""
+    said = f"By {', '.join(contents[0].facet)}. The table below has the best strategy of each setting."
+    if all(len(content.best.seeds) == 1 for content in contents):
+        return f"{said} One seed: the variation between seeds is unknown."
+    if not any(content.baseline for content in contents):
+        return said
+    clear = sum(_is_clear(content.best) for content in contents)
+    return f"{said} A paired t-test tells it from FedAvg (p < {_CLEAR}) in {clear} of {len(contents)}."
+
+
+def _is_clear(row: Row) -> bool:
+    """Return whether time to the target, or accuracy where there is none to compare, differs from FedAvg's."""
+    test = (row.tests.get("total_s") if row.reached else None) or row.tests.get("accuracy")
+    return test is not None and test.p_value is not None and test.p_value < _CLEAR
 
 
 def _by_facet(contents: Sequence[Content], parts_of: Callable[[Content], Iterable[Markup]]) -> Iterator[Markup]:
@@ -171,12 +196,16 @@ def _cards(content: Content) -> Iterator[Markup]:
     if best.measures["average_sharing_ratio"].mean > 0:
         cards["average sharing ratio"] = ("average_sharing_ratio", "%")
     for name, (measure, unit) in cards.items():
-        means = [row.measures[measure].mean for row in rows]
-        own, *others = (
-            percent(mean) if unit == "%" else quantity(mean, unit) if unit else number(round(mean, 3)) for mean in means
-        )
+        own, *others = (_card_value(row, measure, unit, to_target=best.reached > 0) for row in rows)
         asides = [tag("span", f"FedAvg {value}", class_="aside") for value in others]
         yield tag("div", tag("dt", name), tag("dd", tag("strong", own), *asides))
+
+
+def _card_value(row: Row, measure: str, unit: str, *, to_target: bool) -> str:
+    """Return a mean; > marks a lower bound of what a target takes, as in the table."""
+    mean = row.measures[measure].mean
+    text = percent(mean) if unit == "%" else quantity(mean, unit) if unit else number(round(mean, 3))
+    return f">{SPACE}{text}" if to_target and row.is_bound(measure) else text
 
 
 def _measured_cards(content: Content, best: Row, suffix: str) -> Iterator[Markup]:
@@ -196,26 +225,25 @@ def _measured_cards(content: Content, best: Row, suffix: str) -> Iterator[Markup
 
 
 class _Column(NamedTuple):
-    """One column of the table; `unit` is % for shares, `better` is min or max, `to_target`: it ends at the target."""
+    """One column of the table; `unit` is % for shares, `better` is min or max."""
 
     measure: str
     title: str
     unit: str
     better: Callable[..., tuple[float, str]] | None
-    to_target: bool = False
 
 
 _COLUMNS = (
-    _Column("rounds", "rounds", "", min, to_target=True),
-    _Column("total_s", "time", "s", min, to_target=True),
+    _Column("rounds", "rounds", "", min),
+    _Column("total_s", "time", "s", min),
     _Column("accuracy", "final accuracy", "%", max),
     _Column("user_accuracy", "own labels", "%", max),
     _Column("worst_accuracy", "worst tenth", "%", max),
     _Column("fine_tuned_own_accuracy", "fine-tuned", "%", max),
     _Column("fine_tuned_worst_accuracy", "fine-tuned worst", "%", max),
     _Column("local_epochs", "local epochs", "", None),
-    _Column("energy_j", "energy", "J", min, to_target=True),
-    _Column("sent_bytes", "sent", "B", min, to_target=True),
+    _Column("energy_j", "energy", "J", min),
+    _Column("sent_bytes", "sent", "B", min),
     _Column("emd_after", "EMD after", "", min),
     _Column("average_sharing_ratio", "sharing ratio", "%", None),
 )
@@ -258,7 +286,7 @@ def _overview(contents: Sequence[Content]) -> Markup:
     def text(row: Row | None, content: Content) -> Markup:
         if row is None:
             return tag("td", "–")
-        look = "best" if row is content.best and len(content.rows) > 1 else None
+        look = "best" if row in content.best_rows and len(content.rows) > 1 else None
         if row.reached < len(row.seeds):
             missed = f"{row.reached} of {len(row.seeds)} reach it" if row.reached else "not reached"
             return tag("td", percent(row.measures["accuracy"].mean), tag("small", missed), class_=look)
@@ -367,7 +395,7 @@ def _cells(content: Content, column: _Column) -> list[Markup]:
     found = [row.measures[column.measure] for row in content.rows]
     texts = [mean_and_interval(each.mean, each.half_width, column.unit) for each in found]
     # A strategy that missed the target in some seeds has only a lower bound, which is never the best.
-    bounded = [column.to_target and row.is_censored for row in content.rows]
+    bounded = [row.is_bound(column.measure) for row in content.rows]
     known = [(each.mean, text) for each, (text, _), is_bound in zip(found, texts, bounded, strict=True) if not is_bound]
     all_equal = len({text for _, text in known}) < 2
     best = None if column.better is None or all_equal else column.better(known, key=itemgetter(0))[1]
@@ -515,12 +543,11 @@ def delays_section(contents: Sequence[Content]) -> Markup:
 
 
 def _delays(content: Content) -> list[Markup]:
-    missed = any(row.reached < len(row.seeds) for row in content.rows)
-    below = "Up to the target; where it is not met, up to the last round." if missed else "Up to the target."
+    missed = any(row.is_censored for row in content.rows)
+    below = f"Up to the target{f'; >{SPACE}where some seeds end without reaching it' if missed else ''}."
     below += " Means over seeds." if len(content.seeds) > 1 else ""
     key = colour_key((f"s{place}", part) for place, part in zip(PART_COLOURS, PARTS, strict=True))
-    drawn = picture(delay_figure(*time_split(content), x_label=content.axes["seconds"]), "time-split")
-    split = figure("Where the time goes", key, drawn, below=below)
+    split = figure("Where the time goes", key, picture(split_figure(content), "time-split"), below=below)
     marks = leakage_curves(content)
     rings = " Rings: measured in training." if any(isinstance(mark, Dots) and mark.hollow for mark in marks) else ""
     means = " Means over seeds." if len(content.seeds) > 1 else ""
