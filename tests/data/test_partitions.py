@@ -89,9 +89,9 @@ def test_many_users_and_tiny_alpha_take_no_longer(name):
     dataset = dataset_from_arrays(np.zeros((60_000, 2), np.uint8), labels, np.zeros((1, 2), np.uint8), labels[:1])
     concept = {"concept": "labels"} if name == "concept" else {}
     data = Data(partition=name, num_users=10_000, alpha=0.01, quantity_alpha=0.01, **concept)
-    started = time.perf_counter()
+    started = time.process_time()
     people = populate(dataset, data)
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
     assert people.sizes.min() >= 1
 
 

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(
 
 PLOTS = {
     "accuracy-round", "accuracy-seconds", "test_loss-round", "test_loss-seconds",
-    "time-split", "leakage", "map", "classes", "emd", "energy",
+    "time-split", "leakage", "map", "classes", "emd", "energy", "users-own_accuracy",
 }  # fmt: skip
 PHONE = 390
 
