@@ -175,7 +175,7 @@ class RoundsModel:
         """
         if self.run_scale is None or not len(self.samples):
             return None
-        covered = min(skew, self.reachable(steps))
+        covered = self._at_most_reachable(skew, steps)
         medians = np.log(self._set_of(self.samples, covered).curves(skew, 0.0, steps).rounds - ROUND_END)
         ends = (
             logistic_mixture_quantile(medians, self.run_scale, share) for share in ((1 - level) / 2, (1 + level) / 2)
@@ -186,21 +186,25 @@ class RoundsModel:
     def reachable(self, steps: float) -> float:
         """Return the skew up to which form ``law`` reaches the target in `max_rounds`; other forms: the range's end."""
         low, high = self.skew_range
-        if self.form != "law":
-            return high
-        betas = self.samples if len(self.samples) else self.beta[None, :]
-
-        def reached(skew: float) -> bool:
-            if not (betas[:, 1] > skew**2).all():
-                return False
-            return bool((self._set_of(betas, skew).curves(skew, 0.0, steps).rounds <= self.max_rounds).all())
-
-        if reached(high):
+        if self._reaches(high, steps):
             return high
         for _ in range(_BISECTIONS):
             middle = (low + high) / 2
-            low, high = (middle, high) if reached(middle) else (low, middle)
+            low, high = (middle, high) if self._reaches(middle, steps) else (low, middle)
         return low
+
+    def _reaches(self, skew: float, steps: float) -> bool:
+        if self.form != "law":
+            return True
+        betas = self.samples if len(self.samples) else self.beta[None, :]
+        if not (betas[:, 1] > skew**2).all():
+            return False
+        return bool((self._set_of(betas, skew).curves(skew, 0.0, steps).rounds <= self.max_rounds).all())
+
+    def _at_most_reachable(self, skew: float, steps: float) -> float:
+        """Return the smaller of a skew and `reachable`, which is mostly not needed for it."""
+        inside = min(skew, self.skew_range[1])
+        return inside if self._reaches(inside, steps) else min(inside, self.reachable(steps))
 
     def _set_of(self, betas: Floats, up_to: float, rejected: int = 0) -> BetaSet:
         return BetaSet(self.form, betas, self.round_scale, up_to, rejected, self.steps_range)
@@ -254,7 +258,7 @@ class RoundsModel:
             (200, 4)
         """
         self.check(up_to)
-        up_to = min(up_to, self.reachable(steps))
+        up_to = self._at_most_reachable(up_to, steps)
         draw = generator(seed, f"rounds/{self.name}/{self.form}")
         candidates = self._candidates(count, draw)
         valid = self._valid(candidates, up_to, steps)

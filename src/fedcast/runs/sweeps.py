@@ -17,7 +17,7 @@ from fedcast.rounds import fit_of
 from fedcast.runs.checks import check_model_size
 from fedcast.runs.comparable import decides
 from fedcast.runs.executors import Job, SweepProgress, sweep_here, sweep_in_processes, sweep_on_ray
-from fedcast.runs.store import FailedRun, check_store, is_done, run_folder, store_failure
+from fedcast.runs.store import FailedRun, check_store, is_done, run_folder, run_key, store_failure
 from fedcast.scenario import BEST_RULE, Scenario, ScenarioLike, as_scenario, current_keys, missing_files, with_overrides
 from fedcast.sharing import CONTROLS
 
@@ -80,9 +80,9 @@ def grid(
 
 def _each_once(scenarios: Iterable[Scenario]) -> list[Scenario]:
     """Return the first of all scenarios of the same run, which differ in options that it does not use."""
-    found: dict[Path, Scenario] = {}
+    found: dict[str, Scenario] = {}
     for scenario in scenarios:
-        found.setdefault(run_folder(Path(), scenario), scenario)
+        found.setdefault(run_key(scenario), scenario)
     return list(found.values())
 
 

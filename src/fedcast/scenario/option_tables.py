@@ -27,8 +27,10 @@ class Section(BaseModel, frozen=True, extra="forbid", strict=True, allow_inf_nan
     @field_validator("*", mode="before")
     @classmethod
     def _read_unset(cls, value: Any, info: ValidationInfo) -> Any:
+        if not isinstance(value, str) or value != UNSET:
+            return value
         types = get_args(cls.model_fields[str(info.field_name)].annotation)
-        return None if isinstance(value, str) and value == UNSET and (type(None) in types or None in types) else value
+        return None if type(None) in types or None in types else value
 
     @field_validator("*")
     @classmethod
@@ -88,14 +90,20 @@ def validated_tables(section: str, tables: Mapping[str, Any]) -> dict[str, dict[
     """
     found = {name: registry.find_in_section(section, name) for name in tables}
     known = {name: choice.options for name, choice in found.items() if choice is not None}
-    # Attributes have a prefix of their own, since a choice may have the name of a method of pydantic.
-    fields: dict[str, Any] = {
-        f"table_{name}": (table_model(options), Field(validation_alias=name)) for name, options in known.items()
-    }
-    checked = create_model("tables", __base__=Section, **fields).model_validate({name: tables[name] for name in known})
+    checked = _tables_model(tuple(known.items())).model_validate({name: tables[name] for name in known})
     kept = {name: _changed(getattr(checked, f"table_{name}"), options()) for name, options in known.items()}
     kept |= {name: dict(table) for name, table in tables.items() if name not in known}
     return {name: table for name, table in kept.items() if table}
+
+
+@cache
+def _tables_model(known: tuple[tuple[str, type[Any]], ...]) -> type[Section]:
+    """Return the model of several option tables, by name; making one takes far longer than using it."""
+    # Attributes have a prefix of their own, since a choice may have the name of a method of pydantic.
+    fields: dict[str, Any] = {
+        f"table_{name}": (table_model(options), Field(validation_alias=name)) for name, options in known
+    }
+    return create_model("tables", __base__=Section, **fields)
 
 
 def _changed(table: Section, defaults: Any) -> dict[str, Any]:
