@@ -27,7 +27,7 @@ from fedcast.plan import (
 )
 from fedcast.plan.world import make_world
 from fedcast.rounds import RoundsFit, fit_rounds, load_rounds, save_fit
-from fedcast.scenario import load_scenario
+from fedcast.scenario import load_scenario, with_overrides
 
 # Rounds as the paper predicts them, by skew alone, with one local epoch.
 PAPER_ROUNDS = (
@@ -430,3 +430,14 @@ def test_an_older_plan_is_carried_as_far_as_its_heads_still_can():
     carried = search._carried_clustering(changed, plan.head_of)
     assert unwilling not in carried.heads
     assert (carried.head_of[plan.head_of == same] == same).all()
+
+
+def test_clusters_of_a_former_plan_end_where_consent_ends(plan, tmp_path):
+    """A head whose owner withdrew consent leads nobody, also before volumes are allocated."""
+    head = int(max(plan.heads, key=lambda one: plan.shared[one]))
+    table = tmp_path / "devices.csv"
+    table.write_text("user,consent\n" + "".join(f"{user},{float(user != head)}\n" for user in range(plan.num_users)))
+    world = make_world(with_overrides(plan.scenario, {"devices.devices_file": str(table)}))
+    carried = search.Search(world).carried(plan)
+    assert head not in carried.result.clustering.heads
+    assert len(carried.result.clustering.heads) == len(plan.heads) - 1

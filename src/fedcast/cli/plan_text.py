@@ -84,7 +84,9 @@ def _headline(made: SharingPlan) -> str:
 
 def _next_rule(made: SharingPlan, option: str) -> list[str]:
     """Return how much slower the next rule is, if the plan chose among rules, and the option that shows all."""
-    others = [one for one in _by_delay(made) if one.rule not in (made.rule, "central")]
+    from fedcast.clustering import from_server
+
+    others = [one for one in _by_delay(made) if one.rule != made.rule and not from_server(one.rule)]
     if not others or made.scenario.clustering.rule == made.rule:
         return []
     following, tried = others[0], pluralize(len(made.rules), "rule")
@@ -104,13 +106,15 @@ def _by_delay(made: SharingPlan) -> list[RuleOutcome]:
 
 def _print_rules(console: Console, made: SharingPlan) -> None:
     """Print the best plan of each rule, fastest first."""
+    from fedcast.clustering import from_server
+
     console.print("\nrules", style="bold")
     console.print("  rule      delay of the task  local epochs  average sharing ratio", style="dim")
     for one in _by_delay(made):
         if one.delay_s is None:
             console.print(f"  {one.rule:8}  the target is not reachable")
             continue
-        server = "  from the server, not chosen by itself" if one.rule == "central" else ""
+        server = "  from the server, not chosen by itself" if from_server(one.rule) else ""
         delay = f"{quantity(one.delay_s, 's'):>17}"
         console.print(f"  {one.rule:8}  {delay}  {one.local_epochs:12}  {one.average_sharing_ratio:21.3f}{server}")
 

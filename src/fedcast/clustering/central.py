@@ -44,4 +44,5 @@ RULE = Rule(
     "no clusters: the server sends one set of samples to all users",
     why="is none: the server sends",
     allocates=False,
+    from_server=True,
 )

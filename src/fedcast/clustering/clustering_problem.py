@@ -106,6 +106,8 @@ class Rule:
     composition: Composition = "own"  #: what its heads send unless `clustering.composition` says otherwise
     options: type[Any] = NoOptions  #: dataclass of its options, the table ``[clustering.NAME]``
     allocates: bool = True  #: whether it has heads, whose volumes an allocation method chooses
+    #: whether the server sends samples, which it must have before: plans show such a rule but do not choose it
+    from_server: bool = False
     #: whether its clusterings have a `Proof`, found within option `time_limit_s`. As that takes long, comparisons use
     #: it only if asked.
     proves: bool = False

@@ -51,6 +51,11 @@ def allocates(name: str) -> bool:
     return name not in RULES or find_rule(name).allocates
 
 
+def from_server(name: str) -> bool:
+    """Return whether a rule has the server send samples; one that is not installed is taken not to."""
+    return name in RULES and find_rule(name).from_server
+
+
 def quick_rules(settings: ClusteringSettings, num_users: int) -> list[str]:
     """Return the names of all rules for which there are enough users, except those that prove the optimum."""
     return [

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fedcast.clustering import from_server
 from fedcast.errors import FedcastError
 from fedcast.federation.device.valid_names import NAME_RULE, is_name
 from fedcast.io import write_file
@@ -89,8 +90,9 @@ def load_state(folder: str | Path) -> RunState:
 def check_scenario(scenario: Scenario) -> Scenario:
     """Raise an error for what a federation cannot do."""
     faults = []
-    if scenario.clustering.rule == "central":
-        faults.append("invalid value 'central' for clustering.rule: the server of a federation has no samples to send")
+    rule = scenario.clustering.rule
+    if from_server(rule):
+        faults.append(f"invalid value {rule!r} for clustering.rule: the server of a federation has no samples to send")
     kind = scenario.sharing.kind
     if kind == BEST_KIND or (kind != "raw" and not find_sharing(kind).private):
         faults.append(f"invalid value {kind!r} for sharing.kind: expected raw, or a kind with differential privacy")

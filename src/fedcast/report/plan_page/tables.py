@@ -8,6 +8,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+from fedcast.clustering import from_server
 from fedcast.formatting import number, percent, pluralize, quantity, relative_change, sentence
 from fedcast.report.html import Markup, empty_tag, note, scrolled, section, table, tag, with_code
 from fedcast.report.plan_page.plan_content import MAX_LEFT_OUT, PlanContent
@@ -107,8 +108,8 @@ def rules_section(content: PlanContent) -> Markup:
     titles = ("rule", "task", "against the plan", "rounds", "local epochs", "average sharing ratio")
     rate = content.plan.scenario.training.learning_rate
     below = f"The best plan of every rule at learning rate {rate:g}, each with its own volumes and local epochs."
-    if any(one.rule == "central" for one in plan.rules):
-        below += " central: the server sends samples that it must first have; a plan does not choose this by itself."
+    for one in filter(from_server, (one.rule for one in plan.rules)):
+        below += f" {one}: the server sends samples that it must first have; a plan does not choose this by itself."
     return section("rules", title, scrolled(table(titles, rows), title), note(below))
 
 
