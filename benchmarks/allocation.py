@@ -104,7 +104,7 @@ def measure_compile() -> Figure:
 
 
 def rounds_models() -> dict[str, RoundsModel]:
-    """One rounds model of each form; `extended` is missing: its shift couples the clusters, and no optimum is known."""
+    """Return a rounds model of each form but `extended`: its shift couples the clusters, and no optimum is known."""
     return {
         "paper": load_fit("paper-0.95").model("paper", round_scale=100),
         "theory": load_fit("mnist-0.95").model("theory"),

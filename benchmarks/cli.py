@@ -1,4 +1,4 @@
-"""How long a person waits before anything happens: `import fedcast`, and the help of a command."""
+"""Start-up time: `import fedcast`, and the help of a command."""
 
 from __future__ import annotations
 

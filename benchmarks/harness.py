@@ -1,4 +1,4 @@
-"""What every benchmark shares: one pinned core, medians, peak memory, the table that is printed, the JSON written."""
+"""Shared code of benchmarks: one pinned core, medians, peak memory, the table that is printed, the JSON written."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def seconds(action: Callable[[], object], repeats: int = 1) -> float:
 
 
 def peak_extra_mib(action: Callable[[], object]) -> float | None:
-    """How far resident memory rises above what it was before; None where the system does not tell (only Linux does)."""
+    """Return the rise of resident memory in MiB; None where the system does not tell (only Linux does)."""
     reset, status = Path("/proc/self/clear_refs"), Path("/proc/self/status")
     gc.collect()
     try:
@@ -110,7 +110,7 @@ def _status_bytes(status: Path, name: str) -> int:
 
 
 def table(figures: Mapping[str, Figure]) -> str:
-    """The figures as text: name, value, unit, and how on the lines below.
+    """Return the figures as text: name, value, unit, and how on the lines below.
 
     Example:
         >>> print(table({"graph.time_s": Figure(0.123456, "s", "median of 3")}))
@@ -126,7 +126,7 @@ def table(figures: Mapping[str, Figure]) -> str:
 
 
 def commit() -> str:
-    """The commit that is measured, with a plus if the working tree differs from it."""
+    """Return the commit that is measured, with a plus if the working tree differs from it."""
     try:
         head, changes = (
             subprocess.run(

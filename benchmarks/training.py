@@ -69,7 +69,7 @@ class Way:
         return statistics.median(self.seconds)
 
     def answer(self) -> dict[str, Any]:
-        """The next line of the process."""
+        """Return the next line of the process."""
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:

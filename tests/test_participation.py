@@ -1,4 +1,4 @@
-"""Who takes part in a round or an asynchronous step, against lists of events written out here."""
+"""Participation in rounds and asynchronous steps, against lists of events written out here."""
 
 import itertools
 

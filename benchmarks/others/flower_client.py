@@ -1,4 +1,4 @@
-"""What each simulated Flower client does; a module of its own, so that Ray's workers can import it."""
+"""The simulated Flower client; a module of its own, so that Ray's workers can import it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ client = ClientApp()
 
 @cache
 def load(workload: str) -> tuple[Tensor, Tensor]:
-    """All samples, once per process, as the quickstart keeps its dataset."""
+    """Load all samples, once per process, as the quickstart keeps its dataset."""
     images, labels = scaled_samples(WORKLOADS[workload])
     return torch.from_numpy(images), torch.from_numpy(labels)
 
 
 @cache
 def network(path: str) -> nn.Module:
-    """The network, once per process; every client loads the server's weights into it."""
+    """Build the network, once per process; every client loads the server's weights into it."""
     torch.set_num_threads(1)
     model: nn.Module = torch.load(path, weights_only=False)
     return model
@@ -32,7 +32,7 @@ def network(path: str) -> nn.Module:
 
 @client.train()  # type: ignore[untyped-decorator]
 def train(message: Message, context: Context) -> Message:
-    """One user's local training."""
+    """Train one user."""
     config = message.content["config"]
     work = WORKLOADS[config["workload"]]
     model = network(config["model"])

@@ -28,7 +28,7 @@ def federation_of(work: Workload) -> Federation:
 
 
 def plain_loop(federation: Federation, model: nn.Module, work: Workload) -> Round:
-    """What a person writes first: a copy of the model per user, a data loader by hand, an average at the end."""
+    """Train as a first own script would: a copy of the model per user, a data loader by hand, an average at the end."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     dataset = federation.dataset
     inputs = torch.from_numpy(np.asarray(dataset.inputs)).to(device)

@@ -40,14 +40,14 @@ class Network(nn.Module):
         return logits
 
     def loss(self, inputs: Tensor, labels: Tensor) -> Tensor:
-        """What is minimised."""
+        """Return the loss."""
         loss = F.cross_entropy(self(inputs), labels)
         self.losses.append(loss.detach())
         return loss
 
     @torch.no_grad()
     def metrics(self, inputs: Tensor, labels: Tensor) -> dict[str, Any]:
-        """What is measured when users are evaluated: here in the first round alone."""
+        """Return the metrics of an evaluation of users, which happens in the first round alone."""
         return {"loss": Weighted(F.cross_entropy(self(inputs), labels, reduction="sum").item(), len(labels))}
 
 
@@ -72,7 +72,7 @@ class Cohorts:
         self.waiting: list[int] = []
 
     def __call__(self) -> int:
-        """The next user."""
+        """Return the next user."""
         if not self.waiting:
             self.number += 1
             self.waiting = [int(user) for user in self.work.participants(self.number)]
@@ -88,7 +88,7 @@ class Report(TrainingProcessCallback):  # type: ignore[misc]
     def after_central_iteration(
         self, aggregate_metrics: Any, model: Any, *, central_iteration: int
     ) -> tuple[bool, Any]:
-        """The server's model has been updated."""
+        """Note that the server's model has been updated."""
         del aggregate_metrics, model
         self.turns.stop(float(torch.stack(self.network.losses).mean()))
         self.network.losses.clear()

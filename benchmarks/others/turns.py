@@ -1,4 +1,4 @@
-"""How a program that trains rounds takes turns with others, and what it reports; needs the standard library alone."""
+"""Let programs that train rounds take turns, and report their times; needs the standard library alone."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Turns:
         self._started = time.perf_counter()
 
     def stop(self, loss: float) -> None:
-        """The round is done: the server has its new weights."""
+        """End a round: the server has its new weights."""
         self.seconds.append(time.perf_counter() - self._started)
         self.losses.append(loss)
         self._answer({"seconds": self.seconds[-1], "loss": loss})
@@ -85,7 +85,7 @@ class Turns:
 
 
 def from_command_line(*ways: str) -> Turns:
-    """What the arguments ask for."""
+    """Parse the arguments."""
     parser = argparse.ArgumentParser()
     if ways:
         parser.add_argument("way", choices=ways)

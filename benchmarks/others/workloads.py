@@ -40,11 +40,11 @@ class Workload:
         return self.per_round * self.samples_per_user * self.epochs
 
     def of_user(self, user: int) -> slice:
-        """Where a user's samples lie: one user after another, all with as many."""
+        """Return the range of a user's samples: one user after another, all with as many."""
         return slice(user * self.samples_per_user, (user + 1) * self.samples_per_user)
 
     def participants(self, number: int) -> NDArray[np.int64]:
-        """Users of a round, drawn anew in each."""
+        """Return the users of a round, drawn anew in each."""
         rng = np.random.default_rng([number, self.num_users])
         return np.sort(rng.choice(self.num_users, self.per_round, replace=False)).astype(np.int64)
 
@@ -75,7 +75,7 @@ def make_samples(work: Workload) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
 
 
 def scaled_samples(work: Workload) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """The same as numbers in [0, 1], for frameworks that leave the conversion to their user."""
+    """Return them as numbers in [0, 1], for frameworks that leave the conversion to their user."""
     images, labels = make_samples(work)
     return images.astype(np.float32) / np.float32(255), labels
 

@@ -1,4 +1,4 @@
-"""Who takes part in a round, and how long the round lasts: invitations, dropouts, deadlines, asynchronous steps.
+"""Participation in rounds, and their length: invitations, dropouts, deadlines, asynchronous steps.
 
 Training and the cost model read the same functions, so that a plan costs the rounds that are trained. All draws are
 functions of (seed, purpose, round, user); times of users are plain numbers. Needs NumPy alone.
@@ -39,7 +39,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Participation:
-    """How users take part, as the fields of the same names in ``[training]`` say.
+    """Settings of participation, the fields of the same names in ``[training]``.
 
     Example:
         >>> Participation(participation=0.5, over_selection=0.3).invited(100)

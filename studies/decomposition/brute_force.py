@@ -1,4 +1,4 @@
-"""What splitting the problem costs: every clustering with its best volumes, against the plan, for a few users.
+"""Measure the cost of splitting the problem: every clustering with its best volumes, against the plan, for few users.
 
     python studies/decomposition/brute_force.py --users 5 --seeds 6
 
@@ -38,7 +38,7 @@ def small_world(num_users: int, seed: int) -> tuple[Scenario, World]:
 
 
 def clusterings(world: World) -> Iterator[np.ndarray]:
-    """Every way in which each user has no head or a linked one, and heads have none."""
+    """Yield every way in which each user has no head or a linked one, and heads have none."""
     users = range(world.graph.num_users)
     choices = [[-1, *world.graph.neighbours[world.graph.links_of(user)].tolist()] for user in users]
     for heads in itertools.product(*choices):
@@ -47,7 +47,7 @@ def clusterings(world: World) -> Iterator[np.ndarray]:
 
 
 def best_of_all(world: World) -> tuple[float, int]:
-    """The least expected delay over all clusterings, and how many there are."""
+    """Return the least expected delay over all clusterings, and how many there are."""
     planner = _Planner(world)
     settings = planner.problem.settings.model_copy(update={"composition": "own"})
     problem = replace(planner.problem, settings=settings)

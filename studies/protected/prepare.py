@@ -22,7 +22,7 @@ from fedcast.scenario import Data, Scenario, load_scenario
 
 @dataclass(frozen=True)
 class Setting:
-    """What one run shares: kind (None: nothing), ε, volume as part of a head's samples, and other options."""
+    """Sharing of one run: kind (None: nothing), ε, volume as part of a head's samples, and other options."""
 
     kind: str | None
     epsilon: float | None = None

@@ -82,7 +82,7 @@ def test_the_kit_notices_what_is_wrong(find, check, words, monkeypatch):
 
 @pytest.fixture
 def plugin_registry(monkeypatch):
-    """What a test registers is forgotten afterwards."""
+    """Methods that a test registers are removed after it."""
     monkeypatch.setattr(registry, "_registered", dict(registry._registered))
     monkeypatch.setattr(registry, "_loaded_files", {})
 

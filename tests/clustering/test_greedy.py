@@ -16,7 +16,7 @@ from tests.clustering.naive import after_sharing, average_emd_of, emd_of, neighb
 
 
 def cost_of(problem: Problem, user: int, head: int, divergence) -> float:
-    """What a user costs with that head (-1: none), from its samples."""
+    """Return the cost of a user with that head (-1: none), from its samples."""
     head_of = [head if other == user else -1 for other in range(problem.num_users)]
     sizes, distributions = after_sharing(problem, head_of)
     weight = problem.skew.sizes[user] if problem.weighting == "C" else sizes[user]

@@ -36,7 +36,7 @@ def test_a_pipe_is_written_to_not_replaced(tmp_path):
 
 
 def test_an_open_pipe_of_the_shell(tmp_path):
-    """What ``>(wc -c)`` hands over: a name under /dev/fd that leads to no file."""
+    """The argument of ``>(wc -c)``: a name under /dev/fd that leads to no file."""
     end, start = os.pipe()
     write(f"/dev/fd/{start}")
     os.close(start)

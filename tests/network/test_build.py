@@ -1,4 +1,4 @@
-"""Which pairs are linked: against a plain double loop, and the two ways of building against each other."""
+"""Links of users, against a plain double loop, and the two ways of building against each other."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def test_closeness_alone_takes_its_rates_from_the_radio(tmp_path):
 
 @pytest.mark.parametrize("drawn", [{}, {"shadowing": "drawn"}])
 def test_a_list_of_all_drawn_closeness_gives_the_drawn_graph(tmp_path, drawn):
-    """What the generator would draw, written down pair by pair, builds the graph that the generator builds."""
+    """A table of the pairs that the generator draws builds the graph that the generator builds."""
     sidelink, layout = Sidelink(**drawn), place_users(60, Geometry(), seed=4)
     one, other = np.triu_indices(60, 1)
     close = closeness(one, other, Trust(), seed=4)

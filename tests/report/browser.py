@@ -46,13 +46,13 @@ class Browser:
         )
 
     def prefer(self, scheme: str) -> None:
-        """What the system prefers; motion would only make tests wait."""
+        """Emulate preferences of the system; without motion tests need not wait."""
         features = {"prefers-color-scheme": scheme, "prefers-reduced-motion": "reduce"}
         listed = [{"name": name, "value": value} for name, value in features.items()]
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": listed})
 
     def ask(self, script: str, *values: object) -> object:
-        """What a script returns; its values are `arguments`."""
+        """Return the result of a script; its values are `arguments`."""
         return self.driver.execute_script(f"return {script}", *values)
 
     def find(self, selector: str) -> WebElement:
@@ -87,7 +87,7 @@ class Browser:
         return self.tip()
 
     def tip(self) -> str:
-        """What the tip says; empty if there is none."""
+        """Return the text of the tip; empty if there is none."""
         script = "(({hidden, innerText}) => hidden ? '' : innerText)(document.getElementById('tip'))"
         return str(self.ask(script)).replace("\u00a0", " ")
 

@@ -1,4 +1,4 @@
-"""What a trained model reveals of its training data."""
+"""Attacks on trained models."""
 
 import numpy as np
 import pytest

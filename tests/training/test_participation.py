@@ -187,7 +187,7 @@ def test_a_history_without_these_options_is_as_before():
 
 
 def test_hashes_are_as_before_they_existed():
-    """What a checkpoint and a run are known by has no new part while the new settings are the defaults."""
+    """Keys of checkpoints and runs have no new part while the new settings are the defaults."""
     assert not {"deadline_s", "over_selection", "buffer_size"} & settings_text(TrainingSettings()).keys()
     assert settings_text(TrainingSettings(deadline_s=2.5))["deadline_s"] == "2.5"
     assert "download_bytes" not in repr(CLOCK)

@@ -96,7 +96,7 @@ def test_quantized_fedavg_by_hand(engine):
 @pytest.mark.parametrize("engine", ["loop", "stacked"])
 @pytest.mark.parametrize("feedback", [True, False])
 def test_top_k_with_error_feedback_by_hand(engine, feedback):
-    """Who is absent keeps what it left out until its next upload."""
+    """An absent user keeps what it left out until its next upload."""
     world, dropped = federation(sizes=SIZES), {(1, 0), (2, 1), (2, 3), (4, 2)}
     table = {"top_k": {"share": 0.05, "error_feedback": feedback}}
     changes = {"batch_size": 100, "local_epochs": 2, "rounds": 4, "upload": "top_k", "engine": engine}

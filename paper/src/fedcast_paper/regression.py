@@ -71,7 +71,7 @@ def _share(actual: Floats, predicted: Floats) -> float:
 
 
 def _centred(values: Floats, groups: Sequence[Hashable]) -> Floats:
-    """Values minus the mean of their group: what users and data alone decide is taken away."""
+    """Return values minus the mean of their group, which removes what users and data alone decide."""
     numbers: dict[Any, int] = {}
     place = np.array([numbers.setdefault(group, len(numbers)) for group in groups])
     counts = np.bincount(place)[:, None]

@@ -17,7 +17,7 @@ from fedcast.typing import Floats, Ints
 
 @dataclass(frozen=True)
 class Draws:
-    """How users take part, and the seed and number of the rounds that are averaged."""
+    """Settings of participation, and the seed and number of the rounds that are averaged."""
 
     participation: Participation
     seed: int

@@ -96,12 +96,12 @@ class Content:
 
     @property
     def on_devices(self) -> bool:
-        """Whether all runs were trained on real devices, so that there are measured seconds."""
+        """Return whether all runs were trained on real devices, so that there are measured seconds."""
         return all(run.measured_s for run in self.runs)
 
     @property
     def clock(self) -> str:
-        """What the seconds of histories are: those of devices and links as the scenario describes them."""
+        """Return what the seconds of histories are: those of devices and links as the scenario describes them."""
         return "planned" if self.on_devices else "simulated"
 
     @property
@@ -150,7 +150,7 @@ class Content:
 
     @cached_property
     def attendance(self) -> list[AttendanceRow]:
-        """Who took part, by strategy; empty where all users did in every round."""
+        """Return the attendance by strategy; empty where all users took part in every round."""
         return attendance(self.runs, self.failed)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Who took part in training, by strategy: updates that counted, missed deadlines, dropouts, staleness."""
+"""Attendance in training, by strategy: updates that counted, missed deadlines, dropouts, staleness."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def _kind(annotation: Any) -> str:
 
 
 def _bare(annotation: Any) -> Any:
-    """The type behind Optional and Annotated."""
+    """Return the type behind Optional and Annotated."""
     if get_origin(annotation) in (Union, types.UnionType):
         annotation = next(part for part in get_args(annotation) if part is not type(None))
     return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation

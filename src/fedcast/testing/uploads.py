@@ -23,7 +23,7 @@ def declares_itself(kind: str | UploadKind) -> None:
 
 
 def decodes_finite_changes(kind: str | UploadKind) -> None:
-    """What is decoded has the shape and the dtype of the changes, is finite, and 0 where all changes are 0."""
+    """Check that decoded changes have shape and dtype of the changes, are finite, and 0 where all changes are 0."""
     for dtype in (torch.float32, torch.float64):
         changes = _changes().to(dtype)
         with unchanged(changes):

@@ -36,7 +36,7 @@ class LastStep(nn.Module):
 
 
 def lstm(inputs: Tensor, weights: list[Tensor], num_layers: int) -> Tensor:
-    """All layers over all steps; leading dimensions (users) of inputs and weights go along.
+    """Return the outputs of all layers over all steps; leading dimensions (users) of inputs and weights go along.
 
     Args:
         inputs: [..., batch, time, features].
@@ -105,7 +105,7 @@ class _Recurrence(torch.autograd.Function):
 
     @staticmethod
     def vmap(_: Any, dims: tuple[int | None, int | None], projected: Tensor, weight_hh: Tensor) -> tuple[Any, Any]:
-        """Users of a model that is no chain: one dimension more, after time."""
+        """Map users of a model that is no chain: one dimension more, after time."""
         users = projected.shape[dims[0]] if dims[0] is not None else weight_hh.shape[dims[1] or 0]
         steps, weights = (
             tensor.movedim(dim, 0) if dim is not None else tensor.expand(users, *tensor.shape)
@@ -115,7 +115,7 @@ class _Recurrence(torch.autograd.Function):
 
 
 def _cell(inputs: Tensor, recurrent: Tensor, cell: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """One step: the new state, the new cell and the gates after their functions; one kernel on a GPU."""
+    """Return the new state, the new cell and the activated gates of one step; one kernel on a GPU."""
     if inputs.device.type == "cuda" and not torch.compiler.is_compiling():
         shape = inputs.shape
         hidden, new_cell, gates = torch.ops.aten._thnn_fused_lstm_cell(

@@ -101,7 +101,7 @@ class TrainingSettings:
 
     @property
     def attendance(self) -> Participation:
-        """How users take part."""
+        """Return how users take part in rounds."""
         return participation_of(self)
 
     @property

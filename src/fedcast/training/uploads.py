@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class UploadKind:
-    """How users encode the change of their weights. Functions get the kind's options first."""
+    """A kind of upload: the encoding of the change of a user's weights. Functions take the kind's options first."""
 
     summary: str  #: what it does, in one line
     #: (options, number of weights, bits of an uncompressed value) → bits that one value for each weight takes

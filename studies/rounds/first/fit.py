@@ -51,7 +51,7 @@ class Run(NamedTuple):
 
 
 def read(folder: Path, target: float) -> list[Run]:
-    """The stored runs; final accuracy is that after the last round of each."""
+    """Return the stored runs; final accuracy is that after the last round of each."""
     accuracies = json.loads((folder / "accuracy.json").read_text())
     runs = []
     with (folder / "runs.csv").open() as stream:
@@ -77,7 +77,7 @@ def on_rounds(fit: RoundsFit, runs: list[Run]) -> np.ndarray:
 
 
 def describe(name: str, form: FormName, beta: np.ndarray, runs: list[Run]) -> str:
-    """A line with the errors of a fit."""
+    """Return a line with the errors of a fit."""
     rounds = np.array([run.rounds for run in runs])
     fitted = np.array([FORMS[form].curve(beta[None], run.emd, run.shift, 1.0).rounds[0] for run in runs])
     errors = f"NMSE {nmse(rounds, fitted):.3f}, of logarithms {nmse(np.log(rounds), np.log(fitted)):.3f}"
@@ -85,7 +85,7 @@ def describe(name: str, form: FormName, beta: np.ndarray, runs: list[Run]) -> st
 
 
 def fit_forms(runs: list[Run], target: float, name: str, dataset: str) -> RoundsFit:
-    """All three forms fitted to runs that met the target, and final accuracy to all of them."""
+    """Fit all three forms to runs that met the target, and final accuracy to all of them."""
     met = [run for run in runs if run.rounds > 0]
     accuracy = fit_accuracy([run.emd for run in runs], [run.accuracy for run in runs])
     models = {

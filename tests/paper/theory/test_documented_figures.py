@@ -91,7 +91,7 @@ def _random_case(rng: np.random.Generator) -> tuple[Pull, float, bool, int, int]
 
 
 def _ratios(pull: Pull, start: float, noisy: bool, steps: int, rounds: int, eta: float, form: Form) -> dict[str, float]:
-    """What happened over what the bound allows; quantities that are rounding errors only are left out."""
+    """Return the ratio of measured values to the bound, without quantities that are rounding errors only."""
     setting, seen = pull.setting(start, eta, steps, noisy), {}
     courses = fedavg(pull, start, eta, steps, rounds, noisy)
     scale = (pull.slope / pull.smoothness) ** 2

@@ -82,7 +82,7 @@ class Course:
 
 @dataclass(frozen=True)
 class Cloud:
-    """Where the users' models can be, models[S, K], and with what probability, odds[S]."""
+    """Return all states of the users' models, models[S, K], and their probabilities, odds[S]."""
 
     models: np.ndarray
     odds: np.ndarray

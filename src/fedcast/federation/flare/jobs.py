@@ -78,7 +78,7 @@ def _check_listening(project: Project, timeout_s: float) -> None:
 
 
 class ServerStatus(NamedTuple):
-    """What a server knows now."""
+    """The present state of a server."""
 
     devices: list[str]  #: those that answer it
     runs: dict[str, str]  #: id of the job of each run that has not ended

@@ -12,7 +12,7 @@ TESTED_AT_ONCE = 2000
 
 
 class Task:
-    """What fedcast exported to a folder: its settings (task.json), samples and users."""
+    """A folder that fedcast exported: its settings (task.json), samples and users."""
 
     def __init__(self, folder):
         self.folder = Path(folder)

@@ -7,7 +7,7 @@ from fedcast.training.algorithms import Algorithm, State, Tensors, Upload, per_u
 
 
 def _collect(_: NoOptions, upload: Upload) -> tuple[State, State]:
-    """Set c_k ← c_k − c + (w − w_k)/(steps · learning rate) and sum the subtract.
+    """Set c_k ← c_k − c + (w − w_k)/(steps · learning rate) and sum the differences to the old ones.
 
     The server's c is the mean of all users' in the weights of the aggregation: with any other mean the corrections
     would not cancel, and with users of different size the error would grow until training diverges. With momentum

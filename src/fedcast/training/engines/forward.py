@@ -204,7 +204,7 @@ _GPU_LAYERS: dict[type[Any], Layer] = {
 
 
 def convolution(hidden: Tensor, kernel: Tensor, stride: Sequence[int], padding: Sequence[int]) -> Tensor:
-    """[U, C, B, H, W] and [U, O, C, kh, kw] to [U, O, B, H', W']; padded with zeros."""
+    """Convolve [U, C, B, H, W] with [U, O, C, kh, kw] to [U, O, B, H', W']; padded with zeros."""
     inner = all(pad < side for pad, side in zip(padding, kernel.shape[3:], strict=True))
     by_place = kernel.permute(0, 1, 3, 4, 2).contiguous()
     if tuple(stride) == (1, 1) and inner:
@@ -251,7 +251,7 @@ def _padded(images: Tensor, padding: Sequence[int]) -> Tensor:
 
 
 def _windows(images: Tensor, size: Sequence[int], padding: Sequence[int]) -> Tensor:
-    """[U, C, B, H, W] to [U, C, B, H', W', kh, kw], a view.
+    """Return the windows [U, C, B, H', W', kh, kw] of [U, C, B, H, W], a view.
 
     By strides, since these need memory: padded images are then laid out once. Of `unfold` PyTorch's compiler makes an
     index, and computes what came before it (a norm, pooling) anew for every place of the kernel.
@@ -268,7 +268,7 @@ def _patches(windows: Tensor) -> Tensor:
 
 
 def _product(kernel: Tensor, windows: Tensor) -> Tensor:
-    """[U, O, kh, kw, C] and windows to [U, O, B, H', W']."""
+    """Multiply [U, O, kh, kw, C] and windows to [U, O, B, H', W']."""
     images: Tensor = torch.bmm(kernel.flatten(2), _patches(windows)).unflatten(2, windows.shape[2:5])
     return images
 
