@@ -13,7 +13,7 @@ from fedcast import load_scenario, with_overrides
 from fedcast.plan import SharingPlan
 from fedcast.report import write_report
 from fedcast.runs.facts import Facts
-from fedcast.runs.store import StoredRun, load_run
+from fedcast.runs.stored_run import StoredRun, load_run
 from fedcast.runs.sweeps import grid, sweep
 from fedcast.training import History, Record
 

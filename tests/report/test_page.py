@@ -24,7 +24,8 @@ from fedcast.report.page import page
 from fedcast.report.page.result_sections import evidence, headline
 from fedcast.report.page.scenario_sections import COMPARED, commands, differences
 from fedcast.runs.comparison import compare
-from fedcast.runs.store import load_runs, run_folder
+from fedcast.runs.store import run_folder
+from fedcast.runs.stored_run import load_runs
 from fedcast.scenario import to_toml
 from tests.report.conftest import made_run, with_target
 
@@ -223,7 +224,7 @@ def test_the_same_runs_give_the_same_bytes_in_another_process_and_folder(real_ru
         shutil.copytree(run.folder, tmp_path / "elsewhere" / run.folder.name)
     code = (
         "import sys; from pathlib import Path; from fedcast.report import write_report; "
-        "from fedcast.runs.store import load_runs; write_report(load_runs([Path(sys.argv[1])]), sys.argv[2])"
+        "from fedcast.runs.stored_run import load_runs; write_report(load_runs([Path(sys.argv[1])]), sys.argv[2])"
     )
     call = [sys.executable, "-c", code, str(tmp_path / "elsewhere"), str(tmp_path / "there.html")]
     subprocess.run(call, check=True, env={"PYTHONHASHSEED": "7"})

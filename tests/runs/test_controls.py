@@ -14,7 +14,7 @@ from fedcast.data import Assignment, load_dataset, population_from, skew_of
 from fedcast.errors import FedcastError
 from fedcast.runs import facts_of, gains, gains_table, grid, prepare_run, run_folder, run_scenario, tables_of
 from fedcast.runs.prepare import train_prepared
-from fedcast.runs.store import load_run
+from fedcast.runs.stored_run import load_run
 from fedcast.training import build_model
 from tests.runs.test_compare import stored
 

@@ -10,7 +10,8 @@ import pytest
 
 from fedcast.errors import FedcastError
 from fedcast.runs import trackers as loggers
-from fedcast.runs.store import load_run, run_scenario
+from fedcast.runs.store import run_scenario
+from fedcast.runs.stored_run import load_run
 from fedcast.runs.trackers import log_run, log_runs, log_targets
 from fedcast.scenario import load_scenario
 
@@ -154,7 +155,7 @@ class TestMLflow:
     def test_no_telemetry_and_no_word_on_the_screen(self, run, tmp_path):
         code = (
             "import sys, threading; from fedcast.runs import trackers as loggers;"
-            "from fedcast.runs.store import load_run;"
+            "from fedcast.runs.stored_run import load_run;"
             "loggers.log_run(load_run(sys.argv[1]), 'mlflow', sys.argv[2]);"
             "from mlflow.telemetry import get_telemetry_client;"
             "assert get_telemetry_client() is None and threading.active_count() == 1"

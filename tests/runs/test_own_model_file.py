@@ -7,7 +7,8 @@ from torch import nn
 from fedcast.cost import model_bits, model_size
 from fedcast.errors import FedcastError, ScenarioError
 from fedcast.runs.packing import pack
-from fedcast.runs.store import former_name, load_run, run_folder, run_scenario
+from fedcast.runs.store import former_name, run_folder, run_scenario
+from fedcast.runs.stored_run import load_run
 from fedcast.runs.sweeps import grid, sweep
 from fedcast.scenario import load_scenario
 from fedcast.training import with_weights

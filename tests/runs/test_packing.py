@@ -10,7 +10,8 @@ import pytest
 import fedcast
 from fedcast.errors import FedcastError
 from fedcast.runs.packing import pack, unpack
-from fedcast.runs.store import is_done, load_run, run_folder, run_scenario
+from fedcast.runs.store import run_folder, run_scenario
+from fedcast.runs.stored_run import is_done, load_run
 from fedcast.scenario import load_scenario
 
 QUICK = ["training.rounds=2", "training.local_epochs=1", "data.num_users=12", "allocation.method=fixed"]

@@ -13,7 +13,8 @@ from fedcast.cli.app import app
 from fedcast.errors import FedcastError
 from fedcast.runs.comparison import compare
 from fedcast.runs.packing import pack, unpack
-from fedcast.runs.store import load_run, load_runs, run_folder, run_scenario
+from fedcast.runs.store import run_folder, run_scenario
+from fedcast.runs.stored_run import load_run, load_runs
 from fedcast.runs.sweeps import grid, sweep
 from fedcast.scenario import load_scenario
 from tests.runs.test_packing import train_on_bare_machine

@@ -19,7 +19,8 @@ from fedcast.errors import FedcastError
 from fedcast.runs import store as store_module
 from fedcast.runs.facts import facts_of
 from fedcast.runs.prepare import prepare_run, train_scenario
-from fedcast.runs.store import is_done, load_run, load_runs, reset_run, run_folder, run_key, run_scenario
+from fedcast.runs.store import reset_run, run_folder, run_key, run_scenario
+from fedcast.runs.stored_run import is_done, load_run, load_runs
 from fedcast.training import Algorithm
 from fedcast.training.models import mlp
 
@@ -91,7 +92,7 @@ def test_a_history_holds_no_nan(copied, monkeypatch):
         history.save(copied / "history.json")
     path = copied / "history.json"
     path.write_text(path.read_text().replace('"drift": null', '"drift": NaN', 1))
-    monkeypatch.setattr(store_module, "_check_unchanged", lambda _: None)  # as stored by an older version
+    monkeypatch.setattr("fedcast.runs.stored_run._check_unchanged", lambda _: None)  # as stored by an older version
     with pytest.raises(FedcastError, match=f"{copied.name}/history.json: holds NaN: .*delete its folder and repeat"):
         load_runs(copied)
 

@@ -16,7 +16,8 @@ import pytest
 from fedcast import with_overrides
 from fedcast.errors import FedcastError, SweepError
 from fedcast.runs import executors
-from fedcast.runs.store import is_done, load_failures, load_run, load_runs, run_folder
+from fedcast.runs.store import run_folder
+from fedcast.runs.stored_run import is_done, load_failures, load_run, load_runs
 from fedcast.runs.sweeps import grid, sweep
 
 

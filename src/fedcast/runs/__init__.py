@@ -69,7 +69,8 @@ if TYPE_CHECKING:
         save_runs,
         study_task,
     )
-    from fedcast.runs.store import (
+    from fedcast.runs.store import reset_run, run_folder, run_scenario, store_run
+    from fedcast.runs.stored_run import (
         FailedRun,
         Guarantee,
         RunsLike,
@@ -80,10 +81,6 @@ if TYPE_CHECKING:
         load_failures,
         load_run,
         load_runs,
-        reset_run,
-        run_folder,
-        run_scenario,
-        store_run,
     )
     from fedcast.runs.studies import (
         Study,

@@ -12,7 +12,7 @@ from typing import Any
 from fedcast import registry
 from fedcast.errors import FedcastError
 from fedcast.formatting import setting_text
-from fedcast.runs.store import FailedRun, RunsLike, StoredRun, as_runs
+from fedcast.runs.stored_run import FailedRun, RunsLike, StoredRun, as_runs
 from fedcast.scenario import BEST_RULE, NOT_DECIDING, Scenario, flat_values
 
 # Folders of one scenario that an error lists.

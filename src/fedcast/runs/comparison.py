@@ -18,7 +18,7 @@ from fedcast.errors import FedcastError
 from fedcast.formatting import html_columns, mean_and_interval, pluralize
 from fedcast.io import data_frame
 from fedcast.runs.comparable import cell, check_comparable, decides, gives_epochs, setting
-from fedcast.runs.store import FailedRun, RunsLike, StoredRun, as_runs
+from fedcast.runs.stored_run import FailedRun, RunsLike, StoredRun, as_runs
 from fedcast.runs.user_accuracy import FINE_TUNED, fine_tuned_measures
 from fedcast.scenario import BEST_RULE, Scenario
 from fedcast.sharing import CONTROLS

@@ -29,7 +29,8 @@ from fedcast.clustering import RULES
 from fedcast.errors import FedcastError
 from fedcast.io import write_file
 from fedcast.runs.orphans import end_with_parent
-from fedcast.runs.store import load_run, run_folder, run_scenario, save_finished_run
+from fedcast.runs.store import run_folder, run_scenario, save_finished_run
+from fedcast.runs.stored_run import load_run
 from fedcast.scenario import BEST_RULE, Scenario, load_plugins, to_toml
 from fedcast.training import Record
 

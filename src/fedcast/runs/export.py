@@ -18,7 +18,7 @@ from fedcast.io import new_folder, write_file
 from fedcast.rounds import fit_of
 from fedcast.runs.export_code import check_repeatable, how_to_run, task_of, write_code
 from fedcast.runs.prepare import PreparedRun, first_model, prepare_run, train_prepared
-from fedcast.runs.store import StoredRun, as_runs
+from fedcast.runs.stored_run import StoredRun, as_runs
 from fedcast.scenario import Scenario, model_name, named_paths, to_toml, with_overrides
 from fedcast.text_files import is_file
 from fedcast.training import check_model

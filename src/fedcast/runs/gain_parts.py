@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fedcast.runs.comparison import TO_TARGET, Interval, PairedTest, Score, Strategy, interval, paired_test, scores_of
-from fedcast.runs.store import RunsLike, as_runs
+from fedcast.runs.stored_run import RunsLike, as_runs
 
 PARTS = ("work", "skew", "total")
 

@@ -9,7 +9,7 @@ from typing import Any
 from fedcast.formatting import number
 from fedcast.runs.comparable import gives_epochs
 from fedcast.runs.comparison import Interval, Strategy, interval, strategy_of
-from fedcast.runs.store import FailedRun, RunsLike, as_runs
+from fedcast.runs.stored_run import FailedRun, RunsLike, as_runs
 from fedcast.training import History
 
 # What `History.attendance` counts over the rounds of a run, with its title.

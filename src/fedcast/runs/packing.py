@@ -18,7 +18,8 @@ from fedcast.errors import FedcastError
 from fedcast.io import write_file
 from fedcast.runs.checks import dropouts, own_tests
 from fedcast.runs.prepare import PreparedRun
-from fedcast.runs.store import finish_run, is_done, locked, prepare_folder
+from fedcast.runs.store import finish_run, locked, prepare_folder
+from fedcast.runs.stored_run import is_done
 from fedcast.scenario import Data, Scenario, load_plugins, model_name, read_stored_scenario
 from fedcast.training import PackedRun, load_history, write_dataset, write_plugin, write_runs
 

@@ -17,7 +17,7 @@ from fedcast.formatting import did_you_mean, similar_name
 from fedcast.runs.comparable import Facet, cell, decides, facets, mixes_epochs, setting, stacked
 from fedcast.runs.comparison import Score, Strategy, compare, comparison_table, score, strategy_of
 from fedcast.runs.executors import SweepProgress
-from fedcast.runs.store import FailedRun, StoredRun, load_run
+from fedcast.runs.stored_run import FailedRun, StoredRun, load_run
 from fedcast.runs.sweeps import ARGUMENTS, grid, sweep, with_given_epochs
 from fedcast.scenario import BEST_RULE, Scenario, current_keys, load_scenario, read_study_table
 from fedcast.sharing import CONTROLS

@@ -17,7 +17,8 @@ from fedcast.rounds import fit_of
 from fedcast.runs.checks import check_model_size
 from fedcast.runs.comparable import decides
 from fedcast.runs.executors import Job, SweepProgress, sweep_here, sweep_in_processes, sweep_on_ray
-from fedcast.runs.store import FailedRun, check_store, is_done, run_folder, run_key, store_failure
+from fedcast.runs.store import check_store, run_folder, run_key, store_failure
+from fedcast.runs.stored_run import FailedRun, is_done
 from fedcast.scenario import BEST_RULE, Scenario, ScenarioLike, as_scenario, current_keys, missing_files, with_overrides
 from fedcast.sharing import CONTROLS
 

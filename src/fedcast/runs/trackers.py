@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from fedcast.errors import FedcastError
 from fedcast.io import atomic_write
 from fedcast.runs.comparison import score
-from fedcast.runs.store import StoredRun, locked
+from fedcast.runs.store import locked
+from fedcast.runs.stored_run import StoredRun
 from fedcast.scenario import flat_values, to_toml
 
 if TYPE_CHECKING:

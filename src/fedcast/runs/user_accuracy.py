@@ -9,7 +9,7 @@ import numpy as np
 from fedcast.training import mean_and_worst, own_accuracies
 
 if TYPE_CHECKING:
-    from fedcast.runs.store import StoredRun
+    from fedcast.runs.stored_run import StoredRun
 
 # What comparisons say of runs whose users fine-tuned the model, beside other measures.
 FINE_TUNED = ("fine_tuned_own_accuracy", "fine_tuned_worst_accuracy", "fine_tuned_accuracy")

@@ -15,7 +15,7 @@ from fedcast.data import average_emd
 from fedcast.plan import clustering_of, make_world
 from fedcast.rounds import LEAST_RUNS, GeneratedRun, RoundsFit, Worth, fit_worth, local_steps, signal_of
 from fedcast.runs.prepare import kind_of
-from fedcast.runs.store import StoredRun
+from fedcast.runs.stored_run import StoredRun
 from fedcast.sharing import find_sharing, gaussian_mu
 
 
