@@ -2,25 +2,26 @@
 
 from fedcast._deprecated import renamed
 from fedcast.scenario.describe import parameter, unit_of
+from fedcast.scenario.file_paths import (
+    files_by_key,
+    flat_values,
+    missing_files,
+    named_files,
+    named_paths,
+    with_absolute_paths,
+)
 from fedcast.scenario.identity import NOT_DECIDING, deciding_values, values_before_tables
 from fedcast.scenario.presets import PRESETS
 from fedcast.scenario.scenario_files import (
     ScenarioLike,
     as_scenario,
     current_keys,
-    files_by_key,
-    flat_values,
     load_plugins,
     load_scenario,
-    missing_files,
-    named_files,
-    named_paths,
     preset,
     read_stored_scenario,
     read_study_table,
     read_values,
-    to_toml,
-    with_absolute_paths,
     with_overrides,
 )
 from fedcast.scenario.sections import (
@@ -43,6 +44,7 @@ from fedcast.scenario.sections import (
     Trust,
     model_name,
 )
+from fedcast.scenario.toml_text import to_toml
 
 __all__ = [
     "BEST_KIND",

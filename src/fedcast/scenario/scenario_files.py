@@ -1,16 +1,14 @@
-"""Read scenarios from TOML, apply overrides, validate, and write them."""
+"""Read scenarios from TOML, apply overrides, and validate them."""
 
 from __future__ import annotations
 
-import json
 import os
 import tomllib
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import tomlkit
 from pydantic import ValidationError
 
 from fedcast import registry
@@ -18,16 +16,13 @@ from fedcast.errors import FedcastError, MovedKeyWarning, ScenarioError
 from fedcast.formatting import did_you_mean, shown_value, similar_name
 from fedcast.scenario.describe import (
     Fault,
-    comment,
     fault_lines,
     faults_of,
-    float_text,
-    is_section,
     unknown_key,
     values_of,
 )
+from fedcast.scenario.file_paths import change_paths, leaves
 from fedcast.scenario.moved import Tree, move_all, moved_note, set_twice
-from fedcast.scenario.option_tables import UNSET, Section, table_model
 from fedcast.scenario.presets import PRESETS, STUDIES
 from fedcast.scenario.sections import BEST_RULE, LEFT_TO_PLAN, ChoiceSection, Scenario
 from fedcast.text_files import is_file, read_text
@@ -84,7 +79,7 @@ def load_scenario(
     given.pop(_STUDY, None)
     start = Path() if path is None else Path(path).parent if folder is None else Path(folder)
     if start != Path():
-        _change_paths(given, start, lambda file: str(start / file))
+        change_paths(given, start, lambda file: str(start / file))
     base = _base(given, base, path)
     over, faults = _overrides(overrides)
     faults += [
@@ -101,7 +96,7 @@ def load_scenario(
     source = str(path or "scenario")
     if faults or unknown or scenario is None:
         setter = "override" if isinstance(overrides, Mapping) else "--set"
-        message = fault_lines(faults + unknown, text, source, _leaves(move_all(over)), setter)
+        message = fault_lines(faults + unknown, text, source, leaves(move_all(over)), setter)
         raise ScenarioError(message, None if faults else scenario)
     for origin, note in ((source, moved_note(given)), ("override", moved_note(over))):
         if note:
@@ -135,7 +130,7 @@ def read_study_table(path: str | Path | None, base: str | None = None) -> Tree:
     if not isinstance(table, dict):
         raise ScenarioError(f"{path}: study: expected a table, [study]")
     vary = table.get("vary")
-    return of_preset | (table | {"vary": _leaves(vary)} if isinstance(vary, dict) else table)
+    return of_preset | (table | {"vary": leaves(vary)} if isinstance(vary, dict) else table)
 
 
 def current_keys(key: str) -> list[str]:
@@ -145,7 +140,7 @@ def current_keys(key: str) -> list[str]:
         >>> current_keys("data.alpha"), current_keys("training.learning_rate")
         (['data.dirichlet.alpha'], ['training.learning_rate'])
     """
-    return list(_leaves(move_all(_nested({key: None}))))
+    return list(leaves(move_all(_nested({key: None}))))
 
 
 def read_stored_scenario(path: Path) -> Scenario:
@@ -172,63 +167,6 @@ def with_overrides(scenario: Scenario, values: Mapping[str, Any]) -> Scenario:
     if made is None:
         raise ScenarioError(fault_lines(faults))
     return made
-
-
-def with_absolute_paths(scenario: Scenario) -> Scenario:
-    """Return the scenario with absolute paths, for a process in another working folder.
-
-    Example:
-        >>> made = with_absolute_paths(load_scenario(overrides=["data.file=mine.npz"]))
-        >>> all(path.is_absolute() for path in named_paths(made).values())
-        True
-    """
-    tree = scenario.model_dump(mode="json")
-    _change_paths(tree, Path(), lambda file: str(Path(file).resolve()))
-    return Scenario.model_validate_json(json.dumps(tree))
-
-
-def flat_values(scenario: Scenario) -> Tree:
-    """Return all values by dotted key: ``{"seed": 0, "data.dataset": "digits", …}``."""
-    return _leaves(scenario.model_dump(mode="json"))
-
-
-def named_paths(scenario: Scenario) -> dict[str, Path]:
-    """Return the paths that a scenario names, by dotted key, plug-in files last.
-
-    Example:
-        >>> named_paths(load_scenario(overrides=["data.file=mine.npz"]))
-        {'data.file.path': PosixPath('mine.npz')}
-    """
-    values = flat_values(scenario).items()
-    found = {key: Path(value) for key, value in values if isinstance(value, str) and _names_path(key)}
-    return found | {f"plugins[{place}]": Path(file) for place, file in enumerate(scenario.plugins)}
-
-
-def missing_files(scenario: Scenario) -> list[str]:
-    """Return a line for every file that a scenario names and that does not exist."""
-    named = named_paths(scenario).items()
-    folders = [f"{key}: no such folder: {path}" for key, path in named if _names_folder(key) and not path.is_dir()]
-    return folders + [
-        f"{key}: no such file: {path}" for key, path in named if not _names_folder(key) and not is_file(path)
-    ]
-
-
-def named_files(scenario: Scenario) -> list[Path]:
-    """Return the files that a scenario names and that exist, its fit of rounds and all in its folders among them.
-
-    Example:
-        >>> named_files(Scenario())
-        []
-    """
-    fit = Path(scenario.rounds.fit)
-    return [*(file for _, file in files_by_key(scenario)), *([fit] if is_file(fit) else [])]
-
-
-def files_by_key(scenario: Scenario) -> list[tuple[str, Path]]:
-    """Return the files that exist at the paths that a scenario names, with the dotted key; of folders all files."""
-    named = named_paths(scenario).items()
-    inside = ((key, sorted(path.rglob("*")) if _names_folder(key) else [path]) for key, path in named)
-    return [(key, file) for key, files in inside for file in files if is_file(file)]
 
 
 def load_plugins(scenario: Scenario) -> None:
@@ -260,15 +198,6 @@ def _unknown_names(tree: Tree) -> list[Fault]:
             if registry.find_in_section(name, key) is None
         ]
     return faults
-
-
-def _names_path(key: str) -> bool:
-    key = key.rpartition(".")[2]
-    return key in ("file", "path", "folder") or key.endswith(("_file", "_path"))
-
-
-def _names_folder(key: str) -> bool:
-    return key.rpartition(".")[2] == "folder"
 
 
 def _load_plugins(tree: Tree) -> list[Fault]:
@@ -313,29 +242,6 @@ def _is_deep(value: Any) -> bool:
         inside = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)]
         level = [value for values in inside for value in values]
     return bool(level)
-
-
-def _change_paths(tree: Tree, start: Path, change: Callable[[str], str]) -> None:
-    """Replace the paths in a scenario's values, which start at a folder; a fit is a path only if it is a file."""
-    for key, value in tree.items():
-        if isinstance(value, dict):
-            _change_paths(value, start, change)
-        elif key == "plugins" and isinstance(value, list):
-            tree[key] = [change(file) if isinstance(file, str) else file for file in value]
-        elif (
-            isinstance(value, str)
-            and value != UNSET
-            and (_names_path(key) or (key == "fit" and is_file(start / value)))
-        ):
-            tree[key] = change(value)
-
-
-def _leaves(tree: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """Return the values of nested tables by dotted path."""
-    found: Tree = {}
-    for key, value in tree.items():
-        found |= _leaves(value, f"{above}{key}.") if isinstance(value, Mapping) else {f"{above}{key}": value}
-    return found
 
 
 def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> Tree:
@@ -410,95 +316,3 @@ def _check(tree: Tree) -> tuple[Scenario | None, list[Fault]]:
         return Scenario.model_validate(tree), []
     except ValidationError as error:
         return None, faults_of(error)
-
-
-def to_toml(
-    scenario: Scenario,
-    *,
-    preset: str = "default",
-    comments: bool = True,
-    all_tables: bool = False,
-    folder: str | Path = "",
-) -> str:
-    """Return a scenario as TOML text: every parameter, with a comment that gives meaning, unit and range.
-
-    A parameter that is unset (None), for which TOML has no value, stands as a comment if that is its default, otherwise
-    as the text "unset".
-
-    Args:
-        scenario: to write.
-        preset: that a reader takes missing values from; the file names it.
-        comments: whether to explain.
-        all_tables: write the options of every choice, instead of those of the chosen and changed ones.
-        folder: of the file, where relative paths in it start; by default the working folder.
-
-    Example:
-        >>> from fedcast.scenario import Scenario
-        >>> print(to_toml(Scenario()).splitlines()[3])
-        seed = 0  # seed of every random choice; a whole number, >= 0, < 9223372036854775808
-    """
-    if Path(folder) != Path():
-        tree = scenario.model_dump(mode="json")
-        _change_paths(tree, Path(), lambda file: file if Path(file).is_absolute() else os.path.relpath(file, folder))
-        scenario = Scenario.model_validate(tree)
-    lines, usual = [], Scenario.model_validate(PRESETS[preset])
-    if comments:
-        lines = [
-            "# fedcast scenario. Delete what you do not want to fix: missing keys take the preset's value.",
-            "# All units are SI and stand at the end of a name.",
-        ]
-    lines.append(f'preset = "{preset}"')
-    lines += _assignments(scenario, usual, comments)
-    for name, field in type(scenario).model_fields.items():
-        if is_section(field):
-            section: Section = getattr(scenario, name)
-            lines += ["", _header(name, (section.__doc__ or "").strip().splitlines()[0] if comments else "")]
-            lines += _assignments(section, getattr(usual, name), comments)
-            if isinstance(section, ChoiceSection):
-                lines += _tables(section, getattr(usual, name), comments, all_tables)
-    return "\n".join(lines) + "\n"
-
-
-def _header(name: str, explanation: str) -> str:
-    return f"[{name}]  # {explanation}" if explanation else f"[{name}]"
-
-
-def _tables(section: ChoiceSection, usual: ChoiceSection, comments: bool, all_tables: bool) -> list[str]:
-    """Return the option tables of a section; those of plug-ins that are not loaded as they are."""
-    lines: list[str] = []
-    unknown = dict(section.tables)
-    for kind in registry.kinds_of(section.section):
-        for name in registry.names(kind):
-            changed = unknown.pop(name, {})
-            if all_tables or changed or name == getattr(section, registry.KINDS[kind].key):
-                choice = registry.find(kind, name)
-                table, usual_table = (
-                    table_model(choice.options).model_validate(values)
-                    for values in (changed, usual.tables.get(name, {}))
-                )
-                assignments = _assignments(table, usual_table, comments)
-                header = _header(f"{section.section}.{name}", choice.summary if comments else "")
-                lines += ["", header, *assignments] if assignments else []
-    for name, values in unknown.items():
-        lines += ["", _header(f"{section.section}.{name}", "")]
-        lines += [_assignment(key, UNSET if value is None else value) for key, value in values.items()]
-    return lines
-
-
-def _assignments(section: Section, usual: Section, comments: bool) -> list[str]:
-    lines = []
-    for name, field in values_of(type(section)).items():
-        value = getattr(section, name)
-        line = _assignment(name, UNSET if value is None and getattr(usual, name) is not None else value)
-        if line.startswith("#") and not comments:
-            continue
-        lines.append(line + (f"  # {comment(name, field)}" if comments else ""))
-    return lines
-
-
-def _assignment(name: str, value: Any) -> str:
-    if value is None:
-        return f"# {name} ="
-    if isinstance(value, float):
-        return f"{name} = {float_text(value)}"
-    return f"{name} = {tomlkit.item(list(value) if isinstance(value, tuple) else value).as_string()}"

@@ -460,7 +460,7 @@ class Scenario(Section):
 
     def _repr_html_(self) -> str:
         """Return the facts, and what differs from the defaults, as a table for notebooks."""
-        from fedcast.scenario.scenario_files import flat_values
+        from fedcast.scenario.file_paths import flat_values
 
         usual = flat_values(Scenario())
         changed = {key: value for key, value in flat_values(self).items() if key not in usual or value != usual[key]}
