@@ -7,22 +7,12 @@ from fedcast.plan.control import control_of
 from fedcast.plan.diff import PlanDiff, diff_plans
 from fedcast.plan.left_out import LeftOut, find_left_out
 from fedcast.plan.make import Planned, clustering_of, make_plan, plan_changes, plan_world
+from fedcast.plan.plan_document import load_plan, plan_from_json, plan_schema, plan_to_json, save_plan
 from fedcast.plan.refused import RefusedLinks, refused_links
 from fedcast.plan.remade_world import world_of_plan
 from fedcast.plan.scenario_checks import needs_rounds, scenario_notes
 from fedcast.plan.search import CompareRules
-from fedcast.plan.sharing_plan import (
-    Baseline,
-    LeakagePoint,
-    PrivacyPoint,
-    RuleOutcome,
-    SharingPlan,
-    load_plan,
-    plan_from_json,
-    plan_schema,
-    plan_to_json,
-    save_plan,
-)
+from fedcast.plan.sharing_plan import Baseline, LeakagePoint, PrivacyPoint, RuleOutcome, SharingPlan
 from fedcast.plan.user_table import plan_table, plan_to_pandas
 from fedcast.plan.world import (
     World,

@@ -108,8 +108,8 @@ def rules_section(content: PlanContent) -> Markup:
     titles = ("rule", "task", "against the plan", "rounds", "local epochs", "average sharing ratio")
     rate = content.plan.scenario.training.learning_rate
     below = f"The best plan of every rule at learning rate {rate:g}, each with its own volumes and local epochs."
-    for name in filter(from_server, (one.rule for one in plan.rules)):
-        below += f" {name}: the server sends samples that it must first have; a plan does not choose this by itself."
+    for rule in filter(from_server, (one.rule for one in plan.rules)):
+        below += f" {rule}: the server sends samples that it must first have; a plan does not choose this by itself."
     return section("rules", title, scrolled(table(titles, rows), title), note(below))
 
 
