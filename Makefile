@@ -18,8 +18,9 @@ PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 quick: $(VENV)/.dev
 	$(MAKE) --jobs=3 --output-sync=target lint types quick-tests
 
+# Tests that it lists as slow belong into tests/long_tests.txt.
 quick-tests: $(VENV)/.dev
-	$(PYTEST) -m "not slow and not long"
+	$(PYTEST) -m "not slow and not long" --durations=10 --durations-min=2
 
 test: checks
 	$(PYTEST) -m "not slow" --durations=25

@@ -87,7 +87,7 @@ def test_both_ways_give_the_same_graph_edge_for_edge(generator, radio_options, l
 
 
 def test_blocks_of_pairs_leave_no_trace():
-    layout = place_users(3_000, GEOMETRY, seed=1)
+    layout = place_users(1_000, GEOMETRY, seed=1)
     whole = built("sweep", layout, Sidelink(), Trust())
     parts = built("sweep", layout, Sidelink(), Trust(), block=100)
     assert_same_graph(whole, parts)
