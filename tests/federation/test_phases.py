@@ -133,8 +133,15 @@ def test_a_silent_device_is_named_and_the_others_go_on(tmp_path):
     run, *_ = federation(tmp_path, scenario_with())
     lost = run.transport.devices.pop("site-3")
     run.transport.names = lambda: [f"site-{user}" for user in range(USERS)]
+    asked = []
+    ask = run.transport.ask
+    run.transport.ask = lambda call, requests, timeout_s: (
+        asked.append((call, set(requests))) or ask(call, requests, timeout_s)
+    )
     result = run.run()
     assert {entry["device"] for entry in run.state.missing} == {"site-3"}
+    # It has no part in the plan, so that nobody waits for it any more.
+    assert (run.state.away, [call for call, names in asked if "site-3" in names]) == ([], ["alive"])
     assert result.plan.num_users == USERS - 1
     assert lost.name not in [device["name"] for device in run.state.devices]
 

@@ -178,11 +178,14 @@ def resume(
     wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for devices that are not connected.")] = 30.0,
 ) -> None:
     """Resume a run in the phase, or after the round, in which it ended; follow it if it goes on."""
-    from fedcast.federation import load_project
+    from fedcast.federation import check_idle, load_project, load_state, wait_for_server
 
     made = load_project(project)
+    folder = _run_folder(made, name)
+    if load_state(folder).phase != "done":
+        check_idle(wait_for_server(made, wait), made, folder.name)
     timeouts = {"describe_s": describe_timeout, "share_s": share_timeout, "round_s": round_timeout}
-    _follow(made, _run_folder(made, name), wait, timeouts)
+    _follow(made, folder, wait, timeouts)
 
 
 @federation.command()

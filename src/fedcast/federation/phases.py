@@ -176,6 +176,8 @@ class FederationRun:
             what = said[0] if said else "start devices and resume the run"
             raise FedcastError(f"describe: no device with samples answered; {what}")
         self.state.devices = described
+        # Others have no part in the plan: it makes no difference when they are back.
+        self._away &= set(self._names)
 
     def plan(self) -> None:
         """Plan on what was described; the tables are written beside the plan."""

@@ -72,9 +72,13 @@ def _check_listening(project: Project, timeout_s: float) -> None:
         socket.create_connection((project.host, project.port), timeout_s).close()
     except OSError as error:
         raise FedcastError(
-            f"no server at {project.host}:{project.port} ({error.strerror or error}); start it first: fedcast "
-            f"federation up {project.folder}, or start {project.server}"
+            f"no server at {project.host}:{project.port} ({error.strerror or error}); start it first: "
+            f"{_how_to_start(project)}"
         ) from None
+
+
+def _how_to_start(project: Project) -> str:
+    return f"fedcast federation up {project.folder}, or on other hosts fedcast federation start {project.server}"
 
 
 class ServerStatus(NamedTuple):
@@ -234,8 +238,10 @@ def follow_job(
             except FedcastError:
                 raise
             except Exception as error:  # FLARE raises exceptions of many kinds
-                again = f"start it and resume the run: fedcast federation resume {project.folder}"
-                raise FedcastError(f"the server went away ({type(error).__name__}); {again}") from None
+                raise FedcastError(
+                    f"the server went away ({type(error).__name__}); start it ({_how_to_start(project)}), then resume "
+                    f"the run: fedcast federation resume {project.folder}"
+                ) from None
             show(state)
             if state.phase == "done":  # FLARE takes some seconds to end a job
                 return state
