@@ -203,6 +203,7 @@ def state_after(rounds, missing=(), away=()):
         shared={"ana": {"delivered": ["ben"], "bytes_sent": 4000}}, missing=list(missing), away=list(away),
         measured_s={"describe": 2.0, "plan": 0.5, "share": 1.5, **{f"round {n + 1}": 0.25 for n in range(rounds)}},
         training_s={f"round {n + 1}": 0.125 for n in range(rounds)}, accuracy=0.5 + 0.125 * rounds,
+        accuracies={f"round {n + 1}": 0.625 + 0.125 * n for n in range(rounds)},
     )  # fmt: skip
 
 
@@ -229,6 +230,11 @@ def test_progress_without_a_terminal_is_a_line_for_each_phase_and_round(tmp_path
         "round 2 of 3: accuracy 0.750, 250 ms",
         "round 3: ben is back",
         "round 3 of 3: accuracy 0.875, 250 ms",
+    ]
+    with RunProgress(tmp_path / "first", state_after(0)) as progress:  # rounds that were too quick to be seen
+        progress.show(state_after(3))
+    assert [line.split(",")[0] for line in capsys.readouterr().err.splitlines()[1:]] == [
+        f"round {number} of 3: accuracy {accuracy}" for number, accuracy in ((1, "0.625"), (2, "0.750"), (3, "0.875"))
     ]
 
 

@@ -245,6 +245,21 @@ def test_a_run_is_stopped_by_ctrl_c_and_refuses_another_one_before(project, fini
     start(project, "site-5")
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda each: each.name)
+def test_a_device_in_the_foreground_is_stopped_by_a_signal(project, finished, number):
+    """Threads of FLARE would keep a device alive that is connected."""
+    processes.stop_process(project, "site-4")
+    command = [sys.executable, "-m", "fedcast", "federation", "start", str(project.kit("site-4"))]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        try:
+            next(line for line in process.stdout if "Connected to server" in line)
+            process.send_signal(number)
+            assert process.wait(20) == 128 + number
+        finally:
+            process.kill()
+            start(project, "site-4")
+
+
 def _app(config, **more):
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:

@@ -53,8 +53,7 @@ class RunProgress:
             self._say_once(event, event)
         if not self._console.is_terminal:
             for name, seconds in state.measured_s.items():
-                last = name == f"round {rounds_done(state)}"
-                what = [*self._what(name, state), *([accuracy] if last and accuracy else []), quantity(seconds, "s")]
+                what = [*self._what(name, state), quantity(seconds, "s")]
                 self._say_once(name, f"{self._title(name)}: {', '.join(what)}")
         missing = f"{pluralize(len(state.away), 'device')} away" if state.away else ""
         text = ", ".join(filter(None, (accuracy, missing)))
@@ -71,6 +70,8 @@ class RunProgress:
             "describe": pluralize(len(state.devices), "device"),
             "share": f"{sent:,} bytes to {pluralize(members, 'member')}",
         }
+        if name in state.accuracies:
+            return [f"accuracy {state.accuracies[name]:.3f}"]
         return [done[name]] if name in done else []
 
     def _say_once(self, key: str, text: str) -> None:

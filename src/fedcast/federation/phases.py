@@ -284,6 +284,7 @@ class FederationRun:
 
     def _after_round(self, record: Record) -> None:
         self.state.accuracy = record.accuracy
+        self.state.accuracies[f"round {record.round}"] = record.accuracy
         self._save()
         if self.progress is not None:
             self.progress(record)

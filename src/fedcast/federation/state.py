@@ -37,6 +37,7 @@ class RunState:
     measured_s: dict[str, float] = field(default_factory=dict)  #: of phases and rounds
     training_s: dict[str, float] = field(default_factory=dict)  #: of the slowest device in each round, on the device
     accuracy: float | None = None  #: of the model on the test samples, after the last round
+    accuracies: dict[str, float] = field(default_factory=dict)  #: the same after every round
     away: list[str] = field(default_factory=list)  #: devices that did not answer and have not come back
     failure: str | None = None  #: why the run ended before it was done
 

@@ -68,18 +68,24 @@ def stop_process(project: Project, name: str, *, kill: bool = False) -> bool:
     if entry is None or not _alive(entry):
         return False
     main = psutil.Process(entry["pid"])
-    tree = [main, *main.children(recursive=True)]
-    for process in tree:
+    end_processes([main, *main.children(recursive=True)], kill=kill)
+    if (child := _children.pop(main.pid, None)) is not None:
+        child.wait(_STOP_S)
+    return True
+
+
+def end_processes(processes: list[Any], *, kill: bool = False) -> None:
+    """End processes (of psutil), by force if they do not end by themselves."""
+    import psutil
+
+    for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill() if kill else process.terminate()
-    _, alive = psutil.wait_procs(tree, _STOP_S)
+    _, alive = psutil.wait_procs(processes, _STOP_S)
     for process in alive:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
     psutil.wait_procs(alive, _STOP_S)
-    if (child := _children.pop(main.pid, None)) is not None:
-        child.wait(_STOP_S)
-    return True
 
 
 def running_processes(project: Project) -> dict[str, int]:

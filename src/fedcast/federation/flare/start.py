@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import runpy
+import signal
 import sys
 from pathlib import Path
+from types import FrameType
 
 from fedcast.federation.flare.kits import check_device_kit, device_name
 from fedcast.federation.flare.names import DEVICE_FOLDER, ORGANISATION
+from fedcast.federation.flare.processes import end_processes
 
 _APPS = "nvflare.private.fed.app"
 # Small devices: the allocator keeps less memory for each thread. And the process of a job must not import what lies in
@@ -45,7 +48,17 @@ def _run(module: str, kit: Path, config: str, *more: str) -> None:
     os.environ.update({key: os.environ.get(key, value) for key, value in _ENVIRONMENT.items()})
     # Job processes are started by the name of the interpreter.
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _stop)
     runpy.run_module(f"{_APPS}.{module}", run_name="__main__", alter_sys=True)
+
+
+def _stop(number: int, _: FrameType | None) -> None:
+    """End the processes of jobs and this one at once: threads of FLARE would keep it alive after Ctrl-C."""
+    import psutil
+
+    end_processes(psutil.Process().children(recursive=True))
+    os._exit(128 + number)
 
 
 if __name__ == "__main__":
