@@ -21,7 +21,7 @@ from fedcast.report import Line, write_report
 from fedcast.report.colours import series_class
 from fedcast.report.content import MEASURES, gather, leakage_curves, learning_figure, time_split
 from fedcast.report.page import page
-from fedcast.report.page.result_sections import evidence, headline
+from fedcast.report.page.headline_section import evidence, headline
 from fedcast.report.page.scenario_sections import COMPARED, commands, differences
 from fedcast.runs.comparison import compare
 from fedcast.runs.store import run_folder

@@ -15,7 +15,7 @@ from fedcast.report.figures.users import evenly_spaced, shown_of
 from fedcast.report.html import Markup, coordinate, empty_tag, tag
 from fedcast.report.scales import Scale, ends_around, log_ticks, nice_step, ticks, upper_end
 from fedcast.report.svg import line_path
-from fedcast.runs.comparison import Interval
+from fedcast.runs.seed_statistics import Interval
 
 TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1)
 

@@ -14,15 +14,7 @@ from fedcast.plan.scenario_checks import needs_rounds, scenario_notes
 from fedcast.plan.search import CompareRules
 from fedcast.plan.sharing_plan import Baseline, LeakagePoint, PrivacyPoint, RuleOutcome, SharingPlan
 from fedcast.plan.user_table import plan_table, plan_to_pandas
-from fedcast.plan.world import (
-    World,
-    check_world,
-    link_rates_bps,
-    make_world,
-    network_of,
-    places_known,
-    sharing_cost_of,
-)
+from fedcast.plan.world import World, check_world, link_rates_bps, make_world, network_of, places_known, sharing_cost_of
 
 __all__ = [
     "Baseline",

@@ -19,16 +19,11 @@ if TYPE_CHECKING:
     from fedcast.runs.comparable import Facet, cell, decides, facet_name, facets, gives_epochs, setting, stacked
     from fedcast.runs.comparison import (
         Comparison,
-        Interval,
-        PairedTest,
         Row,
         Score,
         Strategy,
         compare,
         comparison_table,
-        half_widths,
-        interval,
-        paired_test,
         runs_table,
         score,
         strategy_of,
@@ -69,6 +64,7 @@ if TYPE_CHECKING:
         save_runs,
         study_task,
     )
+    from fedcast.runs.seed_statistics import Interval, PairedTest, half_widths, interval, paired_test
     from fedcast.runs.store import reset_run, run_folder, run_scenario, store_run
     from fedcast.runs.stored_run import (
         FailedRun,

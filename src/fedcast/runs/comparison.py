@@ -9,25 +9,21 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from fedcast.allocation import METHODS
 from fedcast.clustering import RULES, allocates
 from fedcast.cost import Delay, Metrics
-from fedcast.errors import FedcastError
 from fedcast.formatting import html_columns, mean_and_interval, pluralize
 from fedcast.io import data_frame
 from fedcast.runs.comparable import cell, check_comparable, decides, gives_epochs, setting
+from fedcast.runs.seed_statistics import Interval, PairedTest, interval, interval_of_differences, paired_test
 from fedcast.runs.stored_run import FailedRun, RunsLike, StoredRun, as_runs
 from fedcast.runs.user_accuracy import FINE_TUNED, fine_tuned_measures
 from fedcast.scenario import BEST_RULE, Scenario
 from fedcast.sharing import CONTROLS
-from fedcast.typing import Floats
 
 if TYPE_CHECKING:
     import pandas
 
-LEVEL = 0.95
 # What is averaged over seeds, in the order of the columns of tables.
 MEASURES = (
     "emd_before", "emd_after", "local_epochs", "rounds", "accuracy", "user_accuracy", "worst_accuracy", "total_s",
@@ -37,8 +33,6 @@ MEASURES = (
 TO_TARGET = ("rounds", "total_s")
 # What is summed up to the target: where it was not reached, means are lower bounds without an interval.
 SUMS = (*TO_TARGET, "download_s", "compute_s", "upload_s", "energy_j", "sent_bytes")
-# Differences whose spread is below this, relative to the values, are equal up to rounding.
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -125,28 +119,6 @@ class Score:
             return self.fine_tuned[name]
         holder = next(holder for holder in (self, self.delay, self.facts) if hasattr(holder, name))
         return float(getattr(holder, name))
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A mean over seeds and its 95 % confidence interval by Student's t, mean ± half_width."""
-
-    mean: float
-    half_width: float | None  #: None for one seed, and for differences that are equal up to rounding
-    count: int  #: number of seeds
-
-
-@dataclass(frozen=True)
-class PairedTest:
-    """A two-sided paired t test of a strategy against FedAvg on the same seeds."""
-
-    difference: Interval  #: strategy minus FedAvg
-    p_value: float | None  #: None for one seed, and for differences that are equal up to rounding
-
-    @property
-    def is_degenerate(self) -> bool:
-        """Return whether there are several seeds, but no spread of differences that a test could be based on."""
-        return self.p_value is None and self.difference.count > 1
 
 
 @dataclass(frozen=True)
@@ -306,57 +278,6 @@ def scores_of(
     return scores
 
 
-def interval(values: Sequence[float]) -> Interval:
-    """Return the mean and its 95 % confidence interval.
-
-    Example:
-        >>> found = interval([1.0, 2.0, 3.0])
-        >>> found.mean, round(found.half_width, 4)
-        (2.0, 2.4841)
-    """
-    if not len(values):
-        raise FedcastError("an interval needs at least one value")
-    mean = float(np.mean(values))
-    return Interval(mean, None if len(values) == 1 else float(half_widths(np.array(values))), len(values))
-
-
-def half_widths(values: Floats) -> Floats:
-    """Return half the width of the 95 % confidence interval of the mean over the first axis, by Student's t.
-
-    Example:
-        >>> half_widths(np.array([[1.0, 1.0], [2.0, 1.0], [3.0, 1.0]])).round(4).tolist()
-        [2.4841, 0.0]
-    """
-    from scipy import stats
-
-    count = len(values)
-    quantile = float(stats.t.ppf(0.5 + LEVEL / 2, count - 1))
-    found: Floats = quantile * np.std(values, axis=0, ddof=1) / math.sqrt(count)
-    return found
-
-
-def paired_test(values: Sequence[float], others: Sequence[float]) -> PairedTest:
-    """Return the two-sided paired t test of values against others, seed by seed.
-
-    Example:
-        >>> round(paired_test([3.0, 4.0, 6.0], [1.0, 3.0, 3.0]).p_value, 4)
-        0.0742
-    """
-    differences = [value - other for value, other in zip(values, others, strict=True)]
-    found = _interval_of_differences(differences, float(np.abs([values, others]).max(initial=0.0)))
-    if found.half_width is None:
-        return PairedTest(found, None)
-    from scipy import stats
-
-    return PairedTest(found, float(stats.ttest_rel(values, others).pvalue))
-
-
-def _interval_of_differences(differences: Sequence[float], scale: float) -> Interval:
-    """Return the interval of differences of values of a scale; without half width if rounding alone spreads them."""
-    found = interval(differences)
-    return found if np.ptp(differences) > _ROUNDING * scale else replace(found, half_width=None)
-
-
 def comparison_table(rows: Sequence[Row]) -> dict[str, list[Any]]:
     """Return rows as columns of a table: every mean with the half width of its interval, and p-values.
 
@@ -479,6 +400,6 @@ def _speed_up(met: Sequence[tuple[Score, Score]]) -> Interval | None:
     both = [(one.total_s, other.total_s) for one, other in met if one.total_s > 0 and other.total_s > 0]
     if not both:
         return None
-    logs = _interval_of_differences([math.log(other / one) for one, other in both], 1.0)
+    logs = interval_of_differences([math.log(other / one) for one, other in both], 1.0)
     half = None if logs.half_width is None else math.exp(logs.mean) * math.sinh(logs.half_width)
     return Interval(math.exp(logs.mean), half, logs.count)

@@ -6,7 +6,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fedcast.runs.comparison import TO_TARGET, Interval, PairedTest, Score, Strategy, interval, paired_test, scores_of
+from fedcast.runs.comparison import TO_TARGET, Score, Strategy, scores_of
+from fedcast.runs.seed_statistics import Interval, PairedTest, interval, paired_test
 from fedcast.runs.stored_run import RunsLike, as_runs
 
 PARTS = ("work", "skew", "total")

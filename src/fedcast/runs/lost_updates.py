@@ -8,7 +8,8 @@ from typing import Any
 
 from fedcast.formatting import number
 from fedcast.runs.comparable import gives_epochs
-from fedcast.runs.comparison import Interval, Strategy, interval, strategy_of
+from fedcast.runs.comparison import Strategy, strategy_of
+from fedcast.runs.seed_statistics import Interval, interval
 from fedcast.runs.stored_run import FailedRun, RunsLike, as_runs
 from fedcast.training import History
 

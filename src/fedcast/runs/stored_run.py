@@ -15,10 +15,7 @@ from fedcast.io import Column, data_frame, read_table
 from fedcast.plan import SharingPlan, load_plan
 from fedcast.runs.facts import Facts, Table
 from fedcast.runs.user_accuracy import user_scores
-from fedcast.scenario import (
-    Scenario,
-    read_stored_scenario,
-)
+from fedcast.scenario import Scenario, read_stored_scenario
 from fedcast.text_files import is_file, parse_json, read_text
 from fedcast.training import History, load_history
 

@@ -14,13 +14,7 @@ from pydantic import ValidationError
 from fedcast import registry
 from fedcast.errors import FedcastError, MovedKeyWarning, ScenarioError
 from fedcast.formatting import did_you_mean, shown_value, similar_name
-from fedcast.scenario.describe import (
-    Fault,
-    fault_lines,
-    faults_of,
-    unknown_key,
-    values_of,
-)
+from fedcast.scenario.describe import Fault, fault_lines, faults_of, unknown_key, values_of
 from fedcast.scenario.file_paths import change_paths, leaves
 from fedcast.scenario.moved import Tree, move_all, moved_note, set_twice
 from fedcast.scenario.presets import PRESETS, STUDIES
