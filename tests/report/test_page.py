@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shutil
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -322,6 +324,25 @@ def test_ten_thousand_users_stay_usable_and_small(tmp_path):
     assert "The 666 of 10,000 users nearest the centre" in text
     assert "100 of 10,000 users, evenly over their numbers" in text
     assert "120 of 10,000 users, evenly over this order" in text
+
+
+@pytest.mark.parametrize(
+    ("rules", "seeds", "rates"), [("none daca gain scc cec", 40, 1), ("none daca gain scc", 1, 50)]
+)
+def test_200_runs_stay_small_and_quick(tmp_path, rules, seeds, rates):
+    """In one comparison, and in fifty: 3 MB and 5 s at most."""
+    runs = []
+    for rule, seed, rate in itertools.product(rules.split(), range(seeds), range(1, rates + 1)):
+        course = (1 - 0.9 * np.exp(-np.arange(201) / (30 + seed))).tolist()
+        run = made_run(rule, seed, course, users=100, classes=10, changes={"training.learning_rate": rate / 100})
+        tables, run = run.tables, replace(run, folder=Path(f"{rule}-{seed}-{rate}"))
+        run.__dict__["tables"] = tables
+        runs.append(run)
+    assert len(runs) == 200
+    start = time.process_time()
+    path = write_report(runs, tmp_path / "big.html")
+    assert time.process_time() - start < 5
+    assert path.stat().st_size < 3e6
 
 
 def test_many_strategies_classes_and_seeds_stay_small(tmp_path):

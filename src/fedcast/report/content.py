@@ -58,10 +58,13 @@ USER_SCORES = {
     "fine_tuned_own_accuracy": "Accuracy of users, own labels, after fine-tuning",
     "fine_tuned_accuracy": "Accuracy of users, all labels, after fine-tuning",
 }
-# Limits that keep the page small: runs shown in detail, users on all their maps, users on one map.
+# Limits that keep the page small: runs shown in detail, users on all their maps, users on one map, points of the
+# learning curves of a measure in all facets, and the fewest of one.
 MAX_INSIDE = 9
 _MAX_ON_MAPS = 6_000
 _MAX_ON_A_MAP = 1_500
+_ALL_POINTS = 3_000
+_MIN_POINTS = 15
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,8 +263,8 @@ def learning_figure(content: Content, measure: str, axis: str) -> Figure:
     for row in content.rows:
         histories = [run.history for run in content.runs_of(row)]
         courses = [(history.column(axis), history.column(measure)) for history in histories]
-        # Many facets have fewer points each, so that the page stays small.
-        most = min(MAX_POINTS, max(60, 3 * MAX_POINTS // content.num_facets))
+        # Many curves have fewer points each, so that the page stays small.
+        most = min(MAX_POINTS, max(_MIN_POINTS, _ALL_POINTS // (content.num_facets * len(content.rows))))
         name, series = row.strategy.name, content.series[row.strategy]
         lines.append(learning_curve(name, series, courses, most, content.bands))
     is_share = measure == "accuracy"
