@@ -64,6 +64,16 @@ def test_compare_over_seeds_writes_its_table(fedcast, tmp_path):
     assert (tmp_path / "report.html").exists()
 
 
+def test_another_target_trains_nothing_again(fedcast, tmp_path):
+    words = ("compare", *SMALL, "--rules", "none,daca", "--seeds", 1, "--workers", 1, "--out", tmp_path)
+    code, out, _ = fedcast(*words)
+    assert (code, "not trained" in out) == (0, False)
+    code, out, _ = fedcast(*words, "--set", "rounds.target_accuracy=0.8")
+    assert code == 0
+    assert "2 of 2 runs not trained: finished runs have the same training" in out
+    assert "rounds to 80 %" in out
+
+
 STUDY = """
 preset = "digits"
 [data]

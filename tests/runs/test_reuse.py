@@ -38,6 +38,8 @@ def test_what_acts_on_the_plan_alone_is_not_trained_again(small, first, monkeypa
         assert getattr(getattr(run.scenario, section), name) == value
     assert (folder / "checkpoint.pt").read_bytes() == (first / "checkpoint.pt").read_bytes()
     assert "has the same training" in (folder / "log.txt").read_text()
+    assert load_run(first.parent / run.history_from).history == run.history
+    assert load_run(first).history_from is None
 
 
 @pytest.mark.parametrize(
@@ -68,5 +70,6 @@ def test_another_version_of_a_package_trains_again(small, first):
 def test_whoever_asks_trains_again(small, first, monkeypatch):
     called = []
     monkeypatch.setattr(store, "same_training", lambda *_: called.append(True))
-    run_scenario(with_overrides(small, {"rounds.target_accuracy": 0.6}), first.parent, reuse=False)
+    folder = run_scenario(with_overrides(small, {"rounds.target_accuracy": 0.6}), first.parent, reuse=False)
     assert not called
+    assert load_run(folder).history_from is None

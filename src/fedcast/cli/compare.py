@@ -239,7 +239,7 @@ def _print_facets(console: Console, study: Study, result: StudyResult) -> None:
 
 
 def _timing_lines(runs: Sequence[StoredRun]) -> list[str]:
-    """Return how long training of a run took here, for each engine."""
+    """Return how long training of a run took here, for each engine, and how many runs needed none."""
     by_engine: dict[str, list[Timing]] = {}
     for run in runs:
         if run.timing is not None:
@@ -251,6 +251,8 @@ def _timing_lines(runs: Sequence[StoredRun]) -> list[str]:
         lines.append(
             f"training of a run took {quantity(took, 's')} ({speed}; median of {pluralize(len(found), 'run')})"
         )
+    if same := sum(run.history_from is not None for run in runs):
+        lines.append(f"{same} of {pluralize(len(runs), 'run')} not trained: finished runs have the same training")
     return lines
 
 

@@ -33,9 +33,12 @@ from fedcast.runs.prepare import PreparedRun, TrainedRun, prepare_run, train_pre
 from fedcast.runs.reuse import same_training, training_key
 from fedcast.runs.stored_run import (
     FAILED_FILE,
+    LOG_FILE,
     MEASURED_FILE,
     PRIVACY_FILE,
     RUN_FORMAT,
+    STARTED,
+    TAKEN_OVER,
     TIMING_FILE,
     FailedRun,
     Timing,
@@ -61,7 +64,7 @@ from fedcast.training import History, Record
 # Increased when the values that name a run's folder are arranged differently.
 KEY_FORMAT = 2
 # Files without a digest in done.json, since they may change after the run has finished.
-_FILES_WITHOUT_DIGEST = ("checkpoint.pt", "log.txt", "done.json", "timing.json")
+_FILES_WITHOUT_DIGEST = ("checkpoint.pt", LOG_FILE, "done.json", TIMING_FILE)
 _KEY_LENGTH = 12
 
 
@@ -167,7 +170,7 @@ def _reuse(folder: Path, other: Path, key: str, progress: Callable[[Record], Non
     run = load_run(other)
     if (other / "checkpoint.pt").exists():
         write_file(folder / "checkpoint.pt", (other / "checkpoint.pt").read_bytes())
-    _log(folder, f"not trained: {other.name} has the same training")
+    _log(folder, TAKEN_OVER.format(other.name))
     finish_run(folder, run.history, key)
     if progress is not None:
         progress(run.history.records[-1])
@@ -215,7 +218,7 @@ def reset_run(folder: Path) -> None:
     """Delete all files of a run except its log, so that it starts again."""
     with locked(folder):
         for path in folder.iterdir():
-            if path.name not in (".lock", "log.txt"):
+            if path.name not in (".lock", LOG_FILE):
                 path.unlink()
 
 
@@ -252,7 +255,7 @@ def _prepare(folder: Path, scenario: Scenario, data_dir: Path | None) -> Prepare
         write_file(path, to_toml(scenario))
     (folder / FAILED_FILE).unlink(missing_ok=True)
     _write_json(folder / "versions.json", versions())
-    _log(folder, f"started by process {os.getpid()}, threads: {torch.get_num_threads()}")
+    _log(folder, f"{STARTED} {os.getpid()}, threads: {torch.get_num_threads()}")
     prepared = prepare_run(scenario, data_dir=data_dir)
     _write_prepared(folder, prepared)
     return prepared
@@ -293,7 +296,7 @@ def _plugin_options(scenario: Scenario) -> dict[str, list[Any]]:
 
 
 def _log(folder: Path, message: str) -> None:
-    with (folder / "log.txt").open("a", encoding="utf-8") as stream:
+    with (folder / LOG_FILE).open("a", encoding="utf-8") as stream:
         stream.write(f"{datetime.now(UTC).isoformat(timespec='seconds')} {message}\n")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 # Increased when the same scenario gives different results than before: runs of older formats are then repeated.
 RUN_FORMAT = 1
 FAILED_FILE, TIMING_FILE, MEASURED_FILE, PRIVACY_FILE = "failed.json", "timing.json", "measured.json", "privacy.csv"
+LOG_FILE = "log.txt"
+# Lines of the log.
+STARTED, TAKEN_OVER = "started by process", "not trained: {} has the same training"
 _FILES_ALWAYS = {"scenario.toml", "versions.json", "facts.json", "tables.json", "history.json"}
 _REPEAT = "delete the folder and repeat the command that made it"
 
@@ -106,6 +110,14 @@ class StoredRun:
         path = self.folder / "options.json"
         options: dict[str, list[Any]] = _read_json(path) if path.exists() else {}
         return options
+
+    @property
+    def history_from(self) -> str | None:
+        """Name of the run folder whose history was taken over, since its training is the same; None: it was trained."""
+        path = self.folder / LOG_FILE
+        last = read_text(path).rpartition(STARTED)[2] if path.exists() else ""
+        found = re.search(TAKEN_OVER.format(r"(\S+)"), last)
+        return found[1] if found else None
 
     @cached_property
     def timing(self) -> Timing | None:
