@@ -52,7 +52,7 @@ def test_paths_and_presets_instead_of_scenarios(tmp_path):
 def test_what_is_no_scenario_is_said(call):
     with pytest.raises(FedcastError, match="scenario: expected a Scenario, the path of a scenario file"):
         call(3)
-    with pytest.raises(FedcastError, match="digit: no such file"):
+    with pytest.raises(FedcastError, match="digit: no such file; did you mean the preset digits"):
         call("digit")
 
 

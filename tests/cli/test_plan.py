@@ -107,7 +107,7 @@ def test_rules_for_which_there_are_too_few_users_are_named(fedcast):
     words = ("cluster", "--preset", "digits", "--no-exact", "--set", "data.num_users=8")
     out = flat(fedcast(*words)[1])
     assert "ms: time to find the clusters" in out
-    assert "random is left out: it needs 10 users, there are 8" in out
+    assert "random is left out: it needs 10 users that can share, there are 8" in out
     assert "is left out" not in flat(fedcast(*words, "--rules", "daca")[1])
 
 

@@ -72,6 +72,7 @@ def test_another_target_trains_nothing_again(fedcast, tmp_path):
     assert code == 0
     assert "2 of 2 runs not trained: finished runs have the same training" in out
     assert "rounds to 80 %" in out
+    assert "not trained: as none-fixed-fedavg-0-" in (tmp_path / "report.html").read_text()
 
 
 STUDY = """

@@ -12,9 +12,10 @@ from hypothesis import given as given_values
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from fedcast.clustering import can_share
 from fedcast.cost import round_cost
 from fedcast.data import Population
-from fedcast.errors import NotReachableError
+from fedcast.errors import FedcastError, NotReachableError
 from fedcast.plan import make_plan, make_world, plan_from_json, plan_to_json
 from fedcast.rounds import Conditions, RoundsFit, fit_accuracy, load_fit, local_steps, save_fit
 from fedcast.scenario import load_scenario, with_overrides
@@ -210,3 +211,23 @@ def test_outside_of_the_fits_local_steps_rounds_follow_a_power():
     fewer = make_plan(with_overrides(few.scenario, {"training.batch_size": 40}))
     # Steps are 30.5 and 15.5 (E (n/B + 1/2)); the exponent lies between -1 and 0.
     assert 1 < (fewer.rounds - 0.5) / (few.rounds - 0.5) <= 30.5 / 15.5 + 1e-9
+
+
+def test_a_rule_that_needs_more_users_than_can_share_does_not_compete():
+    """Of ten users of this partition nine have enough samples to share, and `random` would draw ten heads."""
+    values = {
+        "data.num_users": 10,
+        "data.partition": "dirichlet",
+        "data.dirichlet.alpha": 0.1,
+        "training.local_epochs": 1,
+    }
+    ten = load_scenario(base="digits", overrides=values)
+    assert can_share(make_world(ten).problem()) == 9
+    plan = make_plan(ten, with_curve=False)
+    assert "random" not in {outcome.rule for outcome in plan.rules}
+    assert len(plan.rules) > 4
+    with pytest.raises(FedcastError, match="there are 9; set it to 9 or less"):
+        make_plan(with_overrides(ten, {"clustering.rule": "random"}))
+    nine = {"clustering.rule": "random", "clustering.random.num_clusters": 9}
+    # The volumes of a first plan may leave fewer users that share something: that is no error.
+    assert make_plan(with_overrides(ten, nine), with_curve=False).rule == "random"

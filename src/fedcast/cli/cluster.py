@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from fedcast.clustering import Clustering, RuleComparison
-    from fedcast.scenario import Scenario
+    from fedcast.clustering import Clustering, Problem, RuleComparison
     from fedcast.typing import Names
 
 _LISTED = 8
@@ -54,7 +53,7 @@ def cluster(
     width: PictureWidth = "screen",
 ) -> None:
     """Compare clustering rules: heads, members, skew after sharing, and the gap to the optimum."""
-    from fedcast.clustering import compare, proving_rule
+    from fedcast.clustering import compare, find_rule, proving_rule
     from fedcast.clustering import explain as explained
     from fedcast.plan import make_world
     from fedcast.report import check_figure_path, cluster_figure, cluster_map, save_figure
@@ -65,8 +64,11 @@ def cluster(
     tables = arguments.table_files(links, positions, base_stations, devices)
     scenario, population = arguments.read_with_counts(path, preset, overrides, counts, tables)
     check_file("--json", json, [path, counts, *named_files(scenario)])
-    names = _names(rules, explain, scenario)
+    named = [*(arguments.words("--rules", rules) if rules is not None else []), *filter(None, [explain])]
+    for name in named:
+        find_rule(name)
     world = make_world(scenario, data_dir, population)
+    names = named if rules is not None else _all_names(world.problem(), named)
     print_doubts(world)
     limit_s = scenario.clustering.options("clustering", proving_rule()).time_limit_s if exact else None
     rows = compare(world.problem(), names, exact_limit_s=limit_s)
@@ -82,7 +84,7 @@ def cluster(
         write_text(json, dumps(users | content, indent=1, allow_nan=False) + "\n")
     console = screen(json)
     console.print(_table(rows))
-    for line in _too_few_users(scenario) if rules is None else ():
+    for line in _too_few_users(world.problem()) if rules is None else ():
         console.print(line, style="dim")
     if explain is not None:
         _print_explanation(console, shown, world.population.names)
@@ -93,30 +95,22 @@ def cluster(
         console.print(f"\ndrew {save_figure(figure, picture, width)}")
 
 
-def _names(rules: str | None, explain: str | None, scenario: Scenario) -> list[str]:
-    from fedcast.clustering import find_rule, quick_rules
+def _all_names(problem: Problem, named: list[str]) -> list[str]:
+    """Return all rules for which enough users can share, those that are named, and the scenario's own."""
+    from fedcast.clustering import quick_rules
     from fedcast.scenario import BEST_RULE
 
-    if rules is not None:
-        names = arguments.words("--rules", rules)
-    else:
-        names = quick_rules(scenario.clustering, scenario.data.num_users)
-    own = scenario.clustering.rule
-    asked = (explain, own if rules is None and own != BEST_RULE else None)
-    names = list(dict.fromkeys([*names, *filter(None, asked)]))
-    for name in names:
-        find_rule(name)
-    return names
+    own = problem.settings.rule
+    return list(dict.fromkeys([*quick_rules(problem), *named, *([own] if own != BEST_RULE else [])]))
 
 
-def _too_few_users(scenario: Scenario) -> list[str]:
+def _too_few_users(problem: Problem) -> list[str]:
     """Return a note for each rule that is not compared since it needs more users."""
-    from fedcast.clustering import RULES, find_rule
+    from fedcast.clustering import RULES, can_share, least_users
 
-    users, settings = scenario.data.num_users, scenario.clustering
-    least = {name: find_rule(name).least_users(settings.options("clustering", name)) for name in RULES}
+    users, least = can_share(problem), {name: least_users(problem, name) for name in RULES}
     return [
-        f"{name} is left out: it needs {need:,} users, there are {users:,}"
+        f"{name} is left out: it needs {need:,} users that can share, there are {users:,}"
         for name, need in least.items()
         if need > users
     ]

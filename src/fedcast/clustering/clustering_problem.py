@@ -111,7 +111,7 @@ class Rule:
     #: whether its clusterings have a `Proof`, found within option `time_limit_s`. As that takes long, comparisons use
     #: it only if asked.
     proves: bool = False
-    least_users: Callable[[Any], int] = lambda _: 1  #: options → how many users it needs
+    least_users: Callable[[Any], int] = lambda _: 1  #: options → how many users with samples to share it needs
     #: whether it clusters 100,000 users in seconds; otherwise a plan of many users tries it only if asked
     scales: bool = True
 

@@ -14,7 +14,7 @@ from fedcast.clustering.clustering_problem import Problem, Rule
 from fedcast.clustering.clustering_result import Clustering, Proof
 from fedcast.data import average_emd, average_js, distribution_shift
 from fedcast.errors import FedcastError
-from fedcast.scenario import BEST_RULE, ClusteringSettings
+from fedcast.scenario import BEST_RULE
 
 RULES: registry.Values[Rule] = registry.Values("clustering")
 
@@ -56,13 +56,19 @@ def from_server(name: str) -> bool:
     return name in RULES and find_rule(name).from_server
 
 
-def quick_rules(settings: ClusteringSettings, num_users: int) -> list[str]:
-    """Return the names of all rules for which there are enough users, except those that prove the optimum."""
-    return [
-        name
-        for name in RULES
-        if not (rule := find_rule(name)).proves and num_users >= rule.least_users(settings.options("clustering", name))
-    ]
+def quick_rules(problem: Problem) -> list[str]:
+    """Return the names of all rules for which enough users can share, except those that prove the optimum."""
+    return [name for name in RULES if not find_rule(name).proves and can_share(problem) >= least_users(problem, name)]
+
+
+def least_users(problem: Problem, rule: str) -> int:
+    """Return how many users with samples to share a rule needs."""
+    return find_rule(rule).least_users(problem.settings.options("clustering", rule))
+
+
+def can_share(problem: Problem) -> int:
+    """Return how many users have samples to share."""
+    return int(np.count_nonzero(problem.volumes > 0))
 
 
 def proving_rule() -> str:
@@ -139,7 +145,7 @@ def compare(
         >>> [round(row.gap, 4) if row.gap is not None else None for row in rows]
         [None, 0.0, 0.0]
     """
-    names = quick_rules(problem.settings, problem.num_users) if rules is None else list(rules)
+    names = quick_rules(problem) if rules is None else list(rules)
     for name in names:
         find_rule(name)
     solved = [_timed(problem, name) for name in names]

@@ -19,7 +19,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedcast.allocation import AllocationProblem, AllocationResult, make_allocation_problem, method_options, solve
-from fedcast.clustering import ROUNDING, Clustering, Problem, allocates, cluster, find_rule, quick_rules
+from fedcast.clustering import (
+    ROUNDING,
+    Clustering,
+    Problem,
+    allocates,
+    can_share,
+    cluster,
+    find_rule,
+    least_users,
+    quick_rules,
+)
 from fedcast.cost import Fleet, feasibility, round_cost
 from fedcast.errors import NotReachableError
 from fedcast.plan.candidates import (
@@ -145,8 +155,8 @@ class Search:
 
     def _first_passes(self, rule: str, epochs: int) -> list[Candidate | None]:
         """Return what other rules give in one pass at given local epochs; of many users those that are quick."""
-        settings, users = self.world.scenario.clustering, self.world.population.num_users
-        names = [name for name in quick_rules(settings, users) if name != rule and allocates(name)]
+        users = self.world.population.num_users
+        names = [name for name in quick_rules(self._problem(rule)) if name != rule and allocates(name)]
         quick = [name for name in names if users <= _MANY_USERS or find_rule(name).scales]
         return [self._at(name, cluster(self._problem(name)), epochs) for name in quick]
 
@@ -293,8 +303,7 @@ class Search:
 
     def _rules(self) -> list[str]:
         """Return the rules to plan: of many users those that are quick and promise most."""
-        settings, users = self.world.scenario.clustering, self.world.population.num_users
-        rules = quick_rules(settings, users)
+        users, rules = self.world.population.num_users, quick_rules(self._problem("none"))
         if users <= _MANY_USERS:
             return rules
         slow = [name for name in rules if not find_rule(name).scales]
@@ -426,8 +435,10 @@ def _with(problem: Problem, **settings: str) -> Problem:
 def _unseen(problem: Problem, offers: Sequence[Floats], seen: set[bytes]) -> Clustering | None:
     """Return clusters of the first offer (ratios of all users) that gives clusters not seen before."""
     for ratios in offers:
-        volumes = np.floor(ratios * problem.skew.sizes + ROUNDING)
-        clustering = cluster(replace(problem, volumes=volumes))
+        offered = replace(problem, volumes=np.floor(ratios * problem.skew.sizes + ROUNDING))
+        if seen and can_share(offered) < least_users(offered, offered.settings.rule):
+            continue  # only the first offer is what a scenario says
+        clustering = cluster(offered)
         if (key := clustering.head_of.tobytes()) not in seen:
             seen.add(key)
             return clustering

@@ -212,7 +212,9 @@ def _read(path: Path) -> tuple[str, Tree]:
         text = read_text(path, _MOST_BYTES)
         tree = tomllib.loads(text)
     except FileNotFoundError:
-        raise ScenarioError(f"{path}: no such file; `fedcast init {path}` writes one") from None
+        meant = similar_name(str(path), PRESETS, 0.8)
+        preset_hint = f"; did you mean the preset {meant} (--preset {meant})?" if meant else ""
+        raise ScenarioError(f"{path}: no such file{preset_hint or f'; `fedcast init {path}` writes one'}") from None
     except IsADirectoryError:
         raise ScenarioError(f"{path}: is a folder, expected a TOML file") from None
     except FedcastError as error:

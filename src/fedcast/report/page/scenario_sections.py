@@ -69,13 +69,18 @@ def _varied(contents: Sequence[Content], key: str) -> tuple[str, str, str]:
     return f"varies: {', '.join(found)}", value_text(key, default), meaning
 
 
+def _training_time(run: StoredRun) -> str:
+    """Return how long training took here, or whose history was taken over."""
+    if run.timing is not None:
+        return run.timing.text
+    return f"not trained: as {run.history_from}" if run.history_from else "–"
+
+
 def reproduce_section(contents: Sequence[Content]) -> Markup:
     """Return commands, run folders and versions."""
     content, runs = contents[0], [run for one in contents for run in one.runs]
     folders = [
-        (one.name_of(run), tag("code", _folder_name(run)), run.timing.text if run.timing else "–")
-        for one in contents
-        for run in one.runs
+        (one.name_of(run), tag("code", _folder_name(run)), _training_time(run)) for one in contents for run in one.runs
     ]
     packages = dict.fromkeys(name for run in runs for name in run.versions)
     versions = [
