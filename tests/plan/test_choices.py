@@ -231,3 +231,7 @@ def test_a_rule_that_needs_more_users_than_can_share_does_not_compete():
     nine = {"clustering.rule": "random", "clustering.random.num_clusters": 9}
     # The volumes of a first plan may leave fewer users that share something: that is no error.
     assert make_plan(with_overrides(ten, nine), with_curve=False).rule == "random"
+    # Where nobody has a whole sample to share, the best plan shares nothing.
+    nobody = with_overrides(ten, {"clustering.sharing_ratio": 0.001})
+    assert can_share(make_world(nobody).problem()) == 0
+    assert make_plan(nobody, with_curve=False).rule == "none"

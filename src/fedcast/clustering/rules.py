@@ -58,7 +58,12 @@ def from_server(name: str) -> bool:
 
 def quick_rules(problem: Problem) -> list[str]:
     """Return the names of all rules for which enough users can share, except those that prove the optimum."""
-    return [name for name in RULES if not find_rule(name).proves and can_share(problem) >= least_users(problem, name)]
+    return [name for name in RULES if not find_rule(name).proves and enough_can_share(problem, name)]
+
+
+def enough_can_share(problem: Problem, rule: str) -> bool:
+    """Return whether enough users can share for a rule; where none can, most rules find that there are no heads."""
+    return max(1, can_share(problem)) >= least_users(problem, rule)
 
 
 def least_users(problem: Problem, rule: str) -> int:

@@ -24,10 +24,9 @@ from fedcast.clustering import (
     Clustering,
     Problem,
     allocates,
-    can_share,
     cluster,
+    enough_can_share,
     find_rule,
-    least_users,
     quick_rules,
 )
 from fedcast.cost import Fleet, feasibility, round_cost
@@ -436,7 +435,7 @@ def _unseen(problem: Problem, offers: Sequence[Floats], seen: set[bytes]) -> Clu
     """Return clusters of the first offer (ratios of all users) that gives clusters not seen before."""
     for ratios in offers:
         offered = replace(problem, volumes=np.floor(ratios * problem.skew.sizes + ROUNDING))
-        if seen and can_share(offered) < least_users(offered, offered.settings.rule):
+        if seen and not enough_can_share(offered, offered.settings.rule):
             continue  # only the first offer is what a scenario says
         clustering = cluster(offered)
         if (key := clustering.head_of.tobytes()) not in seen:
