@@ -176,7 +176,7 @@ def damaged(run, name, call, change):
         {"accepts": 3}, {"accepts": [[]]}, {"rates_bps": []}, {"rates_bps": {"site-0": "fast"}},
         {"rates_bps": {"site-0": float("nan")}}, {"rates_bps": {"site-0": -1.0}}, {"kinds": None}, {"kinds": [3]},
         {"counts": [[1]]}, {"counts": [2**70]}, {"size": float("inf")}, {"max_ratio": float("nan")},
-        {"epsilon_budget": "all"}, {"mu_spent": float("inf")},
+        {"keys": bytes(64)}, {"keys": "text"}, {"epsilon_budget": "all"}, {"mu_spent": float("inf")},
     ],
     ids=repr,
 )  # fmt: skip

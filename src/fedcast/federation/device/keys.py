@@ -54,7 +54,12 @@ def public_keys(content: object) -> PublicKeys:
     """Return the keys that `PublicKeys.to_bytes` wrote; whatever comes from the network may be anything else."""
     if not isinstance(content, bytes) or len(content) != 2 * _KEY_BYTES:
         raise FedcastError(f"invalid public keys: expected {2 * _KEY_BYTES} bytes")
-    return PublicKeys(content[:_KEY_BYTES], content[_KEY_BYTES:])
+    keys = PublicKeys(content[:_KEY_BYTES], content[_KEY_BYTES:])
+    try:
+        X25519PrivateKey.generate().exchange(keys.agreement_key)
+    except ValueError:  # a point of small order: nothing can be encrypted for it, for other members neither
+        raise FedcastError("invalid public keys: the X25519 key gives no secret") from None
+    return keys
 
 
 def grouped(fingerprint: str) -> str:
