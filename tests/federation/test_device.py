@@ -437,6 +437,13 @@ def test_noise_has_the_distribution_of_discrete_laplace():
     assert len(np.unique(noisy, axis=0)) > 5
 
 
+def test_counts_with_too_small_an_epsilon_are_an_error():
+    """A rate of 0 has no distribution, and one that is rounded up would promise too much."""
+    with pytest.raises(FedcastError, match="counts_epsilon"):
+        private_counts(np.array([3, 4]), 1e-7)
+    assert private_counts(np.array([3, 4]), 1.5e-6).sum() == 7
+
+
 def test_damaged_samples_of_a_trusted_head_are_not_stored(net, tmp_path):
     envelope = sealed(net, tmp_path, net.devices["head"].keys)
     records = next(net.devices["head"].own.records(np.arange(3), 3)).copy()

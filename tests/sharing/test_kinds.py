@@ -15,7 +15,20 @@ from fedcast.plan import make_world
 from fedcast.runs import load_run, prepare_run, run_scenario, train_scenario
 from fedcast.runs.packing import pack, unpack
 from fedcast.scenario import ClusteringSettings, Data, load_scenario
-from fedcast.sharing import Held, Ledger, Privacy, Request, Sharing, find_sharing, gaussian_mu, seeded_noise
+from fedcast.sharing import (
+    SIGMA_STEPS,
+    Held,
+    Ledger,
+    Privacy,
+    RecordedNoise,
+    Request,
+    Sharing,
+    find_sharing,
+    gaussian_epsilon,
+    gaussian_mu,
+    pure_mu,
+    seeded_noise,
+)
 from fedcast.sharing.features import limited, smooth_basis
 from fedcast.sharing.generate import generating, shares_of_classes
 from fedcast.sharing.mixed import MixedOptions, mix
@@ -238,6 +251,52 @@ def test_the_kit_finds_a_kind_that_hides_what_it_reveals():
         )
 
 
+def half_noise(samples, asked, options):
+    return make_prototypes(samples, replace(asked, noise=lambda exact: asked.noise(2 * exact) // 2), options)
+
+
+def true_classes(samples, asked, options):
+    """Classes are chosen by true counts instead of noisy ones."""
+    made = make_prototypes(samples, asked, options)
+    return replace(made, labels=np.resize(np.unique(samples.labels), len(made.labels)))
+
+
+def unclipped(samples, asked, options):
+    from fedcast.sharing import prototypes
+
+    before, prototypes.limited = prototypes.limited, lambda vectors, norm: vectors
+    try:
+        return make_prototypes(samples, asked, options)
+    finally:
+        prototypes.limited = before
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [(half_noise, "above μ"), (unclipped, "above μ"), (true_classes, "other than through noise")],
+)
+def test_the_kit_finds_kinds_that_protect_less_than_they_claim(fault, message):
+    kind = generating(fault, "faulty", PrototypesOptions, private=True)
+    check = next(check for check in CHECKS if check.__name__ == "protects_every_sample")
+    with pytest.raises(AssertionError, match=message):
+        check(kind, PrototypesOptions())
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e30])
+@pytest.mark.parametrize("kind", ["prototypes", "synthetic"])
+def test_a_sample_that_is_no_image_moves_a_release_no_further(kind, value):
+    """The bound of a sample's influence must hold for whatever it contains."""
+    samples, sharing = held(12), find_sharing(kind)
+    noises = [RecordedNoise(seeded_noise(np.random.default_rng(1)))]
+    noises.append(RecordedNoise(noises[0], noises[0].noisy))
+    for noise, sample in zip(noises, (0.0, value), strict=True):
+        inputs = samples.inputs.copy()
+        inputs[5] = sample
+        made = sharing.make(replace(samples, inputs=inputs), replace(request(), noise=noise), sharing.options())
+    moves = [((a - b) / SIGMA_STEPS) ** 2 for a, b in zip(noises[0].exact, noises[1].exact, strict=True)]
+    assert np.sqrt(sum(move.sum() for move in moves)) <= made.mu
+
+
 def test_privacy_of_users_as_a_table(tmp_path):
     privacy = Privacy(np.array([0.0, gaussian_mu(2.0, 1e-5), 0.0]), 1e-5, "seeded")
     assert privacy.epsilon == pytest.approx([0, 2, 0])
@@ -371,6 +430,61 @@ def test_heads_keep_to_the_epsilon_of_the_devices_table(tmp_path):
     assert any("12 users of 12 cannot afford ε = 4" in note for note in nobody.plan.notes)
     assert prepare_run(scenario_of("raw")).plan.notes == ()
     assert nobody.shared.generated is None
+
+
+def test_a_budget_has_a_delta_of_its_own(tmp_path):
+    """A scenario with a large δ asks for a small ε, and spends far more at the δ of the budget."""
+    file = tmp_path / "devices.csv"
+    file.write_text("\n".join(["user,epsilon", *(f"{user},1" for user in range(12))]) + "\n")
+    asked = ("sharing.prototypes.epsilon=1", "sharing.prototypes.delta=0.4", f"devices.devices_file={file}")
+    evading = prepare_run(scenario_of("prototypes", *asked))
+    assert gaussian_epsilon(gaussian_mu(1.0, 0.4), 1e-5) > 8
+    assert len(evading.clustering.heads) == 0
+    assert any("cannot afford ε = 1 at δ = 0.4" in note for note in evading.plan.notes)
+    # A user that agrees to that δ can afford it, and one with a smaller δ cannot afford ε = 1 at 1e-5.
+    for delta, asked_delta, heads in (("0.005", "0.005", True), ("1e-9", "1e-5", False)):
+        rows = [f"{user},1,{delta}" for user in range(12)]
+        file.write_text("\n".join(["user,epsilon,delta", *rows]) + "\n")
+        run = prepare_run(scenario_of("prototypes", asked[0], f"sharing.prototypes.delta={asked_delta}", asked[2]))
+        assert bool(len(run.clustering.heads)) == heads
+
+
+@pytest.mark.parametrize("kind", ["raw", "mixed", "prototypes"])
+def test_the_server_has_no_samples_of_users_that_do_not_agree(kind, tmp_path):
+    file = tmp_path / "devices.csv"
+    unwilling, hesitant = range(4), range(4, 8)
+    rows = [f"{user},{0 if user in unwilling else 0.1 if user in hesitant else 1}" for user in range(12)]
+    file.write_text("\n".join(["user,consent", *rows]) + "\n")
+    run = prepare_run(scenario_of(kind, "clustering.rule=central", f"devices.devices_file={file}"))
+    own, ledger = run.world.population.assignment, run.shared.ledger
+    assert run.clustering.broadcast.volume > 0
+    if kind == "prototypes":
+        assert (ledger.privacy.mu > 0).tolist() == [user not in unwilling for user in range(12)]
+        return
+    seen = set((ledger.samples if ledger.sources is None else ledger.sources[1]).tolist())
+    assert seen
+    for user in range(12):
+        revealed = len(seen & set(own.of(user).tolist())) / len(own.of(user))
+        assert revealed <= (0 if user in unwilling else 0.1 if user in hesitant else 1), f"user {user}"
+
+
+def test_noisy_counts_are_counted_for_all_users(tmp_path):
+    run = prepare_run(scenario_of("prototypes", "data.counts_epsilon=0.5"))
+    privacy, heads = run.shared.ledger.privacy, run.clustering.heads
+    assert privacy.epsilon[heads] == pytest.approx(4.5)
+    assert np.delete(privacy.epsilon, heads) == pytest.approx(0.5)
+    table = np.genfromtxt(privacy.save(tmp_path / "privacy.csv"), delimiter=",", names=True, dtype=None)
+    assert len(table) == 12
+    # What later runs read as mu_spent: not less than everything together.
+    assert table["mu"][heads] == pytest.approx(np.hypot(gaussian_mu(4.0, 1e-5), pure_mu(0.5)))
+    file = tmp_path / "devices.csv"
+    for budget, heads_left in ((4.4, False), (4.6, True)):
+        file.write_text("\n".join(["user,epsilon", *(f"{user},{budget}" for user in range(12))]) + "\n")
+        run = prepare_run(scenario_of("prototypes", "data.counts_epsilon=0.5", f"devices.devices_file={file}"))
+        assert bool(len(run.clustering.heads)) == heads_left
+    file.write_text("\n".join(["user,epsilon", *(f"{user},{0.4 if user == 7 else 9}" for user in range(12))]) + "\n")
+    with pytest.raises(FedcastError, match=r"user 7 cannot afford noisy class counts .*epsilon = 0\.4"):
+        prepare_run(scenario_of("raw", "data.counts_epsilon=0.5", f"devices.devices_file={file}"))
 
 
 def test_a_kind_of_ones_own_generates(tmp_path):

@@ -13,8 +13,8 @@ def central(problem: Problem, _: object = None) -> Clustering:
     """Send all users the same samples, as equal over classes as all data together allow; nobody has a head.
 
     There are `server_volume` samples; by default as many as a member receives under DACA on average, so that both
-    cost a member the same. Where the descriptor does not show classes (`one_hot` is false) they have the global
-    distribution.
+    cost a member the same. They are samples of users, of each no more than it consents to. Where the descriptor does
+    not show classes (`one_hot` is false) they have the global distribution.
 
     Example:
         >>> from fedcast.clustering.sample_problems import path_problem
@@ -22,11 +22,12 @@ def central(problem: Problem, _: object = None) -> Clustering:
         >>> clustering.broadcast.volume, clustering.broadcast.mix.tolist(), clustering.received.tolist()
         (10.0, [0.5, 0.5], [10.0, 10.0])
     """
-    skew = problem.skew
+    skew, ratios = problem.skew, problem.max_ratios
+    held = skew.sizes if ratios is None else ratios * skew.sizes
     volume = _default_volume(problem) if problem.server_volume is None else problem.server_volume
-    mix = skew.global_distribution
+    volume, mix = min(volume, float(held.sum())), skew.global_distribution
     if problem.one_hot and volume > 0:
-        taken = water_fill(skew.sizes.sum() * mix, volume)
+        taken = water_fill(held @ skew.distributions if ratios is not None else skew.sizes.sum() * mix, volume)
         mix = taken / taken.sum()
     return Clustering(problem, np.full(problem.num_users, -1), broadcast=Broadcast(volume, mix))
 

@@ -45,6 +45,8 @@ class Problem:
     one_hot: bool = True
     #: samples that the rule ``central`` sends to each user; None: as many as DACA on average
     server_volume: float | None = None
+    #: float64[K], largest share of its samples that each user agrees to send, for rule ``central``; None: all of them
+    max_ratios: Floats | None = None
 
     def __post_init__(self) -> None:
         users, volumes, sizes = self.num_users, self.volumes, self.skew.sizes
@@ -142,7 +144,7 @@ def make_problem(
     """
     # Without settings there is no plan that could choose the rule.
     settings = ClusteringSettings(rule="daca") if settings is None else settings
-    ratios = np.full(skew.num_users, settings.sharing_ratio)
+    ratios, limits = np.full(skew.num_users, settings.sharing_ratio), None
     if max_ratios is not None:
         limits = np.asarray(max_ratios, dtype=np.float64)
         _check_per_user("max_ratios", limits, np.ones(skew.num_users), "a share of its samples")
@@ -150,7 +152,16 @@ def make_problem(
     volumes = ratios * skew.sizes
     if whole:
         volumes = np.floor(volumes + ROUNDING)
-    return Problem(skew, graph, volumes, settings, seed=seed, one_hot=one_hot, server_volume=server_volume)
+    return Problem(
+        skew,
+        graph,
+        volumes,
+        settings,
+        seed=seed,
+        one_hot=one_hot,
+        server_volume=server_volume,
+        max_ratios=limits,
+    )
 
 
 def _check_per_user(name: str, values: Floats, most: Floats, what: str) -> None:

@@ -21,7 +21,7 @@ from fedcast.cost.fleet import (
     upload_bits,
     upload_notes,
 )
-from fedcast.cost.kinds import budget_notes, generates, privacy_mu, private_kinds, shareable
+from fedcast.cost.kinds import budget_notes, check_counts_budget, generates, privacy_mu, private_kinds, shareable
 from fedcast.cost.round import (
     Feasibility,
     RoundCost,
@@ -60,6 +60,7 @@ __all__ = [
     "best_frequency_hz",
     "broadcast_cost",
     "budget_notes",
+    "check_counts_budget",
     "compute_energy_j",
     "compute_s",
     "device_assumptions",

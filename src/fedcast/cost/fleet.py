@@ -26,6 +26,7 @@ from fedcast.typing import Floats, Names
 _LEAST, _MOST = 1e-15, 1e15
 _MOST_SNR_DB = 100.0
 _MOST_MU = 50.0  # ε is then above 1,000
+_MOST_DELTA = 0.01  # with a larger one a release may reveal one sample in a hundred outright
 # Rounds over which an expected round is averaged, at most.
 _AVERAGED_ROUNDS = 100
 _OF_SCENARIO = ("max_frequency_hz", "cycles_per_sample", "power_w", "energy_budget_j")
@@ -41,6 +42,7 @@ COLUMNS = (
     ),
     Column("consent", "float", required=False, minimum=0, maximum=1),
     Column("epsilon", "float", required=False, minimum=0, maximum=_MOST),
+    Column("delta", "float", required=False, above=0, minimum=_LEAST, maximum=_MOST_DELTA),
     Column("mu_spent", "float", required=False, minimum=0, maximum=_MOST_MU),
 )
 
@@ -59,6 +61,7 @@ class DeviceTable:
     up_snr_db: Floats | None = None  #: mean SNR of the upload on one subcarrier; None: from the radio model
     down_snr_db: Floats | None = None  #: the same of the download
     epsilon: Floats | None = None  #: largest ε of everything that a user ever releases together; None: no limit
+    delta: Floats | None = None  #: δ that belongs to `epsilon`; None: 1e-5
     mu_spent: Floats | None = None  #: what it released before, column mu of a run's privacy.csv; None: nothing
     names: Names | None = None  #: names of the users, str[K], where a table gives them
 

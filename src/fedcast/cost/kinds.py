@@ -8,9 +8,13 @@ import numpy as np
 
 from fedcast import registry
 from fedcast.cost.fleet import DeviceTable
-from fedcast.formatting import pluralize
+from fedcast.errors import FedcastError
+from fedcast.formatting import pluralize, user_label
 from fedcast.scenario import BEST_KIND, Scenario
 from fedcast.typing import Bools, Floats
+
+# As `fedcast.sharing.DEFAULT_DELTA`.
+_USUAL_DELTA = 1e-5
 
 
 def private_kinds() -> list[str]:
@@ -45,8 +49,26 @@ def affordable(devices: DeviceTable, scenario: Scenario, kind: str, mu: float | 
         return np.ones(len(devices.consent), dtype=bool)
     options = scenario.sharing.options("sharing", kind)
     spent = np.zeros(len(devices.epsilon)) if devices.mu_spent is None else devices.mu_spent
-    enough: Bools = sharing.affordable(options, devices.epsilon, spent, mu)
+    known = {} if devices.delta is None else {"delta": devices.delta}
+    counts = scenario.data.counts_epsilon or 0.0
+    enough: Bools = sharing.affordable(options, devices.epsilon, spent, mu, pure=counts, **known)
     return enough
+
+
+def check_counts_budget(devices: DeviceTable, scenario: Scenario) -> None:
+    """Raise an error if the privacy budget of a user is not enough for the noisy class counts that a plan needs."""
+    poor = np.flatnonzero(~affordable(devices, scenario, private_kinds()[0], mu=0.0))
+    if len(poor):
+        user, needed = int(poor[0]), scenario.data.counts_epsilon
+        raise FedcastError(
+            f"user {user_label(user, devices.names)} cannot afford noisy class counts (data.counts_epsilon = "
+            f"{needed:g}): its budget is epsilon = {_budgets(devices)[user]:g}; raise it, or leave the user out "
+            "(changes.without)"
+        )
+
+
+def _budgets(devices: DeviceTable) -> Floats:
+    return np.full(len(devices.consent), np.inf) if devices.epsilon is None else devices.epsilon
 
 
 def shareable(devices: DeviceTable, scenario: Scenario, kind: str, mu: float | None = None) -> Floats:
@@ -65,8 +87,11 @@ def budget_notes(devices: DeviceTable, scenario: Scenario) -> list[str]:
     kind = scenario.sharing.kind
     if kind == BEST_KIND or not (refused := int((~affordable(devices, scenario, kind)).sum())):
         return []
-    epsilon = scenario.sharing.options("sharing").epsilon
+    options, counts = scenario.sharing.options("sharing"), scenario.data.counts_epsilon
+    wanted = f"ε = {options.epsilon:g}" + ("" if options.delta == _USUAL_DELTA else f" at δ = {options.delta:g}")
+    besides = "" if counts is None else f" beside noisy counts of ε = {counts:g}"
     return [
-        f"{pluralize(refused, 'user')} of {len(devices.consent)} cannot afford ε = {epsilon:g}, and share nothing "
-        "(budgets: column epsilon of the devices table; on real devices epsilon_budget in consent.toml)"
+        f"{pluralize(refused, 'user')} of {len(devices.consent)} cannot afford {wanted}{besides}, and share nothing "
+        "(budgets: columns epsilon and delta, by default 1e-5, of the devices table; on real devices epsilon_budget "
+        "in consent.toml)"
     ]

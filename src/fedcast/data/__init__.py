@@ -24,6 +24,7 @@ from fedcast.data.catalogue import (
     presence,
     sample_spec,
 )
+from fedcast.data.counts_noise import COUNTS_SENSITIVITY, counts_of_size, noisy_counts
 from fedcast.data.dataset import (
     Dataset,
     Generated,
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CATALOGUE",
+    "COUNTS_SENSITIVITY",
     "IMPORT_FORMATS",
     "PARTITIONS",
     "Assignment",
@@ -86,6 +88,7 @@ __all__ = [
     "average_kl",
     "class_counts",
     "counts_file",
+    "counts_of_size",
     "data_folders",
     "dataset_from_arrays",
     "describe",
@@ -101,6 +104,7 @@ __all__ = [
     "load_dataset",
     "make_population",
     "mix_distributions",
+    "noisy_counts",
     "populate",
     "population_assumptions",
     "population_from",

@@ -12,7 +12,7 @@ from fedcast.federation.device.samples import sample_format
 from fedcast.io import save_table
 from fedcast.plan import Planned, World, make_world, plan_world
 from fedcast.scenario import Scenario
-from fedcast.sharing import find_sharing
+from fedcast.sharing import DEFAULT_DELTA, find_sharing
 
 
 def plan_devices(scenario: Scenario, devices: list[dict[str, Any]], folder: Path) -> Planned:
@@ -53,6 +53,7 @@ def _limits(scenario: Scenario, devices: list[dict[str, Any]]) -> dict[str, list
         limits["epsilon"] = [
             float(device.get("epsilon_budget") or 0.0) if kind in device["kinds"] else 0.0 for device in devices
         ]
+        limits["delta"] = [float(device.get("delta", DEFAULT_DELTA)) for device in devices]
         limits["mu_spent"] = [float(device.get("mu_spent", 0.0)) for device in devices]
     return limits
 

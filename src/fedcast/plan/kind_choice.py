@@ -47,7 +47,7 @@ def worth_of(world: World, model: RoundsModel, epsilon: float | None = None) -> 
     for kind in np.unique(kinds):
         if str(kind) in model.worth:
             mu = privacy_mu(world.scenario, str(kind), epsilon)
-            found = model.worth[str(kind)].at(signal_of(mu, world.population.counts))
+            found = model.worth[str(kind)].at(signal_of(mu, world.seen_counts))
             worth = np.where(kinds == kind, found, worth)
     return worth
 
@@ -98,7 +98,7 @@ def kind_notes(world: World, model: RoundsModel, heads: NDArray[np.int64]) -> li
             continue
         found, fitted = worth[kinds == kind], model.worth[kind]
         mean, mu = float(found.mean()), privacy_mu(world.scenario, kind)
-        signals = signal_of(mu, world.population.counts)[heads][kinds == kind]
+        signals = signal_of(mu, world.seen_counts)[heads][kinds == kind]
         low, high = fitted.interval(float(np.median(signals)))
         text = (
             f"{kind}: a sample counts as {number(mean)} raw ones in the prediction of rounds ({low:.2f} to {high:.2f}, "

@@ -14,6 +14,7 @@ from fedcast.cost import (
     Fleet,
     SharingCost,
     broadcast_cost,
+    check_counts_budget,
     device_assumptions,
     fleet_of,
     model_assumptions,
@@ -27,6 +28,7 @@ from fedcast.data import (
     counts_file,
     describe,
     make_population,
+    noisy_counts,
     population_assumptions,
     skew_of,
 )
@@ -69,6 +71,13 @@ class World:
         """Return the devices with their owners' consent; those of the fleet have what the kind of sharing allows."""
         devices = self.fleet.devices
         return devices if self.consent is None else replace(devices, consent=self.consent)
+
+    @property
+    def seen_counts(self) -> Floats:
+        """Return the class counts that the planner sees, float64[K, Y]: with noise if the scenario says so."""
+        if self.scenario.data.counts_epsilon is None:
+            return self.population.counts.astype(np.float64)
+        return self.skew.sizes[:, None] * self.skew.distributions
 
     @property
     def places_known(self) -> bool:
@@ -149,7 +158,10 @@ def make_world(
     bits_per_sample, fleet = data.bits_per_sample or float(own_bits), fleet_of(scenario, layout, samples)
     graph = changed.of_graph(network_of(scenario, layout), scenario.changes.cut)
     fleet, kind = changed.of_fleet(fleet), scenario.sharing.kind
-    consent = fleet.devices.consent
+    consent, seen = fleet.devices.consent, population
+    if data.counts_epsilon is not None:
+        check_counts_budget(fleet.devices, scenario)
+        seen = replace(population, counts=noisy_counts(population.counts, data.counts_epsilon, scenario.seed))
     if kind != BEST_KIND:
         allowed = shareable(fleet.devices, scenario, kind)
         fleet = replace(fleet, devices=replace(fleet.devices, consent=allowed))
@@ -157,7 +169,7 @@ def make_world(
     return World(
         scenario,
         population,
-        skew_of(describe(population, data, scenario.seed)),
+        skew_of(describe(seen, data, scenario.seed)),
         layout,
         graph,
         fleet,

@@ -167,7 +167,7 @@ def prepare_run(
     check_samples_of(scenario, world.population)
     planned, kind = plan_world(world), kind_of(scenario)
     population = world.population if kind.sends else _only(world.population, planned.plan.trained)
-    shared = share(scenario, planned.plan, population, planned.clustering)
+    shared = _with_counts(share(scenario, planned.plan, population, planned.clustering), world)
     if not kind.sends:
         planned = control_of(planned, shared.assignment.sizes)
     trained = planned.plan.trained
@@ -181,6 +181,15 @@ def share(scenario: Scenario, plan: SharingPlan, population: Population, cluster
         return kind_of(scenario).share(population, clustering, scenario.seed, options)
     by_kind = {name: scenario.sharing.options("sharing", name) for name in set(plan.kinds)}
     return share_by_head(population, clustering, scenario.seed, plan.kinds, by_kind)
+
+
+def _with_counts(shared: Shared, world: World) -> Shared:
+    """Return the same with the privacy that users spent on noisy class counts."""
+    privacy, epsilon = shared.ledger.privacy, world.scenario.data.counts_epsilon
+    if privacy is None or epsilon is None:
+        return shared
+    answered = np.where(world.population.sizes > 0, epsilon, 0.0)
+    return replace(shared, ledger=replace(shared.ledger, privacy=replace(privacy, pure=answered)))
 
 
 def kind_of(scenario: Scenario) -> Sharing:

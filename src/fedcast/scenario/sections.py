@@ -104,6 +104,9 @@ class Data(ChoiceSection):
     descriptor: Literal["classes", "values", "clusters"] = Field(
         "classes", description="what the planner sees: labels (next characters), input values or feature clusters"
     )
+    counts_epsilon: Annotated[float, Field(ge=1e-6, le=500)] | None = Field(
+        None, description="the planner sees class counts with noise, ε-differentially private; unset: exact ones"
+    )
     value_bins: Annotated[int, Field(ge=1, le=10**5)] = Field(
         16, description="descriptor values: bins of the histogram"
     )
@@ -111,6 +114,13 @@ class Data(ChoiceSection):
     value_max: float = Field(2.0, validate_default=True, description="descriptor values: upper end of the histogram")
     feature_clusters: Count = Field(16, description="descriptor clusters: number of k-means clusters")
     bits_per_sample: Positive | None = Field(None, description="bits of one shared sample; unset: the dataset's own")
+
+    @field_validator("counts_epsilon")
+    @classmethod
+    def _of_classes(cls, value: float | None, info: ValidationInfo) -> float | None:
+        if value is not None and info.data.get("descriptor", "classes") != "classes":
+            raise ValueError("noise is added to class counts only; it needs descriptor = classes")
+        return value
 
     @field_validator("value_max")
     @classmethod

@@ -26,6 +26,7 @@ Make = Callable[[Held, Request, Any], Made]
 _CONFIDENCE = 0.999
 _THRESHOLDS = 25
 _LEAST_SIGMA = 1e-9  # of distances that do not vary
+_CERTAIN = 1e9  # log likelihood ratio of what only one of two data sets can give
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +90,7 @@ def _bound(hits: int, games: int, error: float) -> float:
     return float(betaincinv(hits, games - hits + 1, error)) if hits else 0.0
 
 
-class _Recorder:
+class RecordedNoise:
     """Noise that remembers the whole numbers it was added to, and the sums; or repeats sums that another one made."""
 
     def __init__(self, noise: Noise, repeated: Sequence[Ints] = ()) -> None:
@@ -98,6 +99,7 @@ class _Recorder:
         self.noisy: list[Ints] = []
 
     def __call__(self, exact: Ints) -> Ints:
+        """Add the noise to whole numbers, or return the sums that are repeated."""
         place = len(self.exact)
         self.exact.append(exact)
         self.noisy.append(self.repeated[place] if self.repeated else self.noise(exact))
@@ -112,23 +114,31 @@ def play(
     near, ratios = np.zeros((2, draws)), np.zeros((2, draws))
     for number in range(draws):
         for world in range(2):
-            recorder = _Recorder(seeded_noise(np.random.default_rng([seed, number, world])))
+            recorder = RecordedNoise(seeded_noise(np.random.default_rng([seed, number, world])))
             made = make(both[world], _request(target, seed, number, recorder), options)
             gaps = made.inputs.reshape(len(made.labels), -1) - candidate
             near[world, number] = -np.sqrt(np.square(gaps).sum(axis=1).min())
             if private:
                 # The other data with the same noisy numbers: what a later release looks at is the same.
-                again = _Recorder(recorder.noise, recorder.noisy)
-                make(both[1 - world], _request(target, seed, number, again), options)
-                here, there = recorder, again
-                pairs = zip(here.noisy, here.exact, there.exact, strict=True)
-                ratio = sum(float(_square(noisy - b) - _square(noisy - a)) / 2 for noisy, a, b in pairs)
+                again = RecordedNoise(recorder.noise, recorder.noisy)
+                other = make(both[1 - world], _request(target, seed, number, again), options)
+                ratio = _log_ratio(recorder, again) if _same(made, other) else _CERTAIN
                 ratios[world, number] = ratio if world == 0 else -ratio
     return Scores(near[0], near[1]), Scores(ratios[0], ratios[1]) if private else None
 
 
 def _request(target: Target, seed: int, number: int, noise: Noise) -> Request:
     return Request(target.volume, target.balanced, np.random.default_rng([seed, number]), noise)
+
+
+def _same(made: Made, other: Made) -> bool:
+    """Return whether the same noisy numbers made the same samples; if not, data leak past the noise."""
+    return np.array_equal(made.labels, other.labels) and np.array_equal(made.inputs, other.inputs)
+
+
+def _log_ratio(here: RecordedNoise, there: RecordedNoise) -> float:
+    pairs = zip(here.noisy, here.exact, there.exact, strict=True)
+    return sum(float(_square(noisy - b) - _square(noisy - a)) / 2 for noisy, a, b in pairs)
 
 
 def _square(steps: Ints) -> float:

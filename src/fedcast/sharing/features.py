@@ -14,8 +14,13 @@ from fedcast.sharing.gaussian_noise import SIGMA_STEPS, Noise
 from fedcast.typing import Floats, Ints
 
 
+def within_unit(inputs: NDArray[np.floating]) -> Floats:
+    """Return inputs as vectors [n, d] in [0, 1]; NaN counts as 0, since a bound must hold for whatever a sample is."""
+    return np.clip(np.nan_to_num(inputs.reshape(len(inputs), -1).astype(np.float64), posinf=1.0, neginf=0.0), 0.0, 1.0)
+
+
 def limited(vectors: NDArray[np.floating], norm: float) -> Floats:
-    """Return vectors, scaled down to a norm of at most `norm` where theirs is larger."""
+    """Return finite vectors, scaled down to a norm of at most `norm` where theirs is larger."""
     wide = vectors.astype(np.float64)
     norms = np.linalg.norm(wide, axis=1, keepdims=True)
     bounded: Floats = wide * np.minimum(1.0, norm / np.maximum(norms, np.finfo(np.float64).tiny))

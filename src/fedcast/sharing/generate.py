@@ -14,7 +14,18 @@ from fedcast.errors import FedcastError
 from fedcast.random import generator
 from fedcast.registry import option
 from fedcast.sharing.gaussian_noise import seeded_noise
-from fedcast.sharing.ledger import SERVER, Held, Ledger, Made, Privacy, Request, Shared, Sharing, own_samples
+from fedcast.sharing.ledger import (
+    SERVER,
+    Held,
+    Ledger,
+    Made,
+    Privacy,
+    Request,
+    Shared,
+    Sharing,
+    own_samples,
+    server_pool,
+)
 from fedcast.sharing.privacy import DEFAULT_DELTA, MOST_EPSILON
 from fedcast.typing import Floats, Ints
 
@@ -50,7 +61,8 @@ def share_generated(
     check_samples(dataset)
     balanced = clustering.problem.settings.composition == "balanced"
     if clustering.broadcast is not None:
-        senders = {SERVER: (np.sort(own.samples), clustering.broadcast.volume, np.arange(population.num_users))}
+        server = server_pool(own, clustering, seed)
+        senders = {SERVER: (np.sort(server.samples), clustering.broadcast.volume, np.arange(population.num_users))}
         balanced = True
     else:
         heads = [int(head) for head in clustering.heads]
@@ -59,7 +71,7 @@ def share_generated(
     entries, sources = [np.zeros((3, 0), dtype=np.int64)], [np.zeros((2, 0), dtype=np.int64)]
     mu, first = np.zeros(population.num_users), len(dataset)
     for sender, (pool, volume, receivers) in senders.items():
-        if not len(receivers) or int(volume) == 0:
+        if not len(receivers) or int(volume) == 0 or not len(pool):
             continue
         rngs = (generator(seed, purpose, user=sender) for purpose in ("share", "noise"))
         request = Request(int(volume), balanced, next(rngs), seeded_noise(next(rngs)))
@@ -72,8 +84,8 @@ def share_generated(
         if some.sources is not None:
             revealed = pool[some.sources]
             sources.append(np.stack([np.full(len(revealed), sender), revealed]))
-        # What the server sends is made of samples of all users.
-        mu[sender if sender >= 0 else slice(None)] = some.mu or 0.0
+        # What the server sends is made of samples of all users that agree.
+        mu[sender if sender >= 0 else server.sizes > 0] = some.mu or 0.0
     sent = np.concatenate(entries, axis=1)
     privacy = Privacy(mu, options.delta, "seeded") if private else None
     ledger = Ledger(sent[0], sent[1], sent[2], np.concatenate(sources, axis=1), privacy)

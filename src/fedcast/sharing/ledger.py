@@ -8,15 +8,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fedcast import registry
 from fedcast.clustering import Clustering
-from fedcast.data import Assignment, Dataset, Generated, Population, extend
+from fedcast.data import Assignment, Dataset, Generated, Population, assignment_from_owners, extend
 from fedcast.errors import FedcastError
 from fedcast.io import save_table
+from fedcast.random import generator
 from fedcast.sharing.gaussian_noise import Noise, NoiseSource
-from fedcast.sharing.privacy import gaussian_epsilon, gaussian_mu
+from fedcast.sharing.privacy import DEFAULT_DELTA, Release, gaussian_mu, pure_mu, total_epsilon
 from fedcast.typing import Bools, Floats, Ints
 
 # The sender of what the server broadcasts.
@@ -31,18 +32,31 @@ class Privacy:
     mu: Floats  #: float64[K], μ of all releases together, see `fedcast.sharing.total_mu`; 0: it released nothing
     delta: float  #: δ at which ε is reported
     noise: NoiseSource  #: where the noise comes from: who knows the seed of a simulation can subtract it
+    pure: Floats | float = 0.0  #: float64[K], ε of releases with δ = 0 beside these: noisy class counts
 
     @property
     def epsilon(self) -> Floats:
         """Return ε of each user's releases together at δ, float64[K]."""
-        values, places = np.unique(self.mu, return_inverse=True)
-        return np.array([gaussian_epsilon(float(mu), self.delta) for mu in values])[places]
+        return epsilon_of_users(self.mu, self.pure, self.delta)
 
     def save(self, path: str | Path) -> Path:
-        """Write columns user, mu, epsilon, delta and noise of users that released something, as .csv or .parquet."""
-        users = np.flatnonzero(self.mu)
+        """Write columns user, mu, epsilon, delta and noise of users that released something, as .csv or .parquet.
+
+        Column mu holds everything, noisy counts included, as `mu_spent` of a devices table expects it.
+        """
+        pure = np.broadcast_to(self.pure, self.mu.shape)
+        together = np.hypot(self.mu, [pure_mu(float(one)) for one in pure])
+        users = np.flatnonzero(together)
         same = {"delta": np.full(len(users), self.delta), "noise": np.full(len(users), self.noise)}
-        return save_table({"user": users, "mu": self.mu[users], "epsilon": self.epsilon[users], **same}, path)
+        return save_table({"user": users, "mu": together[users], "epsilon": self.epsilon[users], **same}, path)
+
+
+def epsilon_of_users(mu: Floats, pure: ArrayLike, delta: ArrayLike) -> Floats:
+    """Return ε of each user at δ from μ of its Gaussian releases and ε of those with δ = 0 together, float64[K]."""
+    rows = np.stack(np.broadcast_arrays(mu, np.asarray(pure, dtype=np.float64), np.asarray(delta)), axis=1)
+    values, places = np.unique(rows, axis=0, return_inverse=True)
+    found = [total_epsilon([Release("", mu=a), Release("", epsilon=b)], at) for a, b, at in values.tolist()]
+    return np.array(found, dtype=np.float64)[places.ravel()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,15 +169,24 @@ class Sharing:
         """Return the privacy loss μ of what a head sends; ∞: no guarantee."""
         return gaussian_mu(options.epsilon, options.delta) if self.private else np.inf
 
-    def affordable(self, options: Any, budgets: Floats, spent_mu: Floats, mu: float | None = None) -> Bools:
+    def affordable(
+        self,
+        options: Any,
+        budgets: Floats,
+        spent_mu: Floats,
+        mu: float | None = None,
+        delta: ArrayLike = DEFAULT_DELTA,
+        pure: float = 0.0,
+    ) -> Bools:
         """Return who can be a head within its privacy budget ε, float64[K], after what it spent before, bool[K].
 
-        `mu` is the privacy loss of a release; None: that of the options.
+        `mu` is the privacy loss of a release (None: that of the options), `delta` the δ of the budgets, whatever that
+        of the options is, and `pure` ε of noisy counts that are released besides.
         """
         if not self.private:
             return np.ones(len(budgets), dtype=bool)
-        total = Privacy(np.hypot(spent_mu, self.mu(options) if mu is None else mu), options.delta, "seeded")
-        return total.epsilon <= budgets * (1 + _ROUNDING)
+        together = np.hypot(spent_mu, self.mu(options) if mu is None else mu)
+        return epsilon_of_users(together, pure, delta) <= budgets * (1 + _ROUNDING)
 
 
 def own_samples(population: Population, clustering: Clustering) -> Assignment:
@@ -175,6 +198,21 @@ def own_samples(population: Population, clustering: Clustering) -> Assignment:
             f"the clustering is of {clustering.problem.num_users} users, the population of {population.num_users}"
         )
     return population.assignment
+
+
+def server_pool(own: Assignment, clustering: Clustering, seed: int) -> Assignment:
+    """Return the samples that the server may send or generate others of: of each user as many as it consents to."""
+    ratios = clustering.problem.max_ratios
+    if ratios is None or (ratios >= 1).all():
+        return own
+    allowed = np.floor(ratios * own.sizes + _ROUNDING).astype(np.int64)
+    kept = [
+        own.of(user)
+        if allowed[user] == own.sizes[user]
+        else np.sort(generator(seed, "server pool", user=user).permutation(own.of(user))[: allowed[user]])
+        for user in range(own.num_users)
+    ]
+    return assignment_from_owners(np.repeat(np.arange(own.num_users), allowed), np.concatenate(kept), own.num_users)
 
 
 def find_sharing(name: str) -> Sharing:

@@ -14,10 +14,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedcast.registry import option
-from fedcast.sharing.features import gaussian_release, limited, smooth_basis
+from fedcast.sharing.features import gaussian_release, limited, smooth_basis, within_unit
 from fedcast.sharing.gaussian_noise import Noise
 from fedcast.sharing.generate import PrivacyOptions, generating, shares_of_classes
 from fedcast.sharing.ledger import Held, Made, Request
@@ -53,7 +52,7 @@ def make_prototypes(held: Held, request: Request, options: PrototypesOptions) ->
     """Return means, each as often as its class has a share in the volume."""
     groups, mu = options.groups, gaussian_mu(options.epsilon, options.delta)
     cells = held.labels * groups + request.rng.permutation(len(held.labels)) % groups
-    shape, inputs = held.inputs.shape[1:], held.inputs.reshape(len(held.inputs), -1)
+    shape, inputs = held.inputs.shape[1:], within_unit(held.inputs)
     found = noisy_means(inputs, cells, held.num_classes * groups, options.clip, mu, request.noise)
     basis = smooth_basis(shape, options.frequencies)
     means = (found.means @ basis.T) @ basis
@@ -61,9 +60,7 @@ def make_prototypes(held: Held, request: Request, options: PrototypesOptions) ->
     return Made(means[chosen].reshape(-1, *shape), labels, mu=mu)
 
 
-def noisy_means(
-    inputs: NDArray[np.float32], cells: Ints, num_cells: int, clip: float, mu: float, noise: Noise
-) -> NoisyMeans:
+def noisy_means(inputs: Floats, cells: Ints, num_cells: int, clip: float, mu: float, noise: Noise) -> NoisyMeans:
     """Release the means and counts of cells, μ-GDP; `clip` is the largest root mean square of an input."""
     sums, counts = noisy_sums(inputs, cells, num_cells, clip, mu, noise)
     sigma = _SIGMA_OF_COUNT / mu
@@ -74,12 +71,12 @@ def noisy_means(
 
 
 def noisy_sums(
-    inputs: NDArray[np.float32], cells: Ints, num_cells: int, clip: float, mu: float, noise: Noise
+    inputs: Floats, cells: Ints, num_cells: int, clip: float, mu: float, noise: Noise
 ) -> tuple[Floats, Floats]:
     """Release the sums, [cells, d], and counts, [cells], of cells, μ-GDP."""
     norm = clip * math.sqrt(inputs.shape[1])
     weight = _COUNT_WEIGHT * norm
-    bounded = limited(np.clip(inputs, 0, 1), norm)
+    bounded = limited(within_unit(inputs), norm)
     vectors = np.concatenate([bounded, np.full((len(inputs), 1), weight)], axis=1)
     noisy = gaussian_release([(vectors, cells)], (num_cells, vectors.shape[1]), _SENSITIVITY * norm, mu, noise)
     return noisy[:, :-1], noisy[:, -1] / weight

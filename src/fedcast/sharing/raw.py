@@ -8,7 +8,7 @@ from fedcast.clustering import Clustering, water_fill
 from fedcast.data import Assignment, Population, assignment_from_owners
 from fedcast.random import generator
 from fedcast.registry import NoOptions
-from fedcast.sharing.ledger import SERVER, Held, Ledger, Made, Request, Shared, Sharing, own_samples
+from fedcast.sharing.ledger import SERVER, Held, Ledger, Made, Request, Shared, Sharing, own_samples, server_pool
 from fedcast.typing import Ints
 
 
@@ -28,7 +28,9 @@ def share_samples(
     if clustering.broadcast is None:
         ledger = _multicast(own, labels, clustering, seed)
     else:
-        sent = _choose(np.sort(own.samples), labels, int(clustering.broadcast.volume), True, generator(seed, "share"))
+        pool = np.sort(server_pool(own, clustering, seed).samples)
+        volume = min(int(clustering.broadcast.volume), len(pool))
+        sent = _choose(pool, labels, volume, True, generator(seed, "share"))
         users, count = population.num_users, len(sent)
         ledger = Ledger(np.tile(sent, users), np.full(users * count, SERVER), np.repeat(np.arange(users), count))
     owners = np.concatenate([own.owners, ledger.receivers])

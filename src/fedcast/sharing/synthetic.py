@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcast.registry import option
-from fedcast.sharing.features import gaussian_release, limited, smooth_basis
+from fedcast.sharing.features import gaussian_release, limited, smooth_basis, within_unit
 from fedcast.sharing.gaussian_noise import Noise
 from fedcast.sharing.generate import PrivacyOptions, generating
 from fedcast.sharing.ledger import Held, Made, Request
@@ -42,7 +42,7 @@ class SyntheticOptions(PrivacyOptions):
 def make_synthetic(held: Held, request: Request, options: SyntheticOptions) -> Made:
     """Draw samples around noisy class means with a noisy covariance."""
     mu, classes = gaussian_mu(options.epsilon, options.delta), held.num_classes
-    shape, inputs = held.inputs.shape[1:], held.inputs.reshape(len(held.inputs), -1)
+    shape, inputs = held.inputs.shape[1:], within_unit(held.inputs)
     mu_means, mu_rest = mu * math.sqrt(options.means_share), mu * math.sqrt(1 - options.means_share)
     found = noisy_means(inputs, held.labels, classes, options.clip, mu_means, request.noise)
     basis = smooth_basis(shape, options.frequencies)

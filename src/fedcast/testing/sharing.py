@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ from fedcast.clustering import Clustering, cluster, make_problem
 from fedcast.data import Assignment, Population, populate, scaled, skew_of
 from fedcast.network import graph_from_edges
 from fedcast.scenario import ClusteringSettings, Data
-from fedcast.sharing import SERVER, Sharing
+from fedcast.sharing import SERVER, SIGMA_STEPS, Held, Made, RecordedNoise, Request, Sharing, seeded_noise
 from fedcast.testing.common import contents, sample_data, unchanged
 from fedcast.typing import Floats
 
@@ -122,6 +123,55 @@ def counts_what_it_reveals(sharing: Sharing, options: Any) -> None:
                 assert sample in held, f"user {sender}: reveals sample {sample}, which it does not hold"
 
 
+def protects_every_sample(sharing: Sharing, options: Any) -> None:
+    """Check a private kind on pairs of data sets that differ in one sample, its input, its label or both.
+
+    The numbers that noise is added to must not move further than μ allows, and what is sent must depend on the data
+    through noisy numbers alone: the same noisy numbers give the same samples.
+    """
+    if not sharing.private or sharing.make is None:
+        return
+    for first, second in neighbours():
+        noise = RecordedNoise(seeded_noise(np.random.default_rng(0)))
+        made = sharing.make(first, _request(noise), options)
+        repeated = RecordedNoise(noise, noise.noisy)
+        other = sharing.make(second, _request(repeated), options)
+        moves = [(a - b) / SIGMA_STEPS for a, b in zip(noise.exact, repeated.exact, strict=True)]
+        moved = float(np.sqrt(sum(np.square(move).sum() for move in moves)))
+        assert made.mu is not None, "samples of a private kind have no μ"
+        assert moved <= made.mu * (1 + 1e-9), f"replacing a sample moves what is released by {moved:.4g} σ, above μ"
+        assert _sent(made) == _sent(other), "what is sent depends on the data other than through noise"
+
+
+def _request(noise: RecordedNoise) -> Request:
+    return Request(9, False, np.random.default_rng(1), noise)
+
+
+def _sent(made: Made) -> tuple[bytes, bytes]:
+    return np.ascontiguousarray(made.inputs).tobytes(), np.ascontiguousarray(made.labels).tobytes()
+
+
+def neighbours() -> Iterator[tuple[Held, Held]]:
+    """Yield pairs of data sets that differ in one sample, as far apart as can be and less; class 2 is empty or not."""
+    rng = np.random.default_rng(0)
+    for shape in ((1, 4, 4), (3, 4, 4), (5,)):
+        spot = np.zeros(shape)
+        spot.flat[0] = 1.0
+        changes: list[tuple[Floats, Floats]] = [
+            (np.ones(shape), np.ones(shape)),
+            (np.zeros(shape), np.ones(shape)),
+            (spot, 1 - spot),
+        ]
+        changes += [(rng.random(shape), rng.random(shape)) for _ in range(3)]
+        for (before, after), label in itertools.product(changes, (0, 1, 2)):
+            inputs, labels = rng.random((12, *shape), dtype=np.float32), np.arange(12) % 2
+            pair = []
+            for sample, its_class in ((before, 0), (after, label)):
+                inputs[3], labels[3] = sample, its_class
+                pair.append(Held(inputs.copy(), labels.copy(), 3))
+            yield pair[0], pair[1]
+
+
 def is_deterministic(sharing: Sharing, options: Any) -> None:
     """Check that the same seed gives the same samples, and that the arguments are left unchanged."""
     for case in cases():
@@ -132,7 +182,7 @@ def is_deterministic(sharing: Sharing, options: Any) -> None:
 
 CHECKS = (
     keeps_own_samples_first, ledger_lists_what_was_received, sends_along_the_clustering, keeps_volumes_and_consent,
-    generates_valid_samples, counts_what_it_reveals, is_deterministic,
+    generates_valid_samples, counts_what_it_reveals, protects_every_sample, is_deterministic,
 )  # fmt: skip
 
 

@@ -7,17 +7,19 @@ server knows it.
 
 from __future__ import annotations
 
+import math
 import secrets
 from fractions import Fraction
 
 import numpy as np
 
+from fedcast.data import COUNTS_SENSITIVITY, counts_of_size
+from fedcast.errors import FedcastError
 from fedcast.sharing import happens_exp
 from fedcast.typing import Ints
 
-# Replacing one sample changes two counts by one each.
-_SENSITIVITY = 2
-_LARGEST_DENOMINATOR = 10**6
+# ε is rounded down to a multiple of this.
+_STEPS = 10**6
 
 
 def discrete_laplace(rate: Fraction) -> int:
@@ -34,13 +36,12 @@ def private_counts(counts: Ints, epsilon: float) -> Ints:
     Two devices are neighbours if one sample differs; the number of samples is public. What follows the noise (no count
     below 0, the right sum) reveals nothing more.
     """
-    rate = Fraction(epsilon).limit_denominator(_LARGEST_DENOMINATOR) / _SENSITIVITY
-    noisy = np.array([max(0, int(count) + discrete_laplace(rate)) for count in counts], dtype=np.float64)
-    shares = noisy / noisy.sum() if noisy.any() else np.full(len(counts), 1 / len(counts))
-    edges = np.floor(np.cumsum(shares) * counts.sum() + 0.5).astype(np.int64)
-    edges[-1] = counts.sum()
-    private: Ints = np.diff(edges, prepend=0)
-    return private
+    steps = math.floor(Fraction(epsilon) * _STEPS)
+    if steps < 1:
+        raise FedcastError(f"invalid value {epsilon:g} for counts_epsilon: expected at least {1 / _STEPS:g}")
+    rate = Fraction(steps, _STEPS) / COUNTS_SENSITIVITY
+    noisy = np.array([int(count) + discrete_laplace(rate) for count in counts], dtype=np.int64)
+    return counts_of_size(noisy, int(counts.sum()))
 
 
 def _geometric(rate: Fraction) -> int:

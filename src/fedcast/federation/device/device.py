@@ -138,6 +138,7 @@ class Device:
             "max_ratio": consent.max_ratio if consent.kinds else 0.0,
             "epsilon_left": None if budget is None else max(0.0, budget - spent),
             "epsilon_budget": budget,
+            "delta": consent.delta,
             "mu_spent": total_mu(self.ledger.releases()),
             "accepts": accepted,
             "rates_bps": {name: trust.rate_bps(name) or self._probe(name, send) for name in accepted},

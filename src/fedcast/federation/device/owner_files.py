@@ -42,7 +42,7 @@ class Consent(_Table):
     max_ratio: float = Field(0.0, ge=0, le=1, description="share of its samples that others may receive, in all runs")
     max_received: int = Field(100_000, ge=0, description="samples that it takes from one head")
     counts_epsilon: float | None = Field(
-        None, gt=0, description="class counts are sent with noise, ε-differentially private; unset: exact"
+        None, ge=1e-6, description="class counts are sent with noise, ε-differentially private; unset: exact"
     )
     epsilon_budget: float | None = Field(
         None, gt=0, description="ε of everything that it ever releases together; unset: no limit"
