@@ -57,7 +57,7 @@ def test_measures_against_scipy():
 ])  # fmt: skip
 def test_the_likelihood_ratio_is_that_of_the_closed_form(make, options):
     """With a release as far apart as data can be, log ratios are normal with mean ±μ²/2 and variance μ²."""
-    _, ratios = play(make, target(), options, 300, 0, private=True)
+    ratios = play(make, target(), options, 300, 0, private=True).ratios
     mu, inside, outside = gaussian_mu(4.0, 1e-5), ratios.inside, ratios.outside
     if make is make_prototypes:
         assert inside.mean() == pytest.approx(mu**2 / 2, abs=0.16)
@@ -74,7 +74,7 @@ def test_the_likelihood_ratio_is_that_of_the_closed_form(make, options):
 def test_too_little_noise_is_found():
     """A kind that claims ε = 1 and spends 12."""
     careless = PrototypesOptions(epsilon=12.0)
-    _, ratios = play(make_prototypes, target(), careless, 300, 0, private=True)
+    ratios = play(make_prototypes, target(), careless, 300, 0, private=True).ratios
     assert ratios.proven_epsilon(1e-5) > 1
 
 
@@ -87,20 +87,41 @@ def test_what_leaks_past_the_noise_is_found():
 
     inputs, labels = target().held.inputs, np.array([0, 0, 1, 1, 0, 1])
     odd = replace(target(), held=Held(inputs[:5], labels[:5], 2))  # three of class 0, then two
-    _, ratios = play(leaking, odd, PrototypesOptions(epsilon=1.0), 200, 0, private=True)
+    ratios = play(leaking, odd, PrototypesOptions(epsilon=1.0), 200, 0, private=True).ratios
     assert ratios.auc == 1
     assert ratios.proven_epsilon(1e-5) > 1
 
 
 def test_raw_and_mixed_samples_are_recognised():
     bright = replace(target(), volume=5, other_label=0, other_input=np.zeros((1, 4, 4), dtype=np.float32))
-    near, nothing = play(make_raw, bright, None, 200, 0, private=False)
-    assert nothing is None
+    played = play(make_raw, bright, None, 200, 0, private=False)
+    assert played.ratios is None
+    near = played.near
     assert calibrated(near).auc > 0.85, "it is sent in five of six games"
-    near, _ = play(mix, bright, MixedOptions(), 200, 0, private=False)
+    near = play(mix, bright, MixedOptions(), 200, 0, private=False).near
     assert calibrated(near).auc > 0.7
     both = joined([calibrated(near), calibrated(near)])
     assert len(both.inside) == 200
+
+
+@pytest.mark.parametrize("mu", [0.0, 0.5, 1.5])
+def test_intervals_hold_the_true_rates(mu):
+    """Scores N(±μ/2, 1): TPR = Φ(Φ⁻¹(FPR) + μ) and AUC = Φ(μ/√2), in 95 of 100 repetitions or more."""
+    held, rate = {0.01: 0, "auc": 0}, norm.cdf(norm.ppf(0.01) + mu)
+    for repetition in range(200):
+        rng = np.random.default_rng([repetition, int(10 * mu)])
+        scores = Scores(mu / 2 + rng.standard_normal(500), -mu / 2 + rng.standard_normal(500))
+        low, high = scores.true_positives_interval(0.01)
+        held[0.01] += low <= rate <= high
+        low, high = scores.auc_interval
+        held["auc"] += low <= norm.cdf(mu / np.sqrt(2)) <= high
+        assert low <= scores.auc <= high
+    assert held[0.01] >= 190
+    assert 180 <= held["auc"] <= 198, "neither too narrow nor wider than it must be"
+    many = Scores(mu + np.random.default_rng(0).standard_normal(10**5), np.random.default_rng(1).standard_normal(10**5))
+    low, high = many.true_positives_interval(0.01)
+    assert high - low < 0.06, "many games say more"
+    assert scores.true_positives_interval(1e-4) == (0.0, pytest.approx(1.0, abs=1)), "500 games say nothing there"
 
 
 def test_the_command(tmp_path, capsys):
@@ -111,6 +132,8 @@ def test_the_command(tmp_path, capsys):
     out = capsys.readouterr().out
     assert "likelihood ratio" in out
     assert "nearest sample" in out
+    assert "shadow heads" in out
+    assert "Reconstruction, prototypes: the nearest received sample differs" in " ".join(out.split())
     alone = run_scenario(load_scenario(base="digits", overrides=[*few, "clustering.rule=none"]), tmp_path)
     with pytest.raises(FedcastError, match="no head sent samples"):
         attack_run(alone)

@@ -14,7 +14,7 @@ from fedcast import __version__
 from fedcast._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from fedcast.runs.attacks import AttackResult, attack_run
+    from fedcast.runs.attacks import AttackResult, Reconstruction, RunAttack, attack_run
     from fedcast.runs.checks import check_training
     from fedcast.runs.comparable import Facet, cell, decides, facet_name, facets, gives_epochs, setting, stacked
     from fedcast.runs.comparison import (
@@ -105,8 +105,10 @@ __all__ = [
     "Interval",
     "PairedTest",
     "PreparedRun",
+    "Reconstruction",
     "RoundsRun",
     "Row",
+    "RunAttack",
     "RunsFile",
     "RunsLike",
     "Score",

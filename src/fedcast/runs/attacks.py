@@ -12,22 +12,64 @@ import numpy as np
 from fedcast.data import scaled
 from fedcast.errors import FedcastError
 from fedcast.random import generator
-from fedcast.runs.prepare import PreparedRun, prepare_run
-from fedcast.scenario import BEST_KIND, Scenario, read_stored_scenario
-from fedcast.sharing import DEFAULT_DELTA, Held, Scores, Target, calibrated, find_sharing, joined, make_raw, play
+from fedcast.runs.prepare import PreparedRun, first_model, prepare_run
+from fedcast.runs.shadow_heads import shadow_head_scores
+from fedcast.scenario import Scenario, read_stored_scenario
+from fedcast.sharing import (
+    DEFAULT_DELTA,
+    Games,
+    Held,
+    Interval,
+    Scores,
+    Target,
+    calibrated,
+    find_sharing,
+    joined,
+    make_raw,
+    play,
+)
+
+_LEAST_DRAWS = 8
+_RECOVERED = 0.05  # root mean square distance of a sample that a person takes for the same
 
 
 @dataclass(frozen=True)
 class AttackResult:
-    """Success of one membership test, and the ε that it proves beside the one that is claimed."""
+    """Success of one membership test, with 95 % confidence intervals, and the ε that it proves beside the claim."""
 
-    test: str  #: ``nearest sample``, ``likelihood ratio``, or which model was attacked
+    test: str  #: ``nearest sample``, ``shadow heads``, ``likelihood ratio``, or which model was attacked
     games: int  #: with the target, and as many without
     auc: float  #: 0.5: it guesses
     tpr_at_1_percent: float  #: rate of right guesses "inside" at 1 % wrong ones
     tpr_at_01_percent: float  #: the same at 0.1 %
     proven_epsilon: float  #: at least, with 99.9 % confidence
     claimed_epsilon: float | None  #: None: no claim
+    auc_interval: Interval = (0.0, 1.0)
+    tpr_at_1_percent_interval: Interval = (0.0, 1.0)
+    tpr_at_01_percent_interval: Interval = (0.0, 1.0)
+    kind: str = ""  #: kind of sharing
+
+
+@dataclass(frozen=True)
+class Reconstruction:
+    """How close what a head sent comes to a sample of it: root mean square over coordinates, values in [0, 1].
+
+    A member learns something only as far as it is closer with the sample among those of the head than without.
+    """
+
+    kind: str  #: kind of sharing
+    distance: float  #: from a sample of the head to the nearest that it sent, median of the games
+    distance_without: float  #: the same if another sample is in its place
+    recovered: float  #: part of the games in which a sample came as close as 0.05
+    recovered_without: float  #: the same if another sample is in its place
+
+
+@dataclass(frozen=True)
+class RunAttack:
+    """What a curious member learns from what its head sent."""
+
+    tests: list[AttackResult]
+    reconstructions: list[Reconstruction]  #: one of each kind of sharing
 
 
 def attack_run(
@@ -37,7 +79,7 @@ def attack_run(
     draws: int = 100,
     data_dir: str | Path | None = None,
     progress: Callable[[int], None] | None = None,
-) -> list[AttackResult]:
+) -> RunAttack:
     """Play membership games on what the heads of a run send.
 
     Args:
@@ -48,25 +90,57 @@ def attack_run(
         progress: called with the number of targets that are done.
     """
     scenario = stored_scenario(folder)
-    if targets < 1 or draws < 2:
-        raise FedcastError(f"invalid value {targets} × {draws}: expected at least one target and two draws")
+    if targets < 1 or draws < _LEAST_DRAWS:
+        raise FedcastError(
+            f"invalid value {targets} × {draws}: expected at least one target and {_LEAST_DRAWS} draws, half of which "
+            "calibrate a test"
+        )
     run = prepare_run(scenario, data_dir=data_dir)
-    settings = run.world.scenario.sharing
-    if settings.kind == BEST_KIND:
-        raise FedcastError(f"{folder}: its heads send different kinds; attack runs that name one (sharing.kind)")
-    sharing = find_sharing(settings.kind)
-    if not sharing.sends or run.clustering.broadcast is not None or not len(run.clustering.heads):
+    if not run.sharing.sends or run.clustering.broadcast is not None or not len(run.clustering.heads):
         raise FedcastError(f"{folder}: no head sent samples to members in this run; nothing to attack")
-    make, options, seed = sharing.make or make_raw, settings.options("sharing"), run.world.scenario.seed
-    near, ratios = [], []
-    for number, target in enumerate(_targets(run, targets)):
-        nearest, exact = play(make, target, options, draws, seed + number, sharing.private)
-        near.append(calibrated(nearest))
-        ratios += [] if exact is None else [exact]
+    return attack_heads(run, targets, draws, progress)
+
+
+def attack_heads(
+    run: PreparedRun, targets: int, draws: int, progress: Callable[[int], None] | None = None
+) -> RunAttack:
+    """Play the games on the heads of a prepared run, each with the kind that it sends."""
+    games: dict[str, dict[str, list[Scores]]] = {}
+    near: dict[str, list[Scores]] = {}
+    for number, (kind, target) in enumerate(_targets(run, targets)):
+        played, tests = _played(run, kind, target, draws, number)
+        near.setdefault(kind, []).append(played.near)
+        for test, scores in tests.items():
+            games.setdefault(kind, {}).setdefault(test, []).append(scores)
         if progress is not None:
             progress(number + 1)
-    tests = {"nearest sample": near} | ({"likelihood ratio": ratios} if ratios else {})
-    return [attack_result(name, joined(scores), options if sharing.private else None) for name, scores in tests.items()]
+    found = [
+        attack_result(test, joined(scores), _claim(run, kind), kind)
+        for kind, tests in games.items()
+        for test, scores in tests.items()
+    ]
+    return RunAttack(found, [_reconstruction(kind, joined(scores)) for kind, scores in near.items()])
+
+
+def _played(run: PreparedRun, kind: str, target: Target, draws: int, number: int) -> tuple[Games, dict[str, Scores]]:
+    """Play the games of one target; return them, and the scores of each test."""
+    sharing, seed = find_sharing(kind), run.world.scenario.seed + number
+    options, dataset = run.world.scenario.sharing.options("sharing", kind), run.world.population.dataset
+    assert dataset is not None
+    played = play(sharing.make or make_raw, target, options, draws, seed, sharing.private)
+    shadows = shadow_head_scores(played, target, dataset, first_model(run), run.training, seed)
+    tests = {"nearest sample": calibrated(played.near), "shadow heads": calibrated(shadows)}
+    return played, tests if played.ratios is None else tests | {"likelihood ratio": played.ratios}
+
+
+def _claim(run: PreparedRun, kind: str) -> Any:
+    return run.world.scenario.sharing.options("sharing", kind) if find_sharing(kind).private else None
+
+
+def _reconstruction(kind: str, near: Scores) -> Reconstruction:
+    distances = [-near.inside, -near.outside]
+    medians = [float(np.median(each)) for each in distances]
+    return Reconstruction(kind, *medians, *(float((each <= _RECOVERED).mean()) for each in distances))
 
 
 def stored_scenario(folder: str | Path) -> Scenario:
@@ -77,7 +151,7 @@ def stored_scenario(folder: str | Path) -> Scenario:
     return read_stored_scenario(path)
 
 
-def attack_result(test: str, scores: Scores, claim: Any) -> AttackResult:
+def attack_result(test: str, scores: Scores, claim: Any, kind: str = "") -> AttackResult:
     """Return the rates of a test's scores, and the ε that they prove beside the claimed one."""
     delta = DEFAULT_DELTA if claim is None else claim.delta
     return AttackResult(
@@ -88,21 +162,26 @@ def attack_result(test: str, scores: Scores, claim: Any) -> AttackResult:
         scores.true_positives(0.001),
         scores.proven_epsilon(delta),
         None if claim is None else claim.epsilon,
+        scores.auc_interval,
+        scores.true_positives_interval(0.01),
+        scores.true_positives_interval(0.001),
+        kind,
     )
 
 
-def _targets(run: PreparedRun, count: int) -> list[Target]:
-    """Draw samples of heads, and test samples to replace them."""
+def _targets(run: PreparedRun, count: int) -> list[tuple[str, Target]]:
+    """Draw samples of heads with the kinds that these send, and test samples to replace them."""
     population, clustering, rng = run.world.population, run.clustering, generator(run.world.scenario.seed, "attack")
     dataset, own = population.dataset, population.assignment
     assert dataset is not None
     assert own is not None
     balanced = clustering.problem.settings.composition == "balanced"
-    found = []
+    kinds, found = run.plan.kinds or [run.world.scenario.sharing.kind] * population.num_users, []
     for head in rng.choice(clustering.heads, count):
         samples, other = own.of(int(head)), int(rng.integers(len(dataset.test_labels)))
         held = Held(dataset.features(samples), dataset.labels[samples], dataset.num_classes)
         replacement = scaled(np.asarray(dataset.test_inputs[[other]]), dataset.scale)[0]
         position, label = int(rng.integers(len(samples))), int(dataset.test_labels[other])
-        found.append(Target(held, int(clustering.shared[head]), balanced, position, replacement, label))
+        target = Target(held, int(clustering.shared[head]), balanced, position, replacement, label)
+        found.append((str(kinds[int(head)]), target))
     return found

@@ -21,14 +21,13 @@ from fedcast.errors import FedcastError
 from fedcast.random import generator
 from fedcast.runs.attacks import AttackResult, attack_result, stored_scenario
 from fedcast.runs.prepare import PreparedRun, prepare_run, share, train_prepared
+from fedcast.runs.shadow_heads import confidence
 from fedcast.scenario import with_overrides
 from fedcast.sharing import Scores
 from fedcast.typing import Bools, Floats, Ints
 
 _LEAST_SHADOWS = 4
 _LEAST_SIGMA = 1e-6
-# Confidences of 0 and 1 have no finite logit.
-_TINY = 1e-7
 
 
 def attack_model(
@@ -143,7 +142,5 @@ def label_logits(model: nn.Module, dataset: Dataset, samples: Ints) -> Floats:
     device = next(model.parameters()).device
     model.eval()
     with torch.no_grad():
-        likely = torch.softmax(model(inputs.to(device)).double().cpu(), dim=1).numpy()
-    right = np.clip(likely[np.arange(len(samples)), dataset.labels[samples]], _TINY, 1 - _TINY)
-    logits: Floats = np.log(right / (1 - right))
-    return logits
+        scores = model(inputs.to(device)).double().cpu()
+    return confidence(scores, dataset.labels[samples])

@@ -1,14 +1,16 @@
 """Attack what a head sends: does it reveal whether a given sample is among those that it was made of?
 
 A game draws what a head sends from its samples, or from the same with one of them replaced, and a test guesses which.
-Two tests are played. The *likelihood ratio* is the strongest there is: it knows all other samples, both candidates and
-what was released with noise, and needs a kind all of whose noise comes from `Request.noise`. The *nearest sample* is
-what a member can do with what it received: the distance from the candidate to the nearest received sample, scored by
-how likely it is in games of both sorts that the attacker played before (as LiRA does, Carlini et al. 2022).
+The *likelihood ratio* is the strongest test there is: it knows all other samples, both candidates and what was released
+with noise, and needs a kind all of whose noise comes from `Request.noise`. The *nearest sample* is what a member can do
+with what it received: the distance from the candidate to the nearest received sample, scored by how likely it is in
+games of both sorts that the attacker played before (as LiRA does, Carlini et al. 2022). `fedcast.runs` adds a test by
+models that are trained on what was sent.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,8 +24,10 @@ from fedcast.sharing.ledger import Held, Made, Request
 from fedcast.typing import Floats, Ints
 
 Make = Callable[[Held, Request, Any], Made]
+Interval = tuple[float, float]
 
 _CONFIDENCE = 0.999
+_INTERVAL_ERROR, _Z = 0.05, 1.959964  # of 95 % confidence intervals
 _THRESHOLDS = 25
 _LEAST_SIGMA = 1e-9  # of distances that do not vary
 _CERTAIN = 1e9  # log likelihood ratio of what only one of two data sets can give
@@ -58,15 +62,39 @@ class Scores:
     @property
     def auc(self) -> float:
         """Return the probability that a game with the target scores higher than one without."""
-        ordered = np.sort(self.outside)
-        below, not_above = (np.searchsorted(ordered, self.inside, side=side).mean() for side in ("left", "right"))
-        return float(below + not_above) / (2 * len(ordered))
+        return float(_not_below(self.inside, self.outside).mean())
 
     def true_positives(self, false_positives: float) -> float:
         """Return the largest rate of right guesses "inside" at a rate of wrong ones of at most `false_positives`."""
         allowed = int(false_positives * len(self.outside))
         threshold = np.sort(self.outside)[::-1][allowed]
         return float((self.inside > threshold).mean())
+
+    @property
+    def auc_interval(self) -> Interval:
+        """Return the 95 % confidence interval of `auc`, by the variance of DeLong et al. (1988)."""
+        above = [_not_below(self.inside, self.outside), 1 - _not_below(self.outside, self.inside)]
+        spread = _Z * math.sqrt(sum(float(part.var(ddof=1)) / len(part) for part in above))
+        return max(self.auc - spread, 0.0), min(self.auc + spread, 1.0)
+
+    def true_positives_interval(self, false_positives: float) -> Interval:
+        """Return the 95 % confidence interval of the rate of right guesses at a rate of wrong ones.
+
+        It holds for any distribution of scores. With n games outside, the rate of wrong guesses above the k-th largest
+        score is distributed as Beta(k, n − k + 1), whatever the scores. A threshold that is above the one sought with
+        confidence, and one that is below, give Clopper-Pearson bounds of the rate of right guesses; all four bounds
+        fail with probability 1.25 % at most.
+        """
+        ordered, error, games = np.sort(self.outside)[::-1], _INTERVAL_ERROR / 4, len(self.outside)
+        ranks = np.arange(1, games + 1)
+        surely_above = betaincinv(ranks, games - ranks + 1, 1 - error) <= false_positives
+        surely_below = betaincinv(ranks, games - ranks + 1, error) >= false_positives
+        low, high = 0.0, 1.0
+        if surely_above.any():
+            low = _bound(int((self.inside > ordered[surely_above][-1]).sum()), len(self.inside), error)
+        if surely_below.any():
+            high = 1 - _bound(int((self.inside <= ordered[surely_below][0]).sum()), len(self.inside), error)
+        return low, high
 
     def proven_epsilon(self, delta: float) -> float:
         """Return the ε that these games prove at least, with 99.9 % confidence: ln((TPR − δ)/FPR).
@@ -83,6 +111,14 @@ class Scores:
                 high = 1 - _bound(int((~wrong).sum()), len(wrong), error)
                 best = max(best, float(np.log(max(low - delta, 1e-300) / high)))
         return best
+
+
+def _not_below(values: Floats, others: Floats) -> Floats:
+    """Return the part of the others that each value exceeds, ties by half."""
+    ordered = np.sort(others)
+    sides = [np.searchsorted(ordered, values, side=side) for side in ("left", "right")]
+    parts: Floats = (sides[0] + sides[1]) / (2 * len(others))
+    return parts
 
 
 def _bound(hits: int, games: int, error: float) -> float:
@@ -106,25 +142,35 @@ class RecordedNoise:
         return self.noisy[-1]
 
 
-def play(
-    make: Make, target: Target, options: Any, draws: int, seed: int, private: bool
-) -> tuple[Scores, Scores | None]:
-    """Return the distances to the nearest received sample, negative, and log likelihood ratios of private kinds."""
+@dataclass(frozen=True, eq=False)
+class Games:
+    """Games with one target, inside and outside in turn."""
+
+    near: Scores  #: distances to the nearest received sample, negative, as a root mean square over coordinates
+    ratios: Scores | None  #: log likelihood ratios of private kinds
+    sent: tuple[tuple[Made, ...], tuple[Made, ...]]  #: what the head sent in each, with the target and without
+
+
+def play(make: Make, target: Target, options: Any, draws: int, seed: int, private: bool) -> Games:
+    """Play so many games with a target, and as many without it."""
     candidate, both = target.held.inputs[target.position].ravel(), (target.held, target.without)
     near, ratios = np.zeros((2, draws)), np.zeros((2, draws))
+    sent: tuple[list[Made], list[Made]] = ([], [])
     for number in range(draws):
         for world in range(2):
             recorder = RecordedNoise(seeded_noise(np.random.default_rng([seed, number, world])))
             made = make(both[world], _request(target, seed, number, recorder), options)
             gaps = made.inputs.reshape(len(made.labels), -1) - candidate
-            near[world, number] = -np.sqrt(np.square(gaps).sum(axis=1).min())
+            near[world, number] = -np.sqrt(np.square(gaps).mean(axis=1).min())
+            sent[world].append(replace(made, inputs=made.inputs.astype(np.float32)))
             if private:
                 # The other data with the same noisy numbers: what a later release looks at is the same.
                 again = RecordedNoise(recorder.noise, recorder.noisy)
                 other = make(both[1 - world], _request(target, seed, number, again), options)
                 ratio = _log_ratio(recorder, again) if _same(made, other) else _CERTAIN
                 ratios[world, number] = ratio if world == 0 else -ratio
-    return Scores(near[0], near[1]), Scores(ratios[0], ratios[1]) if private else None
+    found = Scores(ratios[0], ratios[1]) if private else None
+    return Games(Scores(near[0], near[1]), found, (tuple(sent[0]), tuple(sent[1])))
 
 
 def _request(target: Target, seed: int, number: int, noise: Noise) -> Request:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fedcast.training.models import MODELS, Model, build_model, count_weights
     from fedcast.training.pack_files import PackedRun, write_dataset, write_plugin, write_runs
     from fedcast.training.remote import LocalTraining, RemoteUsers, train_remotely
+    from fedcast.training.separate import train_separately
     from fedcast.training.settings import (
         TrainingSettings,
         check_augmentation,
@@ -65,6 +66,7 @@ __all__ = [
     "stacked_forward",
     "train",
     "train_remotely",
+    "train_separately",
     "training_settings",
     "weighted_sum",
     "with_weights",

@@ -39,7 +39,8 @@ def _fine_tuned(
     Fine-tuning is local SGD on the samples that the user held before sharing, whatever the algorithm of training, with
     the batches of the round after the last one.
     """
-    tuning = replace(task, users=_own_samples(federation), settings=_local_settings(task.settings), compiled=False)
+    local = local_settings(task.settings, task.settings.fine_tune_epochs)
+    tuning = replace(task, users=_own_samples(federation), settings=local, compiled=False)
     settings, rate = task.settings, task.settings.fine_tune_learning_rate
     if rate is None:
         rate = settings.learning_rate * settings.learning_rate_decay ** (settings.rounds - 1)
@@ -65,9 +66,8 @@ def _own_samples(federation: Federation) -> Assignment:
     return Assignment(np.concatenate(held), np.concatenate([[0], np.cumsum(sizes)]))
 
 
-def _local_settings(settings: TrainingSettings) -> TrainingSettings:
-    """Return the settings of plain local SGD for the epochs of fine-tuning."""
-    epochs = settings.fine_tune_epochs
+def local_settings(settings: TrainingSettings, epochs: int) -> TrainingSettings:
+    """Return the settings of plain local SGD of all users for so many epochs."""
     plain = replace(settings, algorithm="fedavg", options=None, server_optimizer="none", server_learning_rate=1.0)
     everyone = replace(
         plain, participation=1.0, over_selection=0.0, deadline_s=None, buffer_size=None, concurrency=None
