@@ -26,7 +26,7 @@ if __name__ == "__main__":
     rows = []
     for held in (60_000, 600):
         for kind, epsilon in (("synthetic", 1.0), ("synthetic", 4.0), ("synthetic", 10.0), ("prototypes", 1.0)):
-            found = choose.accuracy(dataset, [everything[:held]], kind, epsilon, 0)
+            found = choose.accuracy(dataset, [everything[:held]], kind, {"epsilon": epsilon}, 0)
             rows.append({"kind": kind, "epsilon": epsilon, "held": held, "accuracy": round(found, 4)})
             print(rows[-1], flush=True)
     lines = ",\n".join(map(json.dumps, rows))

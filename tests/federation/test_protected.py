@@ -82,6 +82,7 @@ def test_the_budget_holds_over_runs(net):
     ("prototypes", {"epsilon": "1"}, "invalid options"),
     ("prototypes", {"unknown": 1}, "invalid options"),
     ("prototypes", [1], "invalid options"),
+    ("synthetic", {"features": "network", "network_file": "/etc/passwd"}, "network_file names a file"),
 ])  # fmt: skip
 def test_what_a_device_does_not_share(net, kind, options, message):
     with pytest.raises(RejectedError, match=message):

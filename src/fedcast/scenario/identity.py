@@ -21,6 +21,7 @@ _LATER_OPTIONS: dict[tuple[str, str], dict[str, Any]] = {
     ("partition", "shards"): {"holders": "even"},
     ("partition", "natural"): {"join": False},
     ("partition", "indices"): {"shared": False},
+    ("sharing", "synthetic"): {"features": "pixels", "network_file": None},
 }
 
 
@@ -79,6 +80,8 @@ def _without_settings_of_runs(scenario: Scenario) -> Tree:
     for section, name in NOT_DECIDING:
         del content[section][name]
     # Keys that came later are left out where they change nothing, so that runs of before keep their folders.
+    if content["data"]["counts_epsilon"] is None:
+        del content["data"]["counts_epsilon"]
     if content["geometry"]["base_stations_file"] is None:
         del content["geometry"]["base_stations_file"]
     if not any(content["changes"].values()):

@@ -64,10 +64,15 @@ def noisy_means(inputs: Floats, cells: Ints, num_cells: int, clip: float, mu: fl
     """Release the means and counts of cells, μ-GDP; `clip` is the largest root mean square of an input."""
     sums, counts = noisy_sums(inputs, cells, num_cells, clip, mu, noise)
     sigma = _SIGMA_OF_COUNT / mu
+    return NoisyMeans(sums / np.maximum(counts, sigma)[:, None], held_cells(counts, sigma))
+
+
+def held_cells(counts: Floats, sigma: float) -> Floats:
+    """Return noisy counts with 0 for those that noise of σ alone explains; if it explains all, the largest stays."""
     certain = np.where(counts >= _HELD_SIGMAS * sigma, counts, 0.0)
     if not certain.any():
         certain[counts.argmax()] = max(float(counts.max()), 1.0)
-    return NoisyMeans(sums / np.maximum(counts, sigma)[:, None], certain)
+    return certain
 
 
 def noisy_sums(

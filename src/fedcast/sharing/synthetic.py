@@ -5,17 +5,20 @@ frequencies of the images. With a residual r scaled down to a norm of at most R,
 :math:`\sum r r^T` by :math:`\lVert r r^T - r' r'^T\rVert_F \le \sqrt 2\,R^2`, whatever the labels. The parts of ε that
 they take are chosen before anything is looked at. The generator draws from a normal distribution around each class mean
 whose covariance is the noisy one without what noise alone would explain; variance that is lost in noise is given back
-to frequencies by a public spectrum. Everything after the two releases reveals nothing more.
+to frequencies by a public spectrum. Everything after the two releases reveals nothing more. With `features` other than
+pixels there is one release instead, see `fedcast.sharing.embedding`.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from fedcast.registry import option
+from fedcast.sharing.embedding import Features, fourier, matched, network_of_file, noisy_embedding, random_network
 from fedcast.sharing.features import gaussian_release, limited, smooth_basis, within_unit
 from fedcast.sharing.gaussian_noise import Noise
 from fedcast.sharing.generate import PrivacyOptions, generating
@@ -37,10 +40,36 @@ class SyntheticOptions(PrivacyOptions):
     frequencies: int = option(100, "lowest frequencies of images that are generated", ge=1, le=1000)
     means_share: float = option(0.5, "part of the privacy budget, as μ², for the class means", gt=0, lt=1)
     tail: float = option(0.5, "part of the variance that noise hides to be given back", ge=0, le=1)
+    features: Literal["pixels", "fourier", "network"] = option(
+        "pixels", "what is released: means and covariance, or means of random Fourier or of a network's features"
+    )
+    network_file: str | None = option(
+        None, "features = network: layers of a network that was trained on public data (.npz); unset: a random one"
+    )
 
 
 def make_synthetic(held: Held, request: Request, options: SyntheticOptions) -> Made:
-    """Draw samples around noisy class means with a noisy covariance."""
+    """Draw samples around noisy class means with a noisy covariance, or such that their public features agree."""
+    return _from_moments(held, request, options) if options.features == "pixels" else _matched(held, request, options)
+
+
+def _matched(held: Held, request: Request, options: SyntheticOptions) -> Made:
+    mu, shape, inputs = gaussian_mu(options.epsilon, options.delta), held.inputs.shape[1:], within_unit(held.inputs)
+    size = inputs.shape[1]
+    # Two samples of one class differ by about √2 times what one differs from their mean.
+    length = math.sqrt(2 * size) * options.spread
+    if options.features == "fourier":
+        features: Features = fourier(size, length)
+    else:
+        features = random_network(size) if options.network_file is None else network_of_file(options.network_file, size)
+    found = noisy_embedding(inputs, held.labels, held.num_classes, features, mu, request.noise)
+    labels, _ = spread(found.counts[:, None], request)
+    basis = smooth_basis(shape, options.frequencies)
+    start = options.spread * math.sqrt(size / len(basis))
+    return Made(matched(found.means, labels, basis, features, start, request.rng).reshape(-1, *shape), labels, mu=mu)
+
+
+def _from_moments(held: Held, request: Request, options: SyntheticOptions) -> Made:
     mu, classes = gaussian_mu(options.epsilon, options.delta), held.num_classes
     shape, inputs = held.inputs.shape[1:], within_unit(held.inputs)
     mu_means, mu_rest = mu * math.sqrt(options.means_share), mu * math.sqrt(1 - options.means_share)

@@ -378,9 +378,13 @@ def _options(kind: str, given: object) -> Any:
         offered = [name for name in registry.names("sharing") if name == _RAW or find_sharing(name).private]
         raise RejectedError(f"invalid value {kind!r} for kind: devices share {', '.join(offered)}")
     try:
-        return SharingSettings.model_validate({"kind": kind, kind: given}).options("sharing")
+        options = SharingSettings.model_validate({"kind": kind, kind: given}).options("sharing")
     except ValidationError as error:
         raise RejectedError(f"invalid options of {kind}: {error.errors(include_url=False)[0]['msg']}") from None
+    # A server must not choose which files of a device are read.
+    if named := [name for name, value in vars(options).items() if name.endswith("_file") and value is not None]:
+        raise RejectedError(f"invalid options of {kind}: {named[0]} names a file, which devices do not read")
+    return options
 
 
 def _mu(asked: ShareRequest) -> float | None:
