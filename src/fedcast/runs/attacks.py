@@ -19,7 +19,6 @@ from fedcast.sharing import (
     DEFAULT_DELTA,
     Games,
     Held,
-    Interval,
     Scores,
     Target,
     calibrated,
@@ -44,9 +43,9 @@ class AttackResult:
     tpr_at_01_percent: float  #: the same at 0.1 %
     proven_epsilon: float  #: at least, with 99.9 % confidence
     claimed_epsilon: float | None  #: None: no claim
-    auc_interval: Interval = (0.0, 1.0)
-    tpr_at_1_percent_interval: Interval = (0.0, 1.0)
-    tpr_at_01_percent_interval: Interval = (0.0, 1.0)
+    auc_interval: tuple[float, float] = (0.0, 1.0)
+    tpr_at_1_percent_interval: tuple[float, float] = (0.0, 1.0)
+    tpr_at_01_percent_interval: tuple[float, float] = (0.0, 1.0)
     kind: str = ""  #: kind of sharing
 
 

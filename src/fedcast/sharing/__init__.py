@@ -1,6 +1,6 @@
 """Sharing: turn a clustering with its volumes into extra training data and a privacy ledger."""
 
-from fedcast.sharing.attack import Games, Interval, RecordedNoise, Scores, Target, calibrated, joined, play
+from fedcast.sharing.attack import Games, RecordedNoise, Scores, Target, calibrated, joined, play
 from fedcast.sharing.by_head import share_by_head
 from fedcast.sharing.gaussian_noise import SIGMA_STEPS, Noise, happens_exp, secure_noise, seeded_noise
 from fedcast.sharing.generate import PrivacyOptions, check_samples, generating
@@ -38,7 +38,6 @@ __all__ = [
     "SIGMA_STEPS",
     "Games",
     "Held",
-    "Interval",
     "Ledger",
     "Made",
     "Noise",

@@ -24,7 +24,6 @@ from fedcast.sharing.ledger import Held, Made, Request
 from fedcast.typing import Floats, Ints
 
 Make = Callable[[Held, Request, Any], Made]
-Interval = tuple[float, float]
 
 _CONFIDENCE = 0.999
 _INTERVAL_ERROR, _Z = 0.05, 1.959964  # of 95 % confidence intervals
@@ -71,13 +70,13 @@ class Scores:
         return float((self.inside > threshold).mean())
 
     @property
-    def auc_interval(self) -> Interval:
+    def auc_interval(self) -> tuple[float, float]:
         """Return the 95 % confidence interval of `auc`, by the variance of DeLong et al. (1988)."""
         above = [_not_below(self.inside, self.outside), 1 - _not_below(self.outside, self.inside)]
         spread = _Z * math.sqrt(sum(float(part.var(ddof=1)) / len(part) for part in above))
         return max(self.auc - spread, 0.0), min(self.auc + spread, 1.0)
 
-    def true_positives_interval(self, false_positives: float) -> Interval:
+    def true_positives_interval(self, false_positives: float) -> tuple[float, float]:
         """Return the 95 % confidence interval of the rate of right guesses at a rate of wrong ones.
 
         It holds for any distribution of scores. With n games outside, the rate of wrong guesses above the k-th largest

@@ -1,11 +1,11 @@
-r"""Generate samples whose public features agree with noisy class means of features: (ε, δ)-differentially private.
+r"""Public features of samples, noisy class means of them, and samples that agree with these: (ε, δ)-DP.
 
 Features are a public function of a sample: random Fourier features, whose means are those of DP-MERF (Harder,
 Adamczewski, Park 2021), or the last layer of a frozen network, random or one that the user pretrained on public data. A
 sample adds the vector (φ(x), w) to the cell of its class, with a norm of φ of at most 1. Replacing it changes two cells
-by at most :math:`\sqrt{1 + w^2}` each, or one by :math:`\lVert\varphi - \varphi'\rVert`, at most 2, and at most √2 if
-features are not negative. What is generated starts as noise in the lowest frequencies and is moved by gradient steps
-until the means of its features are the noisy ones; that looks at nothing but the release.
+by at most :math:`\sqrt{1 + w^2}` each, or one by :math:`\lVert\varphi - \varphi'\rVert`, at most 2, and at most
+√2 if features are not negative. Samples are then moved by gradient steps until the means of their features are the
+noisy ones; that looks at nothing but the release.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ import numpy as np
 from fedcast.errors import FedcastError
 from fedcast.sharing.features import gaussian_release, limited
 from fedcast.sharing.noise import Noise
-from fedcast.sharing.prototypes import NoisyMeans, held_cells
 from fedcast.typing import Floats, Ints
 
 _STEPS, _RATE = 100, 0.2
@@ -37,7 +36,10 @@ Pull = Callable[[Floats], Floats]
 class Features(Protocol):
     """A public function of samples, with a norm of at most 1."""
 
-    not_negative: bool
+    @property
+    def not_negative(self) -> bool:
+        """Whether no feature is ever below 0."""
+        ...
 
     def evaluated(self, inputs: Floats) -> tuple[Floats, Pull]:
         """Return features [n, f] of inputs [n, d], and a function from gradients by features to those by inputs."""
@@ -143,36 +145,30 @@ def network_of_file(path: str, size: int) -> Network:
 
 def noisy_embedding(
     inputs: Floats, labels: Ints, num_classes: int, features: Features, mu: float, noise: Noise
-) -> NoisyMeans:
-    """Release the means of features, [Y, f], and the counts of classes, μ-GDP."""
+) -> Floats:
+    """Release the means of features of classes, [Y, f], μ-GDP."""
     weight = 0.5 if features.not_negative else 1.0
     sensitivity = max(math.sqrt(2 * (1 + weight**2)), math.sqrt(2) if features.not_negative else 2.0)
     vectors = limited(features.evaluated(inputs)[0], 1.0)
     vectors = np.concatenate([vectors, np.full((len(inputs), 1), weight)], axis=1)
     noisy = gaussian_release([(vectors, labels)], (num_classes, vectors.shape[1]), sensitivity, mu, noise)
     counts, sigma = noisy[:, -1] / weight, sensitivity / mu / weight
-    return NoisyMeans(noisy[:, :-1] / np.maximum(counts, sigma)[:, None], held_cells(counts, sigma))
+    means: Floats = noisy[:, :-1] / np.maximum(counts, sigma)[:, None]
+    return means
 
 
-def matched(
-    wanted: Floats, labels: Ints, basis: Floats, features: Features, spread: float, rng: np.random.Generator
-) -> Floats:
-    """Return samples [n, d] of classes whose means of features are those that are wanted, [Y, f], as far as can be.
-
-    They start with coordinates N(0, spread²) in a basis [k, d], and take steps of Adam.
-    """
-    places = rng.standard_normal((len(labels), len(basis))) * spread
+def matched(wanted: Floats, labels: Ints, places: Floats, features: Features) -> Floats:
+    """Move samples [n, k] of classes by steps of Adam until the means of their features are those wanted, [Y, f]."""
     classes, of_sample = np.unique(labels, return_inverse=True)
     members = (of_sample == np.arange(len(classes))[:, None]).astype(np.float64)
     members /= members.sum(axis=1, keepdims=True)
-    of_places, first, second = features.within(basis), np.zeros_like(places), np.zeros_like(places)
+    first, second = np.zeros_like(places), np.zeros_like(places)
     for step in range(1, _STEPS + 1):
-        values, pull = of_places.evaluated(places)
+        values, pull = features.evaluated(places)
         gradient = pull(2 * (members @ values - wanted[classes])[of_sample])
         first = _DECAYS[0] * first + (1 - _DECAYS[0]) * gradient
         second = _DECAYS[1] * second + (1 - _DECAYS[1]) * gradient**2
         unbiased = [each / (1 - decay**step) for each, decay in zip((first, second), _DECAYS, strict=True)]
         rate = _RATE * (1 - (step - 1) / _STEPS)
         places = places - rate * unbiased[0] / (np.sqrt(unbiased[1]) + _TINY)
-    found: Floats = places @ basis
-    return found
+    return places

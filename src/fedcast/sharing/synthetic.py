@@ -54,19 +54,25 @@ def make_synthetic(held: Held, request: Request, options: SyntheticOptions) -> M
 
 
 def _matched(held: Held, request: Request, options: SyntheticOptions) -> Made:
-    mu, shape, inputs = gaussian_mu(options.epsilon, options.delta), held.inputs.shape[1:], within_unit(held.inputs)
-    size = inputs.shape[1]
-    # Two samples of one class differ by about √2 times what one differs from their mean.
-    length = math.sqrt(2 * size) * options.spread
-    if options.features == "fourier":
-        features: Features = fourier(size, length)
-    else:
-        features = random_network(size) if options.network_file is None else network_of_file(options.network_file, size)
-    found = noisy_embedding(inputs, held.labels, held.num_classes, features, mu, request.noise)
+    """Draw samples around noisy class means, and move them until noisy means of public features agree."""
+    mu, classes = gaussian_mu(options.epsilon, options.delta), held.num_classes
+    mu_means, mu_rest = mu * math.sqrt(options.means_share), mu * math.sqrt(1 - options.means_share)
+    shape, inputs = held.inputs.shape[1:], within_unit(held.inputs)
+    found = noisy_means(inputs, held.labels, classes, options.clip, mu_means, request.noise)
+    features = _public_features(inputs.shape[1], options)
+    wanted = noisy_embedding(inputs, held.labels, classes, features, mu_rest, request.noise)
     labels, _ = spread(found.counts[:, None], request)
     basis = smooth_basis(shape, options.frequencies)
-    start = options.spread * math.sqrt(size / len(basis))
-    return Made(matched(found.means, labels, basis, features, start, request.rng).reshape(-1, *shape), labels, mu=mu)
+    radius = options.spread * math.sqrt(inputs.shape[1] / len(basis))
+    places = (found.means @ basis.T)[labels] + radius * request.rng.standard_normal((len(labels), len(basis)))
+    return Made((matched(wanted, labels, places, features.within(basis)) @ basis).reshape(-1, *shape), labels, mu=mu)
+
+
+def _public_features(size: int, options: SyntheticOptions) -> Features:
+    if options.features == "fourier":
+        # Two samples of one class differ by about √2 times what one differs from their mean.
+        return fourier(size, math.sqrt(2 * size) * options.spread)
+    return random_network(size) if options.network_file is None else network_of_file(options.network_file, size)
 
 
 def _from_moments(held: Held, request: Request, options: SyntheticOptions) -> Made:
