@@ -63,7 +63,7 @@ def _print_curves(console: Console, made: SharingPlan) -> None:
     ]
     if len(leakage) < 2:
         return
-    wide = 45 if privacy else 0
+    wide = 43 if privacy else 0
     title = f"{'delay against leakage':{wide}}" + ("delay against ε" if privacy else "")
     console.print(f"\n{title}", style="bold")
     beside = "    ε  delay of the task  samples" if privacy else ""

@@ -60,13 +60,23 @@ def train(
         f"{run.rule}: accuracy {last.accuracy:.4f} after round {last.round} (worst tenth of users "
         f"{last.worst_accuracy:.4f}{noisy}), simulated {quantity(last.seconds, 's')} and "
         f"{quantity(last.energy_j, 'J')}; target {target} {answer}\n"
-        f"{pluralize(run.facts.distinct_samples, 'sample')} shared with "
-        f"{pluralize(run.facts.members, 'user')}{f' ({run.privacy})' if run.privacy else ''}; results are in {folder}"
+        f"{_shared_text(run)}; results are in {folder}"
         + (", finished before; --no-resume trains again" if done else "")
         + _fine_tuned_line(run)
         + (f"\n{lost}" if (lost := attendance_text(run.history)) else "")
         + (f"\ntraining took {run.timing.text}" if run.timing and not done else "")
     )
+
+
+def _shared_text(run: StoredRun) -> str:
+    """Return how much was shared with how many; if nothing although a plan might have, why."""
+    facts = run.facts
+    if facts.distinct_samples or run.scenario.clustering.rule == "none":
+        shared = f"{pluralize(facts.distinct_samples, 'sample')} shared with {pluralize(facts.members, 'user')}"
+        return f"{shared}{f' ({run.privacy})' if run.privacy else ''}"
+    notes = () if run.plan is None else run.plan.notes
+    why = "; ".join(notes) or "by the plan it would not shorten the task, or no user may share"
+    return f"nothing is shared: {why} (`fedcast plan` shows more; allocation.method=fixed shares all the same)"
 
 
 def _fine_tuned_line(run: StoredRun) -> str:
