@@ -9,7 +9,7 @@ import torch.nn.functional as F
 
 from fedcast.data import Assignment, dataset_from_arrays
 from fedcast.plan import make_world, plan_world
-from fedcast.plan.kinds import with_kinds
+from fedcast.plan.kind_choice import with_kinds
 from fedcast.runs import attack_run, prepare_run, run_scenario
 from fedcast.runs.attacks import attack_heads
 from fedcast.runs.shadow_heads import confidence, shadow_head_scores

@@ -22,7 +22,7 @@ import numpy as np
 
 from fedcast.errors import FedcastError
 from fedcast.sharing.features import gaussian_release, limited
-from fedcast.sharing.noise import Noise
+from fedcast.sharing.gaussian_noise import Noise
 from fedcast.typing import Floats, Ints
 
 _STEPS, _RATE = 100, 0.2
