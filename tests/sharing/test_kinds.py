@@ -407,6 +407,17 @@ def test_text_has_no_averages(data_dir):
         train_scenario(scenario, data_dir=data_dir)
 
 
+@pytest.mark.parametrize(
+    ("labels", "message"), [({}, "no array 'labels'"), ({"labels": np.full(20, -1)}, "sample 0 has -1")]
+)
+def test_data_without_labels_are_an_error(labels, message, tmp_path):
+    inputs = np.zeros((20, 1, 4, 4), dtype=np.uint8)
+    np.savez(tmp_path / "mine.npz", inputs=inputs, test_inputs=inputs[:4], test_labels=np.arange(4), **labels)
+    chosen = ("data.dataset=file", f"data.file={tmp_path / 'mine.npz'}")
+    with pytest.raises(FedcastError, match=message):
+        prepare_run(scenario_of("synthetic", *chosen))
+
+
 def test_heads_keep_to_the_epsilon_of_the_devices_table(tmp_path):
     """A user with a smaller budget than the kind asks for, or a spent one, is no head."""
     free = prepare_run(scenario_of("prototypes"))
