@@ -37,7 +37,7 @@ def domain_of(dataset: str, runs: Runs) -> FitDomain:
 
 def main(dataset: str) -> None:
     runs = read(dataset)
-    at = Conditions(runs.measures["emd_b"], runs.measures["steps"], runs.measures["step"])
+    at = Conditions(*(runs.measures[name] for name in ("emd_b", "steps", "step", "shift")))
     laws = []
     for target in LADDERS[dataset]:
         rounds, met = runs.rounds_to(target)

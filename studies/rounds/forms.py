@@ -110,6 +110,7 @@ def terms_of(runs: Runs, form: Form) -> np.ndarray:
 
 
 CURVED = ("steps", "step", "travel*travel", "D2*travel")
+SQUARES = ("steps", "step", "steps*steps", "step*step", "steps*step", "D2*steps", "D2*step")
 FORMS = {
     "theory: skew alone": Form("emd_b", False, ()),
     "theory and shift": Form("emd_b", False, ("shift",)),
@@ -125,12 +126,13 @@ FORMS = {
     "local steps": Form("emd_b", True, ("steps", "step")),
     "local steps and volume": Form("emd_b", True, ("steps", "step", "volume")),
     "curved, p = 1": Form("emd_b", False, CURVED),
+    "curved and shift, p = 1": Form("emd_b", False, (*CURVED, "shift")),
     "curved": Form("emd_b", True, CURVED),
     "curved, JS": Form("js", True, CURVED),
     "curved and volume": Form("emd_b", True, (*CURVED, "volume")),
-    "all squares": Form(
-        "emd_b", True, ("steps", "step", "steps*steps", "step*step", "steps*step", "D2*steps", "D2*step")
-    ),
+    "all squares": Form("emd_b", True, SQUARES),
+    "all squares and shift, p = 1": Form("emd_b", False, (*SQUARES, "shift")),
+    "all squares and shift": Form("emd_b", True, (*SQUARES, "shift")),
 }  # fmt: skip
 
 

@@ -22,6 +22,7 @@ from scipy.stats import norm, spearmanr
 
 from fedcast.clustering import Clustering, cluster
 from fedcast.cost import round_cost
+from fedcast.data import distribution_shift
 from fedcast.formatting import quantity
 from fedcast.plan import make_world, sharing_cost_of
 from fedcast.rounds import load_rounds, local_steps
@@ -112,10 +113,10 @@ def tried(dataset: str) -> Iterator[Tried]:
             emd = float(
                 np.abs(after.distributions - after.global_distribution).sum(axis=1) @ after.sizes / after.sizes.sum()
             )
-            steps = local_steps(own, after.sizes, setting.epochs, BATCH)
+            steps, shift = local_steps(own, after.sizes, setting.epochs, BATCH), distribution_shift(after)
             model = load_rounds(rounds_settings, setting.step)
-            predicted = model.draw(100, emd, 0, steps).expected(emd, 0.0, steps).rounds
-            low, high = model.interval(emd, steps) or (np.nan, np.nan)
+            predicted = model.draw(100, emd, 0, steps).expected(emd, shift, steps).rounds
+            low, high = model.interval(emd, steps, shift) or (np.nan, np.nan)
             runs = tuple(_outcome(accuracies[again], target) for again in _repeats(setting, accuracies))
             for label, world in worlds.items():
                 sharing_s = sharing_cost_of(world, clustering).sharing_s

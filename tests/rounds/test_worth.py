@@ -16,10 +16,11 @@ def run_at(signal, skew, truth, learning_rate=0.1):
     """Return a run as the law predicts it, whose head's samples have the true worth."""
 
     def conditions(worth):
-        return skew * (1 - 0.6 * float(worth[0])), 60 + 40 * float(worth[0])
+        return skew * (1 - 0.6 * float(worth[0])), 60 + 40 * float(worth[0]), 0.1 * float(worth[0])
 
     signals = np.array([signal])
-    rounds = LAW.rounds(Conditions(*conditions(truth.at(signals)), learning_rate))
+    skew_after, steps, shift = conditions(truth.at(signals))
+    rounds = LAW.rounds(Conditions(skew_after, steps, learning_rate, shift))
     return GeneratedRun(signals, conditions, learning_rate, int(np.ceil(rounds)), met=True)
 
 

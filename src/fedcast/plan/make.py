@@ -177,7 +177,7 @@ def _planned_from(search: Search, best: Candidate, rules: tuple[RuleOutcome, ...
     plan = replace(
         planned.plan,
         rounds=result.rounds,
-        rounds_interval=model.interval(result.skew, result.steps),
+        rounds_interval=model.interval(result.skew, result.steps, result.shift),
         without=as_given,
         best_without=best_without,
         leakage=curve,

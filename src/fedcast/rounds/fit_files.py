@@ -288,11 +288,23 @@ def _worth_from_json(entry: Mapping[str, Any]) -> Worth:
     return worth
 
 
+def _law_parameters(values: Any) -> np.ndarray:
+    """Return parameters of laws, float64[..., 10], also of older files.
+
+    Those have six: one square of ln(s η), one slope by D² ln(s η), and no shift.
+    """
+    width, old = len(LAW_PARAMETERS), 6
+    rows = np.array(values, dtype=np.float64)
+    if rows.shape[-1:] != (old,):
+        return _array(values, (*rows.shape[:-1], width))
+    a, beta, steps, rate, square, skew = np.moveaxis(_array(values, rows.shape), -1, 0)
+    return np.stack([a, beta, steps, rate, square, square, 2 * square, skew, skew, np.zeros_like(a)], axis=-1)
+
+
 def _law_from_json(entry: Mapping[str, Any]) -> RoundsLaw:
     values: dict[str, Any] = {name: _finite(entry[name]) for name in ("target_accuracy", "scale", "nmse", "max_rounds")}
     values |= {name: tuple(_array(entry[name], (2,)).tolist()) for name in ("skew_range", "steps_range", "rate_range")}
-    width = len(LAW_PARAMETERS)
-    theta, samples = _array(entry["theta"], (width,)), _array(entry["samples"], (len(entry["samples"]), width))
+    theta, samples = (_law_parameters(entry[name]) for name in ("theta", "samples"))
     worth = {str(kind): _worth_from_json(one) for kind, one in entry.get("worth", {}).items()}
     return RoundsLaw(**values, theta=theta, samples=samples, worth=worth)
 

@@ -4,11 +4,11 @@ r"""The forms of rounds against skew and local work, with derivatives, for many 
     \text{paper (Eq. 31)}\quad & T(D) = \frac{1}{\beta_1 D^2 + \beta_2 D + \beta_3} \\
     \text{theory (Theorem 2)}\quad & T(D) = \frac{\sigma}{\beta - D^2} \\
     \text{extended}\quad & \ln T(D, h) = b_0 + b_1 D + b_2 h \\
-    \text{law}\quad & \ln(T(D, s) - \tfrac12) = a - \ln(\beta - D^2) + \gamma \ln s + \kappa \ln^2 s
-    + \delta D^2 \ln(s \eta)
+    \text{law}\quad & \ln(T(D, s, h) - \tfrac12) = a - \ln(\beta - D^2) + \gamma \ln s + \kappa \ln^2 s
+    + D^2 (\delta \ln s + \epsilon) + \zeta h
 
 with D the average skew after sharing, h the shift of the overall label distribution, s the mean number of local steps
-in a round and :math:`\eta` the learning rate, which is fixed here (`fedcast.rounds.law` has the law for all of them).
+in a round. The learning rate is fixed here and is in the parameters (`fedcast.rounds.law` has the law for all of them).
 The law's own time is continuous and training ends with a whole round: half a round later on average.
 """
 
@@ -98,25 +98,27 @@ def _extended_valid(betas: Floats, *_: float) -> NDArray[np.bool_]:
     return valid
 
 
-def law_curve(betas: Floats, skew: float, shift: float, steps: float) -> Curve:  # noqa: ARG001
+def law_curve(betas: Floats, skew: float, shift: float, steps: float) -> Curve:
     """Return the curve of the law of rounds at one learning rate."""
-    base, beta, by_steps, square, skew_work, log_rate = betas.T
+    base, beta, by_steps, square, skew_steps, by_square, by_shift = betas.T
     log_steps = np.log(steps)
-    room, work = beta - skew**2, log_steps + log_rate
-    rounds = np.exp(base + (by_steps + square * log_steps) * log_steps + skew_work * skew**2 * work) / room
+    # Derivative by D² of all but the pole.
+    room, rise = beta - skew**2, skew_steps * log_steps + by_square
+    at_room = base + (by_steps + square * log_steps) * log_steps + rise * skew**2 + by_shift * shift
+    rounds = np.exp(at_room) / room
     # Derivatives of ln T: first = 2 D half.
-    half = 1 / room + skew_work * work
+    half = 1 / room + rise
     first, second = 2 * skew * half, 2 * half + (2 * skew / room) ** 2
-    by_log_steps = by_steps + 2 * square * log_steps + skew_work * skew**2
-    none = np.zeros_like(rounds)
-    derivatives = (first * rounds, (second + first**2) * rounds, none, by_log_steps * rounds / steps)
+    by_log_steps = by_steps + 2 * square * log_steps + skew_steps * skew**2
+    slopes = (by_shift * rounds, by_log_steps * rounds / steps)
+    derivatives = (first * rounds, (second + first**2) * rounds, *slopes)
     return Curve(rounds + ROUND_END, *derivatives)
 
 
 def _law_valid(betas: Floats, up_to: float, steps: float) -> NDArray[np.bool_]:
-    _, beta, _, _, skew_work, log_rate = betas.T
-    # ln T increases with D² by 1/(beta - D²) + skew_work ln(s eta), which is least at D = 0.
-    rises = 1 / beta + skew_work * (np.log(steps) + log_rate) >= 0
+    _, beta, _, _, skew_steps, by_square, _ = betas.T
+    # ln T increases with D² by 1/(beta - D²) + skew_steps ln s + by_square, which is least at D = 0.
+    rises = 1 / beta + skew_steps * np.log(steps) + by_square >= 0
     valid: NDArray[np.bool_] = np.isfinite(betas).all(axis=1) & (beta > up_to**2) & rises
     return valid
 
@@ -125,5 +127,5 @@ FORMS: dict[FormName, Form] = {
     "paper": Form(("beta1", "beta2", "beta3"), paper_curve, _paper_valid),
     "theory": Form(("beta", "scale"), theory_curve, _theory_valid),
     "extended": Form(("b0", "b1", "b2"), extended_curve, _extended_valid),
-    "law": Form(("a", "beta", "steps", "square", "skew_work", "log_rate"), law_curve, _law_valid),
+    "law": Form(("a", "beta", "steps", "steps_square", "skew_steps", "skew", "shift"), law_curve, _law_valid),
 }

@@ -1,11 +1,12 @@
 r"""The law of rounds: rounds to a target accuracy against skew, local work and learning rate, fitted to training runs.
 
-.. math:: \ln T = a - \ln(\beta - D^2) + \gamma_s \ln s + \gamma_\eta \ln \eta + \kappa x^2 + \delta D^2 x,
-    \qquad x = \ln(s \eta)
+.. math:: \ln T = a - \ln(\beta - D^2) + \gamma_s \ln s + \gamma_\eta \ln \eta + \kappa_s \ln^2 s
+    + \kappa_\eta \ln^2 \eta + \kappa \ln s \ln \eta + D^2 (\delta_s \ln s + \delta_\eta \ln \eta) + \zeta h
 
-with D the average skew after sharing, s the mean number of local steps of a round and :math:`\eta` the learning rate.
-At :math:`D^2 \ge \beta` the target is not reachable. ``studies/rounds`` compares this form with others on settings
-that they were not fitted to.
+with D the average skew after sharing, s the mean number of local steps of a round, :math:`\eta` the learning rate and
+h the shift of the overall label distribution by sharing, which never saves rounds (:math:`\zeta \ge 0`). At
+:math:`D^2 \ge \beta` the target is not reachable. ``studies/rounds`` compares this form with others on settings that
+they were not fitted to.
 
 A run that meets its target in round T has met it after T - 1 rounds and not later than T; a run that ends before says
 only that it needs longer. The parameters maximise the likelihood of these intervals, with a logistic error of ln T (a
@@ -28,7 +29,9 @@ from fedcast.rounds.model import RoundsModel, logistic_mixture_quantile
 from fedcast.rounds.worth import Worth
 from fedcast.typing import Floats
 
-PARAMETERS = ("a", "beta", "steps", "rate", "square", "skew_work")
+PARAMETERS = (
+    "a", "beta", "steps", "rate", "steps_square", "rate_square", "steps_rate", "skew_steps", "skew_rate", "shift",
+)  # fmt: skip
 # Distance of the pole from the largest skew seen, as a share of its square, where searches start.
 _POLES = (0.05, 0.4, 2.7)
 # Bounds of the logarithms of that share and of the scale of the errors.
@@ -48,6 +51,7 @@ class Conditions(NamedTuple):
     skew: ArrayLike  # average skew D after sharing
     steps: ArrayLike  # mean number of local steps in a round, see `local_steps`
     learning_rate: ArrayLike
+    shift: ArrayLike = 0.0  # of the overall label distribution, see `fedcast.data.distribution_shift`
 
 
 def local_steps(own: ArrayLike, sizes: ArrayLike, epochs: int, batch_size: int) -> float:
@@ -69,11 +73,11 @@ class RoundsLaw:
     """A fitted law of rounds for one target accuracy."""
 
     target_accuracy: float
-    theta: Floats  # [6], in the order of `PARAMETERS`
+    theta: Floats  # [10], in the order of `PARAMETERS`
     scale: float  # scale of the logistic error of ln T of one run
     nmse: float  # squared error over the variance, of runs that met the target
     max_rounds: float  # more than so many are not trusted
-    samples: Floats  # [S, 6], bootstrap fits
+    samples: Floats  # [S, 10], bootstrap fits
     skew_range: tuple[float, float]  # least and largest of the runs
     steps_range: tuple[float, float]
     rate_range: tuple[float, float]
@@ -122,18 +126,18 @@ class RoundsLaw:
 
 
 def _at_rate(thetas: Floats, learning_rate: float) -> Floats:
-    """Return the parameters of form ``law`` at one learning rate, float64[S, 6]."""
-    base, beta, steps, rate, square, skew_work = thetas.T
-    log_rate = np.full(len(thetas), np.log(learning_rate))
-    moved = base + (rate + square * log_rate) * log_rate
-    return np.stack([moved, beta, steps + 2 * square * log_rate, square, skew_work, log_rate], axis=1)
+    """Return the parameters of form ``law`` at one learning rate, float64[S, 7]."""
+    base, beta, steps, rate, steps_square, rate_square, steps_rate, skew_steps, skew_rate, shift = thetas.T
+    log_rate = np.log(learning_rate)
+    moved, slope = base + (rate + rate_square * log_rate) * log_rate, steps + steps_rate * log_rate
+    return np.stack([moved, beta, slope, steps_square, skew_steps, skew_rate * log_rate, shift], axis=1)
 
 
 def log_rounds(theta: Floats, at: Conditions) -> Floats:
     """Return the median of ln T for one parameter vector; infinite at the pole and beyond."""
-    skew, steps, rate = (np.asarray(value, dtype=np.float64) for value in at)
+    skew, steps, rate, shift = (np.asarray(value, dtype=np.float64) for value in at)
     room = theta[1] - skew**2
-    linear: Floats = _terms(skew, steps, rate) @ np.delete(theta, 1)
+    linear: Floats = _terms(skew, steps, rate, shift) @ np.delete(theta, 1)
     with np.errstate(invalid="ignore", divide="ignore"):
         predicted: Floats = np.where(room > 0, linear - np.log(room), np.inf)
     return predicted
@@ -151,7 +155,7 @@ def fit_law(
     """Fit the law to training runs.
 
     Args:
-        at: conditions of the runs, float[R] each.
+        at: conditions of the runs, float[R] each; one shift may stand for all.
         rounds: int[R], first round that met the target; of runs that did not meet it, their last round.
         met: bool[R], whether the target was met.
         target_accuracy: that target.
@@ -164,7 +168,7 @@ def fit_law(
     Example:
         >>> draw = np.random.default_rng(0)
         >>> at = Conditions(draw.uniform(0, 1.6, 80), draw.uniform(10, 300, 80), draw.choice([0.05, 0.1], 80))
-        >>> truth = np.array([4.0, 3.3, -0.8, -0.7, 0.0, 0.0])
+        >>> truth = np.array([4.0, 3.3, -0.8, -0.7, *[0.0] * 6])
         >>> rounds = np.ceil(np.exp(log_rounds(truth, at)))
         >>> law = fit_law(at, rounds, rounds < 100, target_accuracy=0.9, bootstrap=0)
         >>> here = Conditions(skew=1.0, steps=60.0, learning_rate=0.1)
@@ -211,32 +215,37 @@ class _Runs:
     skew: Floats  # [R]
     steps: Floats
     rate: Floats
+    shift: Floats
     rounds: Floats
     met: NDArray[np.bool_]
 
     @property
     def conditions(self) -> Conditions:
-        return Conditions(self.skew, self.steps, self.rate)
+        return Conditions(self.skew, self.steps, self.rate, self.shift)
 
     def chosen(self, runs: NDArray[np.int64]) -> _Runs:
         return _Runs(**{name: column[runs] for name, column in vars(self).items()})
 
 
 def _checked(at: Conditions, rounds: ArrayLike, met: ArrayLike) -> _Runs:
-    skew, steps, rate, taken = (np.atleast_1d(np.asarray(value, dtype=np.float64)) for value in (*at, rounds))
-    runs = _Runs(skew, steps, rate, taken, np.atleast_1d(np.asarray(met, dtype=bool)))
+    values = (at.skew, at.steps, at.learning_rate, rounds)
+    skew, steps, rate, taken = (np.atleast_1d(np.asarray(value, dtype=np.float64)) for value in values)
+    shift = np.asarray(at.shift, dtype=np.float64)
+    shift = np.broadcast_to(shift, skew.shape) if shift.ndim == 0 else shift
+    runs = _Runs(skew, steps, rate, shift, taken, np.atleast_1d(np.asarray(met, dtype=bool)))
     shapes = [column.shape for column in vars(runs).values()]
     if len(set(shapes)) > 1 or skew.ndim != 1:
         raise FedcastError(f"fit of rounds: arrays of shapes {', '.join(map(str, shapes))}; expected equal lengths")
-    valid = np.isfinite([skew, steps, rate, taken]).all(axis=0)
-    valid &= (skew >= 0) & (steps > 0) & (rate > 0) & (taken >= 1)
+    valid = np.isfinite([skew, steps, rate, shift, taken]).all(axis=0)
+    valid &= (skew >= 0) & (shift >= 0) & (steps > 0) & (rate > 0) & (taken >= 1)
     if not valid.all():
         run = int(np.argmin(valid))
         raise FedcastError(
             f"fit of rounds, run {run}: skew {skew[run]:g}, local steps {steps[run]:g}, learning rate {rate[run]:g}, "
-            f"rounds {taken[run]:g}; expected finite numbers, skew ≥ 0, rounds ≥ 1, the others > 0"
+            f"shift {shift[run]:g}, rounds {taken[run]:g}; expected finite numbers, skew and shift ≥ 0, rounds ≥ 1, "
+            f"the others > 0"
         )
-    different, needed = len(np.unique(np.stack([skew, steps, rate])[:, runs.met], axis=1).T), len(PARAMETERS) + 3
+    different, needed = len(np.unique(np.stack([skew, steps, rate, shift])[:, runs.met], axis=1).T), len(PARAMETERS) + 3
     if different < needed:
         raise FedcastError(
             f"fit of rounds: {int(runs.met.sum())} of {len(skew)} runs met the target, at {different} different "
@@ -245,11 +254,15 @@ def _checked(at: Conditions, rounds: ArrayLike, met: ArrayLike) -> _Runs:
     return runs
 
 
-def _terms(skew: Floats, steps: Floats, rate: Floats) -> Floats:
-    """Return the terms of ln T that are linear in the parameters, float64[..., 5]."""
-    work, log_rate = np.log(steps), np.log(rate)
-    both = work + log_rate
-    terms: Floats = np.stack(np.broadcast_arrays(1.0, work, log_rate, both**2, skew**2 * both), axis=-1)
+def _terms(skew: Floats, steps: Floats, rate: Floats, shift: Floats) -> Floats:
+    """Return the terms of ln T that are linear in the parameters, float64[..., 9]."""
+    work, speed, square = np.log(steps), np.log(rate), skew**2
+    terms: Floats = np.stack(
+        np.broadcast_arrays(
+            1.0, work, speed, work**2, speed**2, work * speed, square * work, square * speed, shift
+        ),
+        axis=-1,
+    )  # fmt: skip
     return terms
 
 
@@ -257,7 +270,7 @@ def _fit(runs: _Runs, reach: float, start: Floats | None = None) -> tuple[Floats
     """Return the parameters of largest likelihood, with the pole above `reach`², and the scale of the errors."""
     from scipy.optimize import minimize
 
-    terms, squares = _terms(runs.skew, runs.steps, runs.rate), runs.skew**2
+    terms, squares = _terms(runs.skew, runs.steps, runs.rate, runs.shift), runs.skew**2
 
     def loss(x: Floats) -> tuple[float, Floats]:
         # x: logarithm of the distance of the pole, weights of the terms, logarithm of the scale.
@@ -271,12 +284,13 @@ def _fit(runs: _Runs, reach: float, start: Floats | None = None) -> tuple[Floats
         prior[[1, -1]] = 0.0
         return float(prior @ x**2 - likelihood.sum()), 2 * prior * x - slope
 
-    bounds = [_POLE_RANGE, *[(None, None)] * terms.shape[1], _SCALE_RANGE]
+    bounds = [_POLE_RANGE, *[(None, None)] * (terms.shape[1] - 1), (0.0, None), _SCALE_RANGE]
     gaps = _POLES if start is None else (max(start[1] / reach**2 - 1, np.exp(_POLE_RANGE[0])),)
     found = []
     for gap in gaps:
         room = np.log(reach**2 * (1 + gap) - squares)
         weights = np.linalg.lstsq(terms[runs.met], (np.log(runs.rounds) + room)[runs.met], rcond=None)[0]
+        weights[-1] = max(weights[-1], 0.0)
         first = np.concatenate([[np.log(gap)], weights, [np.log(0.12)]])
         found.append(minimize(loss, first, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 500}))
     best = min(found, key=lambda result: result.fun).x

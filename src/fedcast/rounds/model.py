@@ -115,7 +115,11 @@ def _at_other_steps(curve: Curve, covered: float, steps: float) -> Curve:
     factor = (steps / covered) ** exponent
     rounds = (curve.rounds - ROUND_END) * factor
     return Curve(
-        rounds + ROUND_END, curve.slope * factor, curve.curvature * factor, curve.shift_slope, exponent * rounds / steps
+        rounds + ROUND_END,
+        curve.slope * factor,
+        curve.curvature * factor,
+        curve.shift_slope * factor,
+        exponent * rounds / steps,
     )
 
 
@@ -168,7 +172,9 @@ class RoundsModel:
         self.check(skew, shift)
         return self._set_of(self.beta[None, :], self.skew_range[1]).curves(skew, shift, steps)
 
-    def interval(self, skew: float, steps: float, level: float = 0.9) -> tuple[float, float] | None:
+    def interval(
+        self, skew: float, steps: float, shift: float = 0.0, *, level: float = 0.9
+    ) -> tuple[float, float] | None:
         """Return the prediction interval of the round in which one run meets the target; None: not known.
 
         It covers the noise of one run and the uncertainty of the parameters, as the bootstrap shows it.
@@ -176,7 +182,7 @@ class RoundsModel:
         if self.run_scale is None or not len(self.samples):
             return None
         covered = self._at_most_reachable(skew, steps)
-        medians = np.log(self._set_of(self.samples, covered).curves(skew, 0.0, steps).rounds - ROUND_END)
+        medians = np.log(self._set_of(self.samples, covered).curves(skew, shift, steps).rounds - ROUND_END)
         ends = (
             logistic_mixture_quantile(medians, self.run_scale, share) for share in ((1 - level) / 2, (1 + level) / 2)
         )
@@ -184,7 +190,10 @@ class RoundsModel:
         return low, high
 
     def reachable(self, steps: float) -> float:
-        """Return the skew up to which form ``law`` reaches the target in `max_rounds`; other forms: the range's end."""
+        """Return the skew up to which form ``law`` reaches the target in `max_rounds` without a shift of labels.
+
+        Of other forms, the end of their range.
+        """
         low, high = self.skew_range
         if self._reaches(high, steps):
             return high

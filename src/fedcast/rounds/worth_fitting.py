@@ -30,7 +30,8 @@ class GeneratedRun:
     """A run whose heads sent generated samples."""
 
     signals: Floats  #: [M], of the heads, see `signal_of`
-    conditions: Callable[[Floats], tuple[float, float]]  #: skew and local steps from the worth of each head's samples
+    #: skew, local steps and shift from the worth of each head's samples
+    conditions: Callable[[Floats], tuple[float, float, float]]
     learning_rate: float
     rounds: int  #: first round that met the target; if none did, the last one
     met: bool  #: whether the target was met
@@ -46,8 +47,8 @@ def fit_worth(law: RoundsLaw, runs: Sequence[GeneratedRun], source: str = "", se
         >>> from fedcast.rounds import load_fit
         >>> law, truth = load_fit("digits").law(0.85), Worth(0.6, 0.0)
         >>> def run(skew):
-        ...     conditions = lambda worth: (skew * (1 - 0.5 * float(worth[0])), 30.0 + 10 * float(worth[0]))
-        ...     at = Conditions(*conditions(truth.at([50.0])), 0.2)
+        ...     conditions = lambda worth: (skew * (1 - 0.5 * float(worth[0])), 30.0 + 10 * float(worth[0]), 0.0)
+        ...     at = Conditions(*conditions(truth.at([50.0]))[:2], 0.2)
         ...     return GeneratedRun(np.array([50.0]), conditions, 0.2, int(np.ceil(law.rounds(at))), True)
         >>> float(fit_worth(law, [run(skew) for skew in (1.2, 1.3, 1.4, 1.5)]).at(50.0).round(1))
         0.6
@@ -79,4 +80,4 @@ def _conditions(runs: Sequence[GeneratedRun], grid: Floats) -> Conditions:
     """Return the conditions of each run at each point of the grid, float64[G, R] each."""
     found = np.array([[run.conditions(worth_at(top, half, run.signals)) for run in runs] for top, half in grid])
     rates = np.array([run.learning_rate for run in runs])
-    return Conditions(found[..., 0], found[..., 1], np.broadcast_to(rates, found.shape[:2]))
+    return Conditions(found[..., 0], found[..., 1], np.broadcast_to(rates, found.shape[:2]), found[..., 2])

@@ -90,7 +90,7 @@ if TYPE_CHECKING:
     from fedcast.runs.sweeps import combinations, grid, sweep, variants, with_given_epochs
     from fedcast.runs.trackers import log_run, log_runs, log_targets
     from fedcast.runs.user_accuracy import fine_tuned_measures, user_scores
-    from fedcast.runs.worths import fit_worths
+    from fedcast.runs.worths import fit_worths, generated_run
 
 __all__ = [
     "COUNTS",
@@ -148,6 +148,7 @@ __all__ = [
     "fit_worths",
     "gains",
     "gains_table",
+    "generated_run",
     "gives_epochs",
     "grid",
     "half_widths",

@@ -286,8 +286,8 @@ def fit_study(
 
 
 def _conditions(runs: Sequence[RoundsRun]) -> Conditions:
-    rows = [(run.emd, run.steps, run.setting.learning_rate) for run in runs]
-    return Conditions(*np.array(rows, dtype=np.float64).reshape(-1, 3).T)
+    rows = [(run.emd, run.steps, run.setting.learning_rate, run.shift) for run in runs]
+    return Conditions(*np.array(rows, dtype=np.float64).reshape(-1, 4).T)
 
 
 def _rounds(runs: Sequence[RoundsRun], target: float) -> tuple[Floats, NDArray[np.bool_]]:

@@ -11,11 +11,12 @@ from functools import cache
 import numpy as np
 
 from fedcast.allocation import part_of
-from fedcast.data import average_emd
-from fedcast.plan import clustering_of, make_world
+from fedcast.data import average_emd, distribution_shift
+from fedcast.plan import SharingPlan, clustering_of, make_world
 from fedcast.rounds import LEAST_RUNS, GeneratedRun, RoundsFit, Worth, fit_worth, local_steps, signal_of
 from fedcast.runs.prepare import kind_of
 from fedcast.runs.stored_run import StoredRun
+from fedcast.scenario import Scenario
 from fedcast.sharing import find_sharing, gaussian_mu
 
 
@@ -31,7 +32,7 @@ def fit_worths(fit: RoundsFit, runs: Sequence[StoredRun], source: str = "") -> R
             by_kind[run.scenario.sharing.kind].append(run)
     worths: list[dict[str, Worth]] = [dict(law.worth) for law in fit.laws]
     for kind, some in by_kind.items():
-        described = [_described(run) for run in some] if len(some) >= LEAST_RUNS else []
+        described = [generated_run(run.scenario, _plan(run)) for run in some] if len(some) >= LEAST_RUNS else []
         for law, found in zip(fit.laws if described else (), worths, strict=False):
             reached = [_rounds_to(run, law.target_accuracy) for run in some]
             pairs = zip(described, reached, strict=True)
@@ -45,21 +46,27 @@ def _rounds_to(run: StoredRun, target: float) -> tuple[int, bool]:
     return (len(run.history) - 1, False) if rounds is None else (max(rounds, 1), True)
 
 
-def _described(run: StoredRun) -> GeneratedRun:
-    """Return the signals of a run's heads, and its conditions as a function of the worth of what they sent."""
-    plan, scenario = run.plan, run.scenario
-    assert plan is not None
+def _plan(run: StoredRun) -> SharingPlan:
+    assert run.plan is not None  # checked when runs were chosen
+    return run.plan
+
+
+def generated_run(scenario: Scenario, plan: SharingPlan) -> GeneratedRun:
+    """Return the signals of a plan's heads, and its conditions as a function of the worth of what they send.
+
+    What training took is not known: set `rounds` and `met`.
+    """
     world = make_world(scenario)
     clustering, trained = clustering_of(world, plan), plan.trained
     before, batch = part_of(world.skew, trained), scenario.training.batch_size
 
     @cache
-    def of_worth(worth: bytes) -> tuple[float, float]:
+    def of_worth(worth: bytes) -> tuple[float, float, float]:
         of_users = np.zeros(world.skew.num_users)
         of_users[clustering.heads] = np.frombuffer(worth)
         counted = part_of(clustering.after_worth(of_users), trained)
         steps = local_steps(before.sizes, counted.sizes, plan.local_epochs, batch)
-        return average_emd(before, counted, scenario.clustering.weighting), steps
+        return average_emd(before, counted, scenario.clustering.weighting), steps, distribution_shift(counted)
 
     kind, options = find_sharing(scenario.sharing.kind), scenario.sharing.options("sharing")
     mu = gaussian_mu(options.epsilon, options.delta) if kind.private else math.inf
