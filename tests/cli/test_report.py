@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+
 import pytest
+from pyarrow import parquet
 
 from fedcast import load_scenario
 from fedcast.cli.app import run
@@ -55,6 +58,22 @@ def test_exported_as_csv_and_png_unless_told(fedcast, store, tmp_path):
     one = next(folder for folder in store.iterdir() if folder.name.startswith("none"))
     assert fedcast("report", one, "--export", "all")[0] == 0
     assert {path.suffix for path in (tmp_path / "all").iterdir()} == {".csv", ".png"}
+
+
+def test_settings_with_different_columns_are_exported_together(fedcast, tmp_path):
+    """Only runs with a deadline count who missed it; the values that vary are a number and a word."""
+    few = ("data.num_users=20", "training.model=mlp", "training.rounds=2", "training.local_epochs=1")
+    words = [word for change in (*few, "allocation.method=fixed") for word in ("--set", change)]
+    vary = ("--vary", "training.deadline_s=unset,0.3", "--rules", "none", "--seeds", "1", "--workers", "1")
+    assert fedcast("compare", *vary, *words, "--out", "both")[0] == 0
+    assert fedcast("report", "both", "--export", "t", "--format", "csv", "--format", "parquet")[0] == 0
+    with (tmp_path / "t" / "runs.csv").open(newline="") as file:
+        missed = {row["training.deadline_s"]: row["missed"] for row in csv.DictReader(file)}
+    assert missed["unset"] == ""
+    assert float(missed["0.3"]) >= 0
+    stored = parquet.read_table(tmp_path / "t" / "runs.parquet").to_pydict()
+    found = dict(zip(stored["training.deadline_s"], stored["missed"], strict=True))
+    assert found == {"unset": None, "0.3": float(missed["0.3"])}
 
 
 @pytest.mark.parametrize(

@@ -81,11 +81,11 @@ def test_the_baselines_are_those_of_the_law_and_the_cost_model():
         delays[epochs, rate] = float(rounds) * round_cost(replace(world.fleet, local_epochs=epochs), sizes).round_s
     best = min(delays, key=delays.get)
     assert (plan.best_without.local_epochs, plan.best_without.learning_rate) == pytest.approx(best)
-    assert plan.best_without.delay_s == pytest.approx(delays[best], rel=0.03), "the plan's is a mean over the bootstrap"
+    assert plan.best_without.delay_s == pytest.approx(delays[best], rel=0.05), "the plan's is a mean over the bootstrap"
     assert plan.without.local_epochs == 1
     assert plan.without.learning_rate == 0.1
     rounds = float(law.rounds(Conditions(emd, local_steps(sizes, sizes, 1, 10), 0.1))) + 0.5
-    assert plan.without.rounds == pytest.approx(rounds, rel=0.03)
+    assert plan.without.rounds == pytest.approx(rounds, rel=0.05)
     assert plan.speed_up == pytest.approx(plan.best_without.delay_s / plan.delay_s)
     assert any("learning_rate = 0.1" in note for note in plan.notes)
 
@@ -192,7 +192,7 @@ def test_a_plan_by_one_rule_says_if_another_is_faster(compare):
     assert float(said[4]) == pytest.approx(plan.delay_s, rel=0.01)
     assert float(said[2]) == pytest.approx(100 * (1 - float(said[3]) / float(said[4])), abs=0.2)
     named = make_plan(with_overrides(given, {"clustering.rule": said[1]}), with_curve=False)
-    assert named.delay_s <= float(said[3]) * 1.001, "the other rule is at least as fast as said"
+    assert named.delay_s <= float(said[3]) * 1.005, "the other rule is at least as fast as said"
     assert not any("faster than" in note for note in named.notes)
     assert (len(plan.rules) > 6) == (compare == "full")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fedcast.clustering import cluster
 from fedcast.cost import task_cost
 from fedcast.data import Population
 from fedcast.errors import FedcastError
@@ -108,7 +109,8 @@ def test_averages_are_of_those_who_train():
 def test_heads_that_send_nothing_are_none():
     plan = make_plan(tight("seed=2"), with_curve=False)
     world = make_world(plan.scenario)
-    assert len(plan.heads) == 6, "two more were solved to 0"
+    led = cluster(world.problem()).heads
+    assert 0 < len(plan.heads) < len(led), "some were solved to 0"
     assert (plan.shared[plan.heads] > 0).all()
     assert (plan.shared > 0).sum() == len(plan.heads)
     clustering = clustering_of(world, plan)

@@ -157,7 +157,7 @@ def test_the_fit_finds_the_law_and_counts_runs_that_did_not_meet_the_target_as_c
     assert 60 < met < 110, "some are censored"
     law = made.fit.law(0.85)
     at = Conditions([0.2, 1.0, 1.4], [24.0, 40.0, 64.0], [0.2, 0.1, 0.05])
-    truth = [rounds_to_085(*point) for point in zip(*at, strict=True)]
+    truth = [rounds_to_085(*point) for point in zip(*at[:3], strict=True)]
     np.testing.assert_allclose(law.rounds(at), truth, rtol=0.1)
     # Beyond the end of all runs: only censored ones say that it takes longer.
     slow = 1.2, 16.0, 0.1
@@ -178,7 +178,7 @@ def test_too_few_points_are_refused_with_what_there_is(monkeypatch):
     settings = design(scenario, 300)
     own = [setting for setting in settings if (setting.local_epochs, setting.learning_rate) == (5, 0.1)]
     with pytest.raises(
-        FedcastError, match=r"0.85 for rounds.target_accuracy: 7 of 8 runs met it .*expected 9 at least"
+        FedcastError, match=r"0.85 for rounds.target_accuracy: 7 of 8 runs met it .*expected 13 at least"
     ):
         fit_study([made_up(setting) for setting in settings[:8]], scenario, {}, ladder_of(0.85), "x")
     never = [replace(made_up(setting), accuracies=(0.1, 0.4)) for setting in settings[:20]]

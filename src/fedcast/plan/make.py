@@ -64,8 +64,8 @@ def make_plan(
 
     Example:
         >>> from fedcast.scenario import load_scenario
-        >>> plan = make_plan(load_scenario(overrides=["clustering.rule=gain"]), with_curve=False)
-        >>> plan.num_users, plan.local_epochs, bool(plan.delay.total_s < plan.best_without.delay_s)
+        >>> plan = make_plan(load_scenario(overrides=["clustering.rule=blend"]), with_curve=False)
+        >>> plan.num_users, plan.local_epochs, bool(plan.delay.total_s < plan.without.delay_s)
         (100, 8, True)
     """
     scenario = as_scenario(scenario)

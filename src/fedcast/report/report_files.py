@@ -115,18 +115,21 @@ def check_export(folder: Path, formats: Sequence[str], width: str = "screen") ->
 
 
 def _all_tables(found: Sequence[Content]) -> dict[str, _Columns]:
-    """Return the tables of all facets, with columns of what varies in front."""
+    """Return the tables of all facets, with columns of what varies in front; a column that a facet lacks is empty."""
     parts = [_tables(content) for content in found]
     names = dict.fromkeys(name for part in parts for name in part)
     tables: dict[str, _Columns] = {}
     for name in names:
         columns: _Columns = {}
+        total = 0
         for content, part in zip(found, parts, strict=True):
             table = part.get(name, {})
             rows = len(next(iter(table.values()), []))
-            for key, values in ({key: [cell(value)] * rows for key, value in content.facet.items()} | table).items():
-                columns.setdefault(key, []).extend(values)
-        tables[name] = columns
+            own = {key: [cell(value)] * rows for key, value in content.facet.items()} | table
+            for key in dict.fromkeys([*columns, *own]):
+                columns.setdefault(key, [None] * total).extend(own.get(key, [None] * rows))
+            total += rows
+        tables[name] = {key: _of_one_type(values) for key, values in columns.items()}
     return tables
 
 
@@ -147,6 +150,13 @@ def _figures(content: Content, ending: str) -> Iterator[tuple[str, Figure]]:
         emd = contents.emd_change_of(run)
         yield f"emd_{name}", emd_figure(emd, facts.emd_before, facts.emd_after, f"EMD of each user, {title}")
         yield f"energy_{name}", energy_figure(*contents.user_energy_of(run), f"Energy of each user, {title}")
+
+
+def _of_one_type(values: list[Any]) -> list[Any]:
+    """Return values as text if some are, as 0.3 beside 'unset': files of tables have one type for each column."""
+    if not any(isinstance(value, str) for value in values):
+        return values
+    return [value if value is None or isinstance(value, str) else f"{value:g}" for value in values]
 
 
 def _tables(content: Content) -> dict[str, _Columns]:
