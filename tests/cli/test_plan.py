@@ -68,8 +68,8 @@ def test_a_plan_is_drawn_with_names(fedcast, tables, tmp_path):
 
 
 def test_numbers_of_a_plan_have_heads(fedcast):
-    out = flat(fedcast("plan", "--preset", "digits", "--set", "data.num_users=40", "--set", "clustering.rule=gain")[1])
-    found = re.search(r"gain: (\d+) heads share (\d+) of .* with (\d+) of 40 users", out)
+    out = flat(fedcast("plan", "--preset", "digits", "--set", "data.num_users=40", "--set", "clustering.rule=blend")[1])
+    found = re.search(r"blend: (\d+) heads share (\d+) of .* with (\d+) of 40 users", out)
     heads, shared, members = map(int, found.groups())
     assert 0 < heads < members < 40
     assert shared > 0

@@ -17,7 +17,11 @@ from fedcast.runs.stored_run import StoredRun, load_run
 from fedcast.runs.sweeps import grid, sweep
 from fedcast.training import History, Record
 
-FEW = ["data.num_users=24", "training.model=mlp", "training.rounds=8", "training.local_epochs=3"]
+# Samples of few bits, so that it pays to share them.
+FEW = [
+    "data.num_users=24", "training.model=mlp", "training.rounds=8", "training.local_epochs=3",
+    "data.bits_per_sample=16",
+]  # fmt: skip
 TARGET = 0.4
 BASE = with_overrides(load_scenario(base="digits"), {"rounds.target_accuracy": 0.5})
 ZERO = dict.fromkeys(Facts.__dataclass_fields__, 0.0)

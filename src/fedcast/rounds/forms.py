@@ -27,6 +27,8 @@ FormName = Literal["paper", "theory", "extended", "law"]
 
 # Mean time from when the target is met to the end of that round; in the whole rounds of form ``law``.
 ROUND_END = 0.5
+# Of ln T, for parameters of few runs far from these: fewer and more rounds than any task has, and far from an overflow.
+_LOG_RANGE = (-20.0, 100.0)
 
 
 class Curve(NamedTuple):
@@ -105,7 +107,7 @@ def law_curve(betas: Floats, skew: float, shift: float, steps: float) -> Curve:
     # Derivative by D² of all but the pole.
     room, rise = beta - skew**2, skew_steps * log_steps + by_square
     at_room = base + (by_steps + square * log_steps) * log_steps + rise * skew**2 + by_shift * shift
-    rounds = np.exp(at_room) / room
+    rounds = np.exp(np.clip(at_room, *_LOG_RANGE)) / room
     # Derivatives of ln T: first = 2 D half.
     half = 1 / room + rise
     first, second = 2 * skew * half, 2 * half + (2 * skew / room) ** 2

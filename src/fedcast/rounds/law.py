@@ -38,6 +38,9 @@ _POLES = (0.05, 0.4, 2.7)
 _POLE_RANGE, _SCALE_RANGE = (-7.0, 4.0), (np.log(0.01), 0.0)
 # Weak prior, in units of log-likelihood: it decides only between parameters that the runs cannot tell apart.
 _PRIOR = 1e-3
+# Normal prior of the squares and products, of standard deviation 1/2: few runs do not tell them from noise, and a large
+# one extrapolates wildly.
+_SQUARES, _PRIOR_OF_SQUARES = slice(4, 9), 2.0
 _LEAST_LIKELY = 1e-12
 # The learning rate may be outside the range of the runs by this factor.
 _NEAR = 1.5
@@ -282,6 +285,7 @@ def _fit(runs: _Runs, reach: float, start: Floats | None = None) -> tuple[Floats
         slope = np.concatenate([[-gap * (by_median / room).sum()], terms.T @ by_median, [by_scale.sum()]])
         prior = np.full(len(x), _PRIOR)
         prior[[1, -1]] = 0.0
+        prior[_SQUARES] = _PRIOR_OF_SQUARES
         return float(prior @ x**2 - likelihood.sum()), 2 * prior * x - slope
 
     bounds = [_POLE_RANGE, *[(None, None)] * (terms.shape[1] - 1), (0.0, None), _SCALE_RANGE]

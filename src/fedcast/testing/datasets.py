@@ -123,6 +123,7 @@ def names_missing_files(entry: DatasetEntry, options: Any) -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
         mock.patch("fedcast.data.catalogue.cache_folder", return_value=Path(folder)),
+        mock.patch("fedcast.data.catalogue.SYSTEM_FOLDER", Path(folder)),
         mock.patch("socket.getaddrinfo", side_effect=refused),
         mock.patch("socket.socket.connect", side_effect=refused),
     ):

@@ -27,6 +27,7 @@ _POLL_S = 0.2
 _LOST_S, _LOOK_S = 25.0, 5.0
 # Seconds for a device to answer, for a server that somebody may have started just now, and for a job to end.
 _ANSWER_S, _SERVER_S, _END_S = 3.0, 4.0, 30.0
+_ATTEMPTS = 3  # to connect to a server that listens
 _NOT_STARTED = ("SUBMITTED", "APPROVED", "DISPATCHED")
 
 
@@ -49,13 +50,18 @@ def session(project: Project, timeout_s: float = 10.0) -> Iterator[Any]:
         from nvflare.fuel.flare_api.flare_api import new_secure_session
     except ImportError:
         raise FedcastError('nvflare is not installed: pip install "fedcast[federation]"') from None
-    _check_listening(project, min(timeout_s, _ANSWER_S))
     logging.getLogger("nvflare").addHandler(logging.NullHandler())  # it warns of connections that it repeats itself
-    try:
-        with _quiet():
-            connected = new_secure_session(ADMIN, str(project.admin), timeout=timeout_s)
-    except Exception as error:  # FLARE raises exceptions of many kinds
-        raise FedcastError(f"the server does not answer ({type(error).__name__}: {error}); start it first") from None
+    for attempt in range(_ATTEMPTS):
+        _check_listening(project, min(timeout_s, _ANSWER_S))
+        try:
+            with _quiet():
+                connected = new_secure_session(ADMIN, str(project.admin), timeout=timeout_s)
+            break
+        except Exception as error:  # FLARE raises exceptions of many kinds
+            # FLARE gives a server a few seconds for its first answer, which a busy machine does not always keep.
+            if attempt == _ATTEMPTS - 1:
+                said = f"{type(error).__name__}: {error}"
+                raise FedcastError(f"the server does not answer ({said}); start it first") from None
     try:
         yield connected
     except FedcastError:
