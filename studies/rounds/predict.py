@@ -243,7 +243,8 @@ if it were known, would miss single runs as the table says (normal errors of ln 
 strategies is partly luck: who had trained every strategy twice and took the fastest would be within 10 % of the best
 of a third training as often as the table says. What is left is an error of the law: near one class per user it still
 expects a little too much of five local epochs compared with one. Parameters of the law are fitted to other runs, but
-its form was chosen with a look at these scenarios, so that errors of new ones may be a little larger. On MNIST, four runs of Dirichlet populations with five local epochs
+its form was chosen with a look at these scenarios, so that errors of new ones may be a little larger. On MNIST, four
+runs of Dirichlet populations with five local epochs
 diverged at this learning rate, where some users hold many samples; they are left out, and no plan chose them.
 
 ## Scenarios

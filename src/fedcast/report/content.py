@@ -333,7 +333,8 @@ def _mean_leakage(curves: Sequence[Sequence[tuple[float, float]]]) -> Floats:
     interpolated there. One that shares nothing takes the same time at every part.
 
     Example:
-        >>> _mean_leakage([[(0.0, 9.0), (0.1, 7.0), (0.2, 6.0)], [(0.0, 5.0), (0.4, 3.0)], [(0.0, 4.0)]]).round(9).tolist()
+        >>> plans = [[(0.0, 9.0), (0.1, 7.0), (0.2, 6.0)], [(0.0, 5.0), (0.4, 3.0)], [(0.0, 4.0)]]
+        >>> _mean_leakage(plans).round(9).tolist()
         [[0.0, 6.0], [0.1, 5.0], [0.2, 4.333333333]]
     """
     found = [np.array(sorted(curve), dtype=np.float64) for curve in curves]
