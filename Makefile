@@ -10,7 +10,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 .PHONY: run quick quick-tests test test-all checks lint types docs bench clean
 
 run: $(VENV)/.run
-	$(BIN)/fedcast run
+	$(BIN)/fedcast run --seeds 5
 
 # Whole files go to one worker while both are busy (worksteal), so that fixtures of a file are made once.
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
