@@ -51,7 +51,7 @@ class AttackResult:
 
 @dataclass(frozen=True)
 class Reconstruction:
-    """How close what a head sent comes to a sample of it: root mean square over coordinates, values in [0, 1].
+    """Distance of what a head sent from a sample of it: root mean square over coordinates, values in [0, 1].
 
     A member learns something only as far as it is closer with the sample among those of the head than without.
     """
@@ -65,7 +65,7 @@ class Reconstruction:
 
 @dataclass(frozen=True)
 class RunAttack:
-    """What a curious member learns from what its head sent."""
+    """Results of membership and reconstruction tests on what heads sent."""
 
     tests: list[AttackResult]
     reconstructions: list[Reconstruction]  #: one of each kind of sharing

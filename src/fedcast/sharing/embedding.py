@@ -38,7 +38,7 @@ class Features(Protocol):
 
     @property
     def not_negative(self) -> bool:
-        """Whether no feature is ever below 0."""
+        """Return whether no feature is ever below 0."""
         ...
 
     def evaluated(self, inputs: Floats) -> tuple[Floats, Pull]:
