@@ -2,8 +2,8 @@
 
     python studies/protected/read.py mnist out/protected/mnist out/protected/mnist/trained
 
-replaces the results of that dataset: accuracy (mean of the last five rounds), and rounds and simulated seconds to
-target accuracies. Only finished runs are read.
+adds the runs or replaces those of the same setting: accuracy (mean of the last five rounds), and rounds and simulated
+seconds to target accuracies. Only finished runs are read.
 """
 
 from __future__ import annotations
@@ -44,15 +44,21 @@ def rows(dataset: str, store: Path) -> list[dict[str, Any]]:
                 },
             }
         )  # fmt: skip
-    return sorted(found, key=lambda row: [str(row[key]) for key in _ORDER])
+    return sorted(found, key=key_of)
+
+
+def key_of(row: dict[str, Any]) -> tuple[str, ...]:
+    """Return the setting of a run as texts."""
+    return (row["dataset"], *(str(row[key]) for key in _ORDER))
 
 
 if __name__ == "__main__":
     dataset, base = sys.argv[1], Path(sys.argv[2])
     unpack(Path(sys.argv[3]), base / "store")
     found = rows(dataset, base / "store")
-    others = [row for row in json.loads(RESULTS.read_text(encoding="utf-8")) if row["dataset"] != dataset]
-    lines = ",\n".join(json.dumps(row) for row in [*others, *found])
+    again = {key_of(row) for row in found}
+    kept = [row for row in json.loads(RESULTS.read_text(encoding="utf-8")) if key_of(row) not in again]
+    lines = ",\n".join(json.dumps(row) for row in sorted([*kept, *found], key=key_of))
     RESULTS.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
     for row in found:
         print(

@@ -20,20 +20,24 @@ EPOCHS = (1, 2, 3, 5, 10)
 LADDERS = {
     "mnist": (0.85, 0.9, 0.92, 0.94, 0.95, 0.96, 0.97),
     "digits": (0.7, 0.75, 0.8, 0.85, 0.88, 0.9, 0.92),
+    "cifar10": (0.3, 0.35, 0.4, 0.45, 0.5),
 }
 TUNING_STEPS = {
     "mnist": (0.025, 0.05, 0.1, 0.2, 0.3, 0.4),
     "digits": (0.05, 0.1, 0.2, 0.4, 0.6, 0.8),
+    "cifar10": (0.0125, 0.025, 0.05, 0.1, 0.2),
 }
 # (learning rate, weight) of the design.
 DESIGN_STEPS = {
     "mnist": ((0.05, 0.3), (0.1, 0.4), (0.2, 0.3)),
     "digits": ((0.1, 0.3), (0.2, 0.4), (0.4, 0.3)),
+    "cifar10": ((0.025, 0.3), (0.05, 0.4), (0.1, 0.3)),
 }
 # Largest number of rounds, by local epochs; a run that has not met the last target by then is censored.
 MAX_ROUNDS = {
     "mnist": {1: 100, 2: 70, 3: 50, 5: 40, 10: 25},
     "digits": {1: 300, 2: 200, 3: 150, 5: 100, 10: 60},
+    "cifar10": {1: 40, 2: 25, 3: 20, 5: 14, 10: 8},
 }
 _KINDS = (("label_skew", 0.45), ("dirichlet", 0.43), ("shards", 0.12))
 _RULES = (

@@ -18,7 +18,7 @@ from fedcast.rounds import Conditions, FitDomain, RoundsFit, fit_law, save_fit
 FITS = Path(__file__).parents[2] / "src" / "fedcast" / "rounds" / "fits"
 BOOTSTRAP = 100
 USERS = 100
-MODELS = {"mnist": "cnn", "digits": "small_cnn"}
+MODELS = {"mnist": "cnn", "digits": "small_cnn", "cifar10": "lenet5"}
 
 
 def domain_of(dataset: str, runs: Runs) -> FitDomain:
