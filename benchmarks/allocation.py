@@ -137,7 +137,9 @@ def measure_gap(seeds: int) -> Figure:
 def measure_plan(num_users: int, repeats: int) -> Figure:
     scenario = load_scenario(overrides=["data.dataset=synthetic", f"data.num_users={num_users}"])
     make_plan(scenario)
-    how = f"synthetic population to plan, rule daca, {num_users:,} users, with the curve of delay against leakage"
+    how = (
+        f"synthetic population to plan, {num_users:,} users: rule, volumes, local epochs, and the curve against leakage"
+    )
     return Figure(seconds(lambda: make_plan(scenario), repeats), "s", f"{how}; median of {repeats}, warm")
 
 

@@ -1,4 +1,4 @@
-"""Write benchmarks/README.md from the JSON files of the last runs, given as arguments."""
+"""Write the JSON files given as arguments to benchmarks/README.md; figures of other subjects stay as they are."""
 
 from __future__ import annotations
 
@@ -29,16 +29,33 @@ during the part with 30 devices.
 """
 
 
+PAGE = Path(__file__).with_name("README.md")
+
+
+def rows_of(path: Path) -> tuple[str, str]:
+    """Return the rows of the table and the line of origin that a JSON file gives."""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    rows = [
+        f"| {name} | {figure['value']:.4g} | {figure['unit']} | {figure['how'].replace('|', chr(92) + '|')} |"
+        for name, figure in content["figures"].items()
+    ]
+    return "\n".join(rows), f"- {path.stem}: commit {content['commit']}, {content['machine']}"
+
+
+def stored() -> dict[str, tuple[str, str]]:
+    """Return rows and origin of each subject on the page."""
+    lines = PAGE.read_text(encoding="utf-8").splitlines() if PAGE.exists() else []
+    origins = {line[2:].partition(":")[0]: line for line in lines if line.startswith("- ") and ": commit " in line}
+    return {
+        subject: ("\n".join(line for line in lines if line.startswith(f"| {subject}.")), origin)
+        for subject, origin in origins.items()
+    }
+
+
 def main(paths: list[Path]) -> None:
-    rows, origins = [], []
-    for path in paths:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        origins.append(f"- {path.stem}: commit {content['commit']}, {content['machine']}")
-        for name, figure in content["figures"].items():
-            how = figure["how"].replace("|", "\\|")
-            rows.append(f"| {name} | {figure['value']:.4g} | {figure['unit']} | {how} |")
-    text = HEAD + "\n".join(rows) + "\n\n## Where and when\n\n" + "\n".join(origins) + "\n"
-    (Path(__file__).parent / "README.md").write_text(text, encoding="utf-8")
+    subjects = stored() | {path.stem: rows_of(path) for path in paths}
+    rows, origins = zip(*subjects.values(), strict=True)
+    PAGE.write_text(HEAD + "\n".join([*rows, "", "## Where and when", "", *origins]) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
