@@ -1,14 +1,15 @@
 """Pack the runs that test the plan of the preset mnist against FedAvg at its best.
 
-    python studies/preset/prepare.py out/preset
+    python studies/preset/prepare.py out/preset [best daca blend]
 
-writes the pack and the run folders' inputs to the folder. Train it with `python -m fedcast.training.packed`, which
+writes the pack and the run folders' inputs to the folder, of all rules or of those named. Train it with `python -m fedcast.training.packed`, which
 needs PyTorch and NumPy alone, then read the histories with `read.py`.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
 from fedcast.runs import pack
@@ -22,8 +23,8 @@ STRATEGIES = [
 ]  # fmt: skip
 
 
-def scenarios() -> list[Scenario]:
-    """Return the scenario of every run."""
+def scenarios(rules: Collection[str]) -> list[Scenario]:
+    """Return the scenario of every run of some rules."""
     return [
         load_scenario(
             base="mnist",
@@ -34,10 +35,11 @@ def scenarios() -> list[Scenario]:
         )
         for seed in SEEDS
         for rule, epochs, rounds in STRATEGIES
+        if rule in rules
     ]  # fmt: skip
 
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
-    names = pack(scenarios(), folder / "store", folder / "pack")
+    names = pack(scenarios(sys.argv[2:] or {rule for rule, *_ in STRATEGIES}), folder / "store", folder / "pack")
     print(f"{len(names)} runs in {folder / 'pack'}")

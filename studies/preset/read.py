@@ -19,25 +19,31 @@ from fedcast.plan import load_plan
 from fedcast.runs import unpack
 from fedcast.training import load_history
 
-HERE = Path(__file__).parent
+RESULTS = Path(__file__).with_name("results.json")
 TARGET = 0.95
 
 
 def rows(store: Path) -> list[dict[str, object]]:
-    """Return what each run took to the target, and what its plan predicted."""
+    """Return what each run took to the target, and what its plan predicted; FedAvg's may be those trained before."""
+    before = {(row["strategy"], row["seed"]): row["rounds"] for row in json.loads(RESULTS.read_text())["runs"]}
     found = []
     for folder in sorted(store.iterdir()):
-        plan, history = load_plan(folder / "plan.json"), load_history(folder / "history.json")
-        accuracy = history.column("accuracy")
-        hits = [number for number, value in enumerate(accuracy) if value >= TARGET]
-        asked = plan.scenario.clustering.rule
+        plan = load_plan(folder / "plan.json")
+        asked, seed = plan.scenario.clustering.rule, plan.scenario.seed
+        strategy = asked if asked != "none" else f"none, E = {plan.local_epochs}"
+        if (folder / "history.json").exists():
+            rounds = load_history(folder / "history.json").rounds_to(TARGET)
+        elif asked == "none":
+            rounds = before[strategy, seed]
+        else:
+            continue
         found.append(
             {
-                "strategy": asked if asked != "none" else f"none, E = {plan.local_epochs}", "seed": plan.scenario.seed,
+                "strategy": strategy, "seed": seed,
                 "rule": plan.rule, "local_epochs": plan.local_epochs, "predicted_rounds": round(plan.rounds, 2),
-                "interval": plan.rounds_interval, "rounds": hits[0] if hits else None,
+                "interval": plan.rounds_interval, "rounds": rounds,
                 "predicted_s": round(plan.delay_s, 2), "average_sharing_ratio": round(plan.average_sharing_ratio, 4),
-                "seconds": round(plan.sharing_s + hits[0] * plan.round_s, 2) if hits else None,
+                "seconds": None if rounds is None else round(plan.sharing_s + rounds * plan.round_s, 2),
             }
         )  # fmt: skip
     return found
@@ -68,5 +74,5 @@ if __name__ == "__main__":
         }
         for name, by_seed in seconds.items()
     }
-    (HERE / "results.json").write_text(json.dumps({"summary": summary, "runs": found}, indent=1) + "\n")
+    RESULTS.write_text(json.dumps({"summary": summary, "runs": found}, indent=1) + "\n")
     print(json.dumps(summary, indent=1))
