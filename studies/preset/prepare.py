@@ -2,8 +2,8 @@
 
     python studies/preset/prepare.py out/preset [best daca blend]
 
-writes the pack and the run folders' inputs to the folder, of all rules or of those named. Train it with `python -m fedcast.training.packed`, which
-needs PyTorch and NumPy alone, then read the histories with `read.py`.
+writes the pack and the run folders' inputs to the folder, of all rules or of those named. Train it with
+`python -m fedcast.training.packed`, which needs PyTorch and NumPy alone, then read the histories with `read.py`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Print the tables of docs/explanation/privacy.md: what kinds of sharing reach in federated training.
+"""Print the tables of docs/explanation/privacy.md: what samples of each kind teach.
 
     python studies/protected/table.py
 
-One table for all users of one class and one for 80 % of them. Cells are means over seeds, with the number of seeds in
-brackets if there are several; a target that a seed did not reach is `–`.
+One table of a classifier that is trained on them alone, and of federated training one for all users of one class and
+one for 80 % of them. Cells are means over seeds; in the latter with the number of seeds in brackets if there are
+several. A target that a seed did not reach is `–`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-RESULTS = Path(__file__).with_name("results.json")
+RESULTS, CHOOSE = (Path(__file__).with_name(name) for name in ("results.json", "choose.json"))
 LEARNING_RATE = 0.05
 # Text, kind (None: nothing is shared), ε and volume of each row.
 ROWS = [
@@ -31,7 +32,35 @@ TARGETS = {
     0.8: {"mnist": "0.95", "fashion_mnist": "0.75", "cifar10": "0.35"},
 }
 
+# Text, kind and features of each row, and the values of ε.
+FEATURES = [
+    ("`pixels`: means and covariance, the default", "synthetic", "pixels", (1.0, 4.0)),
+    ("`fourier`: means, and random Fourier features", "synthetic", "fourier", (1.0, 4.0)),
+    ("`network`: means, and features of a random network", "synthetic", "network", (1.0, 4.0)),
+    ("`network_file`: of one trained on scikit-learn's digits", "synthetic", "pretrained", (1.0, 4.0)),
+    ("none: `prototypes`", "prototypes", "", (1.0, 4.0)),
+    ("raw samples", "raw", "", (None,)),
+]
+
 Runs = list[dict[str, Any]]
+
+
+def features_table(rows: Runs) -> list[str]:
+    """Return the lines of the table of what a classifier learns from generated samples alone."""
+    places = [(dataset, heads) for dataset in NAMES for heads in ("one class", "all classes")]
+    heads = " | ".join(f"{NAMES[dataset]}, {held}" if held == "one class" else held for dataset, held in places)
+    lines = [f"| `features` | {heads} |", "|---" * (1 + len(places)) + "|"]
+    for text, kind, features, epsilons in FEATURES:
+        cells = []
+        for dataset, held in places:
+            found = {
+                row["epsilon"]: f"{100 * mean(row['accuracy']):.1f}"
+                for row in rows
+                if (row["dataset"], row["kind"], row["features"], row["heads"]) == (dataset, kind, features, held)
+            }
+            cells.append(", ".join(found[epsilon] for epsilon in epsilons if epsilon in found))
+        lines.append(f"| {text} | {' | '.join(cells)} |")
+    return lines
 
 
 def table(share: float, results: Runs) -> list[str]:
@@ -70,7 +99,8 @@ def _cells(runs: Runs, target: str) -> list[str]:
 
 
 def main() -> None:
-    results = json.loads(RESULTS.read_text(encoding="utf-8"))
+    results, choose = (json.loads(path.read_text(encoding="utf-8")) for path in (RESULTS, CHOOSE))
+    print(*features_table(choose), "", sep="\n")
     for share in TARGETS:
         print(*table(share, results), "", sep="\n")
 
