@@ -1,12 +1,14 @@
 """One forward pass for many users at once, each with weights of its own.
 
 A model that is a chain of known layers is run with the users as an explicit dimension; any other goes through
-`torch.func.vmap`. Convolutions have two forms: on a CPU the users become groups of one grouped convolution; on a GPU
-patches are laid out and multiplied in one batched product, measured 2.5 times faster there on the MNIST model.
+`torch.func.vmap`. Convolutions have three forms: on a CPU the users become groups of one grouped convolution; on a GPU
+patches are laid out and multiplied in one batched product, measured 2.5 times faster there on the MNIST model, or, in
+bfloat16 with channels enough, multiplied where they lie (`channels_last`).
 """
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -28,15 +30,17 @@ class CannotStackError(Exception):
     """Users of a model cannot be stepped at once; the message says why."""
 
 
-def stacked_forward(model: nn.Module, device: torch.device, sample: Tensor | None = None) -> Forward:
+def stacked_forward(
+    model: nn.Module, device: torch.device, sample: Tensor | None = None, *, bfloat16: bool = False
+) -> Forward:
     """Return a function of weights [U, ...] (in the order of ``model.parameters()``) and inputs [U, B, ...] to scores.
 
     On a sample [1, ...], if given, its result is compared with the model's own: raises `CannotStackError` if users
-    stepped at once do not get the results of single users.
+    stepped at once do not get the results of single users. ``bfloat16``: layers are to multiply in it.
     """
     chain = _chain_forward(model, device)
     if chain is not None and (sample is None or _agrees(chain, model, sample)):
-        return chain
+        return (_channels_last_forward(model, device) if bfloat16 and device.type == "cuda" else None) or chain
     return _vmapped(model, sample)
 
 
@@ -53,6 +57,22 @@ def _chain_forward(model: nn.Module, device: torch.device) -> Forward | None:
         if inputs.dim() == 5:
             hidden = inputs.transpose(1, 2) if on_gpu else inputs.transpose(0, 1).flatten(1, 2)
         return _through(layers, tables, weights, hidden, inputs.shape[0])
+
+    return forward
+
+
+def _channels_last_forward(model: nn.Module, device: torch.device) -> Forward | None:
+    """Return a supported chain in the form of `channels_last`; None if it does not support it or cannot run here."""
+    if importlib.util.find_spec("triton") is None:
+        return None
+    from fedcast.training.engines import channels_last
+
+    layers, tables = channels_last.stages(_chain(model)), _COMMON | channels_last.LAYERS
+    if layers is None or not all(type(layer) in tables for layer in layers) or not channels_last.works(device):
+        return None
+
+    def forward(weights: Weights, inputs: Tensor) -> Tensor:
+        return _through(layers, tables, weights, inputs.permute(0, 1, 3, 4, 2), inputs.shape[0])
 
     return forward
 

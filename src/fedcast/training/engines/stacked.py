@@ -52,7 +52,8 @@ class StackedEngine:
         most = most_lanes(task)
         self.block = users_of_block(task, most)
         self.most = min(most, self.block)
-        step = stacked_step(stacked_forward(task.model, task.device, one_sample(task.model, task.data)), task)
+        sample, bfloat16 = one_sample(task.model, task.data), task.settings.precision == "bf16"
+        step = stacked_step(stacked_forward(task.model, task.device, sample, bfloat16=bfloat16), task)
         self.step = compiled(step) if task.compiled else step
         self.last: tuple[Ints, Lanes] | None = None
         self.buffers: LaneBuffers | None = None
