@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 _MOST_TAPS = 31  # of a kernel: one bit for each
-_MOST_VALUES = 2**16  # of an image that a program of a norm holds
+_MOST_VALUES = 2**16  # of an image that a program of a norm can hold, and what it usually holds
+_USUAL_VALUES = 2**14
 _SPLIT_PROGRAMS = 512  # programs for which the gradient of a small kernel is split
 
 
@@ -42,10 +43,20 @@ class Tile(NamedTuple):
     splits: int = 1
 
 
+class Share(NamedTuple):
+    """The channels of an image that one program of a norm holds, and its warps."""
+
+    channels: int
+    warps: int
+
+
 # Measured on an H200 at 16 users of 32 images: (height, channels read, channels written) → tile.
 _FORWARD: dict[tuple[int, int, int], Tile] = {}
 _BACKWARD: dict[tuple[int, int, int], Tile] = {}
 _GRADIENT: dict[tuple[int, int, int], Tile] = {}
+# The same: (places, channels) → share.
+_NORM: dict[tuple[int, int], Share] = {}
+_NORM_BACKWARD: dict[tuple[int, int], Share] = {}
 
 
 # Operators of PyTorch, which its compiler takes as they are. They have no gradients of their own, which a decorator
@@ -143,13 +154,20 @@ def _with_sums(images: Tensor, sums: int) -> tuple[Tensor, Tensor]:
 
 
 def run_norm(
-    images: Tensor, bias: Tensor, scale: Tensor, offset: Tensor, group: int, epsilon: float, relu: bool
+    images: Tensor,
+    bias: Tensor,
+    scale: Tensor,
+    offset: Tensor,
+    group: int,
+    epsilon: float,
+    relu: bool,
+    share: Share | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return normalised images, and of each image and channel the mean of its group and 1/deviation."""
     from fedcast.training.engines import triton_kernels as kernels
 
     output, moments = _norm_shapes(images)
-    grid, options = _of_norm(images, group)
+    grid, options = _programs(images, share or norm_share(images, group, backward=False))
     users_first = (tensor.contiguous() for tensor in (images, bias, scale, offset))
     kernels.norm[grid](
         *users_first, output, moments, images.shape[1], images.shape[2] * images.shape[3], images.shape[4], epsilon,
@@ -167,12 +185,13 @@ def run_norm_gradient(
     gradient: Tensor,
     group: int,
     relu: bool,
+    share: Share | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return the gradient of a norm's images, and of each image and channel those of bias, scale and offset."""
     from fedcast.training.engines import triton_kernels as kernels
 
     output, sums = _norm_gradient_shapes(images)
-    grid, options = _of_norm(images, group)
+    grid, options = _programs(images, share or norm_share(images, group, backward=True))
     users_first = (tensor.contiguous() for tensor in (images, bias, scale, offset, moments, gradient))
     kernels.norm_gradient[grid](
         *users_first, output, sums, images.shape[1], images.shape[2] * images.shape[3], images.shape[4],
@@ -181,13 +200,11 @@ def run_norm_gradient(
     return output, sums
 
 
-def _of_norm(images: Tensor, group: int) -> tuple[tuple[int], dict[str, int]]:
-    """Return the programs of a norm and how many places, channels and warps each has."""
+def _programs(images: Tensor, share: Share) -> tuple[tuple[int], dict[str, int]]:
+    """Return the programs of a norm, and what each is compiled for."""
     users, batch, height, width, channels = images.shape
-    places = _power(height * width)
-    block = norm_channels(places, channels, group)
-    warps = 8 if block * places > 2**12 else 4
-    return (users * batch * (channels // block),), {"PLACES": places, "CHANNELS": block, "num_warps": warps}
+    options = {"PLACES": _power(height * width), "CHANNELS": share.channels, "num_warps": share.warps}
+    return (users * batch * (channels // share.channels),), options
 
 
 _convolve = _define(
@@ -325,9 +342,13 @@ def _power(size: int) -> int:
     return 1 << (size - 1).bit_length()
 
 
-def norm_channels(places: int, channels: int, group: int) -> int:
-    """Return the channels of a norm's program: whole groups, and as many as its registers hold."""
-    block = group
-    while channels % (2 * block) == 0 and 2 * block * places <= 2**14:
+def norm_share(images: Tensor, group: int, *, backward: bool) -> Share:
+    """Return a norm's share: whole groups, as many as its registers hold."""
+    places, channels = images.shape[2] * images.shape[3], images.shape[4]
+    known = (_NORM_BACKWARD if backward else _NORM).get((places, channels))
+    if known is not None and known.channels % group == 0:
+        return known
+    held, block = _power(places), group
+    while channels % (2 * block) == 0 and 2 * block * held <= _USUAL_VALUES:
         block *= 2
-    return block
+    return Share(block, 4 if block * held <= _USUAL_VALUES // 4 else 8)
