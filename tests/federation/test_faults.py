@@ -244,8 +244,9 @@ def test_a_server_that_is_killed_resumes(star, phase):
     kill(star, "server")
     assert isinstance(run.end(), FedcastError)
     stopped = load_state(folder).phase
-    assert stopped == phase
     start(star, "server")
+    # A plan is made within the time that a kill takes.
+    assert stopped in ((phase, "share") if phase == "plan" else (phase,))
     state = Background(star, folder).end()
     assert state.phase == "done", state.failure
     assert len(records(folder)) == 3

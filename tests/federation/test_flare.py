@@ -212,13 +212,25 @@ def test_commands_on_a_running_project(project, finished, capsys):
     assert "a round, measured on devices (median)" in page.read_text()
 
 
+def _interruptible(command):
+    """Start a command that Ctrl-C stops also where these tests run in the background, which ignores it."""
+    heed = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        preexec_fn=heed,
+    )
+
+
 @pytest.mark.slow
 def test_a_run_is_stopped_by_ctrl_c_and_refuses_another_one_before(project, finished, capsys):
     """Also: a device that was killed is not connected, at once."""
     folder, settings = str(project.folder), SETTINGS | CHANGED | {"training.rounds": 5000}
     words = [word for each in settings.items() for word in ("--set", "{}={}".format(*each))]
     command = [sys.executable, "-m", "fedcast", "federation", "run", folder, *words]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+    with _interruptible(command) as process:
         printed = []
         for line in process.stdout:
             printed.append(line)
@@ -250,7 +262,7 @@ def test_a_device_in_the_foreground_is_stopped_by_a_signal(project, finished, nu
     """Threads of FLARE would keep a device alive that is connected."""
     processes.stop_process(project, "site-4")
     command = [sys.executable, "-m", "fedcast", "federation", "start", str(project.kit("site-4"))]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+    with _interruptible(command) as process:
         try:
             next(line for line in process.stdout if "Connected to server" in line)
             process.send_signal(number)

@@ -42,7 +42,7 @@ def swap(module):
 
     def swapped(call, request):
         if call == "share":
-            request = {**request, "members": {**request["members"], **keys}}
+            request["members"].update(keys)  # in place: such a server does not refuse answers that name them
         return message(call, request)
 
     module._message = swapped

@@ -28,7 +28,8 @@ _LOST_S, _LOOK_S = 25.0, 5.0
 # Seconds for a device to answer, for a server that somebody may have started just now, and for a job to end.
 _ANSWER_S, _SERVER_S, _END_S = 3.0, 4.0, 30.0
 _ATTEMPTS = 3  # to connect to a server that listens
-_NOT_STARTED = ("SUBMITTED", "APPROVED", "DISPATCHED")
+# States of a job that the server will run, and of one that it is starting, which takes less than a few seconds.
+_WAITING, _STARTING, _START_S = ("SUBMITTED", "APPROVED"), "DISPATCHED", 3.0
 
 
 @contextmanager
@@ -136,13 +137,29 @@ def _answering(connected: Any) -> list[str]:
 
 def _active_runs(project: Project, connected: Any) -> dict[str, str]:
     """Return the jobs that run or will run, by the names of their runs; not those whose run has ended by itself."""
-    running = {job.job_id for job in connected.get_system_info().job_info}
+    running, listed = _running_jobs(connected)
+    if _stuck_jobs(running, listed):
+        time.sleep(_START_S)
+        running, listed = _running_jobs(connected)
+        for job_id in _stuck_jobs(running, listed):
+            # A server was killed while it started this job. It does not start it again, nor forget it.
+            connected.abort_job(job_id)
     jobs = {
         str(job["job_name"]): str(job["job_id"])
-        for job in connected.list_jobs()
-        if job["job_id"] in running or job["status"] in _NOT_STARTED
+        for job in listed
+        if job["job_id"] in running or job["status"] in _WAITING
     }
     return {name: job for name, job in jobs.items() if not _has_ended(project.folder / RUNS / name)}
+
+
+def _running_jobs(connected: Any) -> tuple[set[str], list[Any]]:
+    """Return the ids of the jobs that run, and all jobs that the server knows."""
+    listed = list(connected.list_jobs())
+    return {job.job_id for job in connected.get_system_info().job_info}, listed
+
+
+def _stuck_jobs(running: set[str], listed: list[Any]) -> list[str]:
+    return [job["job_id"] for job in listed if job["status"] == _STARTING and job["job_id"] not in running]
 
 
 def _has_ended(run_folder: Path) -> bool:
