@@ -1,6 +1,8 @@
 """Test that commands and options in the documentation exist. (Sphinx checks links, with warnings as errors.)"""
 
 import ast
+import importlib.util
+import json
 import re
 import shlex
 from pathlib import Path
@@ -42,3 +44,15 @@ def test_diagrams_need_nothing_from_outside(name):
     drawn = (DOCS / "images" / f"{name}.svg").read_text(encoding="utf-8")
     assert "prefers-color-scheme: dark" in drawn
     assert set(re.findall(r"https?://[^\"]+", drawn)) == {"http://www.w3.org/2000/svg"}
+
+
+def test_tables_of_protected_sharing_are_those_of_the_study():
+    study = DOCS.parent / "studies" / "protected"
+    spec = importlib.util.spec_from_file_location("protected_table", study / "table.py")
+    table = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(table)
+    results, choose = (json.loads((study / f"{name}.json").read_text("utf-8")) for name in ("results", "choose"))
+    page = (DOCS / "explanation" / "privacy.md").read_text(encoding="utf-8")
+    assert len(results) >= 90
+    for lines in (table.features_table(choose), *(table.table(share, results) for share in table.TARGETS)):
+        assert "\n".join(lines) in page
