@@ -116,7 +116,7 @@ def data(job: Job) -> Result:
             job,
             every,
             volumes="JFVO: form paper, fit mnist-0.95, no limit of the sharing ratio",
-            rounds=f"MNIST {MNIST_ROUNDS} under Dirichlet skew, otherwise 100; CIFAR-10 100; accuracy after the last round",
+            rounds=f"MNIST {MNIST_ROUNDS} under Dirichlet skew; otherwise 100; accuracy after the last round",
         ),
         notes=(f"Not run: {'; '.join(_missing_texts(cells(job), missing))}.",) if missing else (),
     )

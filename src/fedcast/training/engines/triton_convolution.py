@@ -280,11 +280,11 @@ def convolves(channels: int, outputs: int, taps: int) -> bool:
 
 def convolution(images: Tensor, kernel: Tensor, padding: tuple[int, int]) -> Tensor:
     """Convolve [U, B, H, W, C] with [U, O, kh, kw, C] to [U, B, H', W', O], stride 1; padded with zeros."""
-    output: Tensor = _Convolution.apply(images, kernel, padding)  # type: ignore[no-untyped-call]
+    output: Tensor = _TritonConvolution.apply(images, kernel, padding)  # type: ignore[no-untyped-call]
     return output
 
 
-class _Convolution(torch.autograd.Function):
+class _TritonConvolution(torch.autograd.Function):
     @staticmethod
     def forward(images: Tensor, kernel: Tensor, padding: tuple[int, int]) -> Tensor:
         output: Tensor = _convolve(images, kernel, padding, False)
