@@ -44,7 +44,7 @@ def test_generated_samples_are_worth_less_than_raw_ones(raw):
     assert raw.delay_s < synthetic.delay_s < synthetic.without.delay_s
     (note,) = (note for note in synthetic.notes if note.startswith("synthetic:"))
     assert "a sample counts as" in note
-    assert "14 runs" in note
+    assert "20 runs" in note
     # The same plan by hand: worth at the signal of each head.
     world = make_world(scenario_of("sharing.kind=synthetic"))
     law = load_fit("mnist").law(0.9)

@@ -13,6 +13,8 @@ import torch
 
 from fedcast import export_run, load_run, load_scenario, run_scenario
 
+pytestmark = pytest.mark.slow  # installs Flower
+
 FLOWER = "flwr[simulation]==1.41.*"
 SCENARIO = [
     "data.num_users=8",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import lzma
 import tarfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -43,7 +44,9 @@ def load_cifar10(data_dir: str | Path | None = None) -> Dataset:
     if source is _ARCHIVE:
         batches = read_archive(paths[0], (*_BATCHES, _TEST_BATCH))
     else:
-        batches = {path.stem: lzma.decompress(path.read_bytes()) for path in paths}
+        with ThreadPoolExecutor() as pool:  # on several cores: lzma works outside of Python's lock
+            contents = pool.map(lambda path: lzma.decompress(path.read_bytes()), paths)
+            batches = dict(zip([path.stem for path in paths], contents, strict=True))
     records = {name: np.frombuffer(raw, np.uint8).reshape(-1, _RECORD_BYTES) for name, raw in batches.items()}
     train = _images_and_labels(np.concatenate([records[name] for name in _BATCHES]))
     test = _images_and_labels(records[_TEST_BATCH])
