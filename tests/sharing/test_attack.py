@@ -52,6 +52,13 @@ def test_measures_against_scipy():
     assert Scores(exact.outside, exact.outside).proven_epsilon(1e-5) == 0
 
 
+def test_games_that_tell_nothing_prove_nothing():
+    """Thresholds are chosen from the games themselves, which must not make luck a proof."""
+    rng = np.random.default_rng(0)
+    lucky = sum(Scores(*rng.normal(size=(2, 40))).proven_epsilon(0.0) > 0 for _ in range(1500))
+    assert lucky <= 4  # 1.5 expected at most, at 99.9 % confidence
+
+
 @pytest.mark.parametrize(("make", "options"), [
     (make_prototypes, PrototypesOptions(epsilon=4.0)), (make_synthetic, SyntheticOptions(epsilon=4.0, frequencies=4)),
 ])  # fmt: skip

@@ -98,16 +98,17 @@ class Scores:
     def proven_epsilon(self, delta: float) -> float:
         """Return the ε that these games prove at least, with 99.9 % confidence: ln((TPR − δ)/FPR).
 
-        Clopper-Pearson bounds of both rates hold for all thresholds that are tried together.
+        Thresholds are scores of given ranks among the games that a test should not find. How many others lie above such
+        a score follows a Beta distribution, whose quantile is the Clopper-Pearson bound, although the games chose it;
+        the games that the test should find are independent of it. The bounds hold for all thresholds together.
         """
-        thresholds = np.quantile(np.concatenate([self.inside, self.outside]), np.linspace(0, 1, _THRESHOLDS + 2)[1:-1])
         error, best = (1 - _CONFIDENCE) / (4 * _THRESHOLDS), 0.0
-        for at in thresholds:
-            inside, outside = self.inside > at, self.outside > at
-            # The test that guesses "inside" above the threshold, and the one that guesses "outside" below it.
-            for right, wrong in ((inside, outside), (~outside, ~inside)):
-                low = _bound(int(right.sum()), len(right), error)
-                high = 1 - _bound(int((~wrong).sum()), len(wrong), error)
+        # The test that guesses "inside" above a threshold, and the one that guesses "outside" below it.
+        for found, spared in ((self.inside, self.outside), (-self.outside, -self.inside)):
+            ordered = np.sort(spared)
+            for rank in np.unique(np.linspace(1, len(spared), _THRESHOLDS).astype(int)).tolist():
+                low = _bound(int((found > ordered[rank - 1]).sum()), len(found), error)
+                high = 1 - _bound(rank, len(spared), error)
                 best = max(best, float(np.log(max(low - delta, 1e-300) / high)))
         return best
 
