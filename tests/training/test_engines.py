@@ -1,5 +1,7 @@
 """The stacked engine against the plain loop, in double precision, for every model and algorithm."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch import nn
@@ -202,3 +204,13 @@ def test_gpu_layers_compile_to_the_same():
     inputs = torch.rand(2, 5, 2, 6, 4)
     for ours, theirs in zip(torch.compile(gradients)(weights, inputs), gradients(weights, inputs), strict=True):
         assert torch.allclose(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("shared_bytes", "enough"), [(232_448, True), (166_912, False), (101_376, False)])
+def test_tiles_in_triton_need_the_shared_memory_of_a_large_gpu(monkeypatch, shared_bytes, enough):
+    """That of an H100, an A100 and a GPU for games."""
+    from fedcast.training.engines import triton_convolution
+
+    properties = SimpleNamespace(shared_memory_per_block_optin=shared_bytes)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: properties)
+    assert triton_convolution.has_shared_memory(torch.device("cuda")) is enough

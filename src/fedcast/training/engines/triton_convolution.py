@@ -22,7 +22,7 @@ _SPLIT_PROGRAMS = 512  # programs for which the gradient of a small kernel is sp
 
 
 class Tile(NamedTuple):
-    """How a product is divided among programs.
+    """A division of a product among programs.
 
     Attributes:
         rows: places (or of the gradient of a kernel, its output channels) of a program.
@@ -83,6 +83,12 @@ _GRADIENT: dict[tuple[int, int, int], Tile] = {
     (4, 512, 512): Tile(128, 128, 32, 4, 4),
     (2, 512, 512): Tile(128, 128, 32, 4, 4),
 }
+# Bytes of shared memory that a program of these needs: operands in 16 bits, once for each stage.
+_SHARED_BYTES = max(
+    2 * (tile.rows + tile.columns) * tile.depth * tile.stages
+    for tiles in (_FORWARD, _BACKWARD, _GRADIENT)
+    for tile in tiles.values()
+)
 # The same: (places, channels) → share.
 _NORM: dict[tuple[int, int], Share] = {
     (1024, 64): Share(16, 4),
@@ -276,6 +282,13 @@ _norm_gradient = _define(
 def convolves(channels: int, outputs: int, taps: int) -> bool:
     """Return whether `convolution` takes so many channels: those of whole 16-byte loads."""
     return channels % 16 == 0 and outputs % 16 == 0 and taps <= _MOST_TAPS
+
+
+def has_shared_memory(device: torch.device) -> bool:
+    """Return whether a GPU has the shared memory of the tiles, as an H100 has and many smaller GPUs have not."""
+    properties = torch.cuda.get_device_properties(device)
+    # Only NVIDIA's GPUs have it, and PyTorch's declarations of types not at all.
+    return int(getattr(properties, "shared_memory_per_block_optin", 0)) >= _SHARED_BYTES
 
 
 def convolution(images: Tensor, kernel: Tensor, padding: tuple[int, int]) -> Tensor:
