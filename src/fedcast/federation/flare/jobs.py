@@ -29,7 +29,7 @@ _LOST_S, _LOOK_S = 25.0, 5.0
 _ANSWER_S, _SERVER_S, _END_S = 3.0, 4.0, 30.0
 _ATTEMPTS = 3  # to connect to a server that listens
 # States of a job that the server will run, and of one that it is starting, which takes less than a few seconds.
-_WAITING, _STARTING, _START_S = ("SUBMITTED", "APPROVED"), "DISPATCHED", 3.0
+_WAITING, _STARTING, _START_S = ("SUBMITTED", "APPROVED"), "DISPATCHED", 6.0
 
 
 @contextmanager
