@@ -21,8 +21,7 @@ from fedcast.runs.facts import facts_of
 from fedcast.runs.prepare import prepare_run, train_scenario
 from fedcast.runs.store import reset_run, run_folder, run_key, run_scenario
 from fedcast.runs.stored_run import is_done, load_run, load_runs
-from fedcast.training import Algorithm
-from fedcast.training.models import mlp
+from fedcast.training import Algorithm, build_model
 
 
 @pytest.fixture(scope="module")
@@ -176,7 +175,9 @@ def test_users_left_out_by_the_plan_do_not_train(small):
     facts, plan = facts_of(prepared), prepared.plan
     assert (facts.emd_before, facts.emd_after, facts.shift) == (plan.emd_before, plan.emd_after, plan.shift)
     # A user uploads 32 bits for each weight, however many others do not train.
-    assert prepared.clock.upload_bytes == pytest.approx(4 * sum(w.numel() for w in mlp((1, 8, 8), 10).parameters()))
+    assert prepared.clock.upload_bytes == pytest.approx(
+        4 * sum(w.numel() for w in build_model("mlp", (1, 8, 8), 10).parameters())
+    )
 
 
 def test_what_the_server_sends_is_counted(small):

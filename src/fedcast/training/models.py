@@ -1,17 +1,19 @@
 """The built-in models as values, and `build_model` for these, plug-ins and models in a file.
 
-PyTorch is imported by the functions that build a model: planning counts the weights of built-in models without it.
+A built-in model is a function of layers (argument `nn`), the shape of a sample and the number of classes. PyTorch is
+imported when one is built: planning counts the weights of built-in models without it.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import itertools
 import math
 import runpy
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from fedcast import registry
@@ -25,8 +27,7 @@ Shape = tuple[int, ...]
 
 _VGG16 = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))
 _NORM_GROUPS = 32
-RESNET_STAGES = ((64, 1), (128, 2), (256, 2), (512, 2))  # channels and stride of the first of two blocks
-TRANSFORMER_WIDTH, TRANSFORMER_HEADS, TRANSFORMER_HIDDEN, TRANSFORMER_BLOCKS = 128, 4, 512, 2
+_RESNET_STAGES = ((64, 1), (128, 2), (256, 2), (512, 2))  # channels and stride of the first of two blocks
 
 
 @dataclass(frozen=True)
@@ -60,17 +61,13 @@ class Model:
 MODELS: registry.Values[Model] = registry.Values("model")
 
 
-def mlp(shape: Shape, num_classes: int) -> nn.Module:
+def mlp(nn: Any, shape: Shape, num_classes: int) -> Any:
     """Return an MLP with one hidden layer of 32; 2,410 weights for digits."""
-    from torch import nn
-
     return nn.Sequential(nn.Flatten(), nn.Linear(math.prod(shape), 32), nn.ReLU(), nn.Linear(32, num_classes))
 
 
-def small_cnn(shape: Shape, num_classes: int) -> nn.Module:
+def small_cnn(nn: Any, shape: Shape, num_classes: int) -> Any:
     """Return a CNN with two 3×3 convolutions of 8 and 16 channels; 1,898 weights for digits."""
-    from torch import nn
-
     channels, height, width = _image("small_cnn", shape, 4)
     return nn.Sequential(
         nn.Conv2d(channels, 8, 3, padding=1), nn.MaxPool2d(2), nn.ReLU(),
@@ -79,23 +76,18 @@ def small_cnn(shape: Shape, num_classes: int) -> nn.Module:
     )  # fmt: skip
 
 
-def cnn(shape: Shape, num_classes: int) -> nn.Module:
+def cnn(nn: Any, shape: Shape, num_classes: int) -> Any:
     """Return conv5×5(10)–pool–conv5×5(20)–pool–50–classes without dropout; 21,840 weights for MNIST."""
-    from torch import nn
-
     channels, height, width = _image("cnn", shape, 16)
-    flat = 20 * _after_two_pools(height, width)
     return nn.Sequential(
         nn.Conv2d(channels, 10, 5), nn.MaxPool2d(2), nn.ReLU(),
         nn.Conv2d(10, 20, 5), nn.MaxPool2d(2), nn.ReLU(),
-        nn.Flatten(), nn.Linear(flat, 50), nn.ReLU(), nn.Linear(50, num_classes),
+        nn.Flatten(), nn.Linear(20 * _after_two_pools(height, width), 50), nn.ReLU(), nn.Linear(50, num_classes),
     )  # fmt: skip
 
 
-def lenet5(shape: Shape, num_classes: int) -> nn.Module:
+def lenet5(nn: Any, shape: Shape, num_classes: int) -> Any:
     """Return conv5×5(6)–pool–conv5×5(16)–pool–120–84–classes, NIID-Bench's simple-cnn; 44,426 weights for MNIST."""
-    from torch import nn
-
     channels, height, width = _image("lenet5", shape, 16)
     return nn.Sequential(
         nn.Conv2d(channels, 6, 5), nn.MaxPool2d(2), nn.ReLU(),
@@ -105,12 +97,10 @@ def lenet5(shape: Shape, num_classes: int) -> nn.Module:
     )  # fmt: skip
 
 
-def vgg16(shape: Shape, num_classes: int) -> nn.Module:
+def vgg16(nn: Any, shape: Shape, num_classes: int) -> Any:
     """Return VGG-16 with group norm, since batch norm fails on users of one class; 14.7 M weights for CIFAR-10."""
-    from torch import nn
-
     channels, height, width = _image("vgg16", shape, 32)
-    layers: list[nn.Module] = []
+    layers = []
     for block in _VGG16:
         for out in block:
             layers += [nn.Conv2d(channels, out, 3, padding=1), nn.GroupNorm(_NORM_GROUPS, out), nn.ReLU()]
@@ -119,29 +109,44 @@ def vgg16(shape: Shape, num_classes: int) -> nn.Module:
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(channels * (height // 32) * (width // 32), num_classes))
 
 
-def char_lstm(shape: Shape, num_classes: int) -> nn.Module:
+def resnet18(nn: Any, shape: Shape, num_classes: int) -> Any:
+    """Return ResNet-18 (He et al. 2016) for small images with group norm; 11.2 M weights for CIFAR-10.
+
+    The first convolution is 3×3 with stride 1, as usual for CIFAR.
+    """
+    channels, height, width = _image("resnet18", shape, 8)
+    layers, inputs = [*_convolution(nn, channels, 64, 3, 1), nn.ReLU()], 64
+    for outputs, stride in _RESNET_STAGES:
+        layers += [_residual(nn, inputs, outputs, stride), _residual(nn, outputs, outputs, 1)]
+        inputs = outputs
+    pooled = nn.AvgPool2d((-(-height // 8), -(-width // 8)))
+    return nn.Sequential(*layers, pooled, nn.Flatten(), nn.Linear(inputs, num_classes))
+
+
+def _residual(nn: Any, inputs: int, outputs: int, stride: int) -> Any:
+    first, second = _convolution(nn, inputs, outputs, 3, stride), _convolution(nn, outputs, outputs, 3, 1)
+    shortcut = _convolution(nn, inputs, outputs, 1, stride) if stride > 1 else []
+    return nn.Residual(nn.Sequential(*first, nn.ReLU(), *second), nn.Sequential(*shortcut))
+
+
+def _convolution(nn: Any, inputs: int, outputs: int, kernel: int, stride: int) -> list[Any]:
+    """Return a convolution without bias and the norm that follows it."""
+    convolution = nn.Conv2d(inputs, outputs, kernel, stride, padding=kernel // 2, bias=False)
+    return [convolution, nn.GroupNorm(_NORM_GROUPS, outputs)]
+
+
+def char_lstm(nn: Any, shape: Shape, num_classes: int) -> Any:
     """Return an embedding of 8, two LSTM layers of 256 and a linear layer; 819,920 weights for 80 characters."""
-    from torch import nn
-
-    from fedcast.training.lstm import LSTM, LastStep
-
     _check_text("lstm", shape)
-    return nn.Sequential(nn.Embedding(num_classes, 8), LSTM(8, 256, 2), LastStep(), nn.Linear(256, num_classes))
+    return nn.Sequential(nn.Embedding(num_classes, 8), nn.LSTM(8, 256, 2), nn.LastStep(), nn.Linear(256, num_classes))
 
 
-def resnet18(shape: Shape, num_classes: int) -> nn.Module:
-    """Return ResNet-18 for small images with group norm; 11.2 M weights for CIFAR-10."""
-    from fedcast.training.resnet import resnet18
-
-    return resnet18(*_image("resnet18", shape, 8), num_classes)
-
-
-def char_transformer(shape: Shape, num_classes: int) -> nn.Module:
+def char_transformer(nn: Any, shape: Shape, num_classes: int) -> Any:
     """Return a transformer of two blocks of width 128 with four heads; 417,360 weights for 80 characters."""
-    from fedcast.training.transformer import transformer
-
     _check_text("transformer", shape)
-    return transformer(num_classes)
+    blocks = [nn.Block(128, 4, 512) for _ in range(2)]
+    scores = nn.LayerNorm(128), nn.LastStep(), nn.Linear(128, num_classes)
+    return nn.Sequential(nn.Embedding(num_classes, 128), nn.Positions(), *blocks, *scores)
 
 
 def _after_two_pools(height: int, width: int) -> int:
@@ -149,87 +154,54 @@ def _after_two_pools(height: int, width: int) -> int:
     return (((height - 4) // 2 - 4) // 2) * (((width - 4) // 2 - 4) // 2)
 
 
+@cache
+def _layers() -> SimpleNamespace:
+    """Return the layers of PyTorch and those of fedcast."""
+    from torch import nn
+
+    from fedcast.training.lstm import LSTM, LastStep
+    from fedcast.training.resnet import Residual
+    from fedcast.training.transformer import Block, Positions
+
+    own = {layer.__name__: layer for layer in (LSTM, LastStep, Residual, Block, Positions)}
+    return SimpleNamespace(**vars(nn) | own)
+
+
 def _linear(inputs: int, outputs: int) -> int:
     return inputs * outputs + outputs
 
 
-def _conv(channels: int, out: int, kernel: int) -> int:
-    return channels * out * kernel**2 + out
-
-
-def _count_mlp(shape: Shape, num_classes: int) -> int:
-    return _linear(math.prod(shape), 32) + _linear(32, num_classes)
-
-
-def _count_small_cnn(shape: Shape, num_classes: int) -> int:
-    channels, height, width = _image("small_cnn", shape, 4)
-    return _conv(channels, 8, 3) + _conv(8, 16, 3) + _linear(16 * (height // 4) * (width // 4), num_classes)
-
-
-def _count_cnn(shape: Shape, num_classes: int) -> int:
-    channels, height, width = _image("cnn", shape, 16)
-    flat = 20 * _after_two_pools(height, width)
-    return _conv(channels, 10, 5) + _conv(10, 20, 5) + _linear(flat, 50) + _linear(50, num_classes)
-
-
-def _count_lenet5(shape: Shape, num_classes: int) -> int:
-    channels, height, width = _image("lenet5", shape, 16)
-    hidden = _linear(16 * _after_two_pools(height, width), 120) + _linear(120, 84)
-    return _conv(channels, 6, 5) + _conv(6, 16, 5) + hidden + _linear(84, num_classes)
-
-
-def _count_vgg16(shape: Shape, num_classes: int) -> int:
-    channels, height, width = _image("vgg16", shape, 32)
-    total = 0
-    for out in itertools.chain(*_VGG16):
-        total += _conv(channels, out, 3) + 2 * out
-        channels = out
-    return total + _linear(channels * (height // 32) * (width // 32), num_classes)
-
-
-def _count_lstm(shape: Shape, num_classes: int) -> int:
-    _check_text("lstm", shape)
+# The same layers as numbers of weights, with which what builds a model counts it.
+_COUNTS = SimpleNamespace(
+    **dict.fromkeys(("AvgPool2d", "Flatten", "LastStep", "MaxPool2d", "Positions", "ReLU"), lambda *_: 0),
+    Linear=_linear,
+    Conv2d=lambda inputs, outputs, kernel, *_, bias=True, **__: (inputs * kernel**2 + bias) * outputs,
+    Embedding=lambda count, size: count * size,
+    GroupNorm=lambda _, channels: 2 * channels,
+    LayerNorm=lambda width: 2 * width,
     # Four gates; PyTorch has a bias for the inputs and one for the state.
-    layers = (4 * 256 * (inputs + 256 + 2) for inputs in (8, 256))
-    return 8 * num_classes + sum(layers) + _linear(256, num_classes)
-
-
-def _count_resnet18(shape: Shape, num_classes: int) -> int:
-    channels, _, _ = _image("resnet18", shape, 8)
-    total, inputs = _conv(channels, 64, 3) + 64, 64  # a norm has one weight more than the bias of a convolution
-    for outputs, stride in RESNET_STAGES:
-        total += _conv(inputs, outputs, 3) + 3 * _conv(outputs, outputs, 3) + 4 * outputs
-        total += _conv(inputs, outputs, 1) + outputs if stride > 1 else 0
-        inputs = outputs
-    return total + _linear(inputs, num_classes)
-
-
-def _count_transformer(shape: Shape, num_classes: int) -> int:
-    _check_text("transformer", shape)
-    width, hidden = TRANSFORMER_WIDTH, TRANSFORMER_HIDDEN
-    block = (
+    LSTM=lambda inputs, size, layers: sum(4 * size * (into + size + 2) for into in (inputs, *[size] * (layers - 1))),
+    Block=lambda width, _, hidden: (
         _linear(width, 3 * width) + _linear(width, width) + _linear(width, hidden) + _linear(hidden, width) + 4 * width
-    )
-    return num_classes * width + TRANSFORMER_BLOCKS * block + 2 * width + _linear(width, num_classes)
+    ),
+    Residual=lambda body, shortcut: body + shortcut,
+    Sequential=lambda *layers: sum(layers),
+)
 
 
-MLP = Model(mlp, "one hidden layer of 32", weights=2_410, count=_count_mlp)
-SMALL_CNN = Model(small_cnn, "two 3×3 convolutions of 8 and 16 channels", weights=1_898, count=_count_small_cnn)
-CNN = Model(cnn, "two 5×5 convolutions of 10 and 20 channels, a hidden layer of 50", weights=21_840, count=_count_cnn)
-LENET5 = Model(
-    lenet5,
-    "two 5×5 convolutions of 6 and 16 channels, hidden layers 120, 84",
-    weights=44_426,
-    count=_count_lenet5,
-)
-VGG16 = Model(vgg16, "VGG-16 with group norm", weights=14_728_266, count=_count_vgg16)
-RESNET18 = Model(resnet18, "ResNet-18 for small images, with group norm", weights=11_173_962, count=_count_resnet18)
-CHAR_TRANSFORMER = Model(
-    char_transformer, "next character: two transformer blocks of width 128", weights=417_360, count=_count_transformer
-)
-CHAR_LSTM = Model(
-    char_lstm, "next character: embedding of 8, two LSTM layers of 256", weights=819_920, count=_count_lstm
-)
+def _built_in(layers: Callable[[Any, Shape, int], Any], summary: str, weights: int) -> Model:
+    """Return a model that is written once, as a function of layers, and built and counted by it."""
+    return Model(lambda *of: layers(_layers(), *of), summary, weights=weights, count=lambda *of: layers(_COUNTS, *of))
+
+
+MLP = _built_in(mlp, "one hidden layer of 32", 2_410)
+SMALL_CNN = _built_in(small_cnn, "two 3×3 convolutions of 8 and 16 channels", 1_898)
+CNN = _built_in(cnn, "two 5×5 convolutions of 10 and 20 channels, a hidden layer of 50", 21_840)
+LENET5 = _built_in(lenet5, "two 5×5 convolutions of 6 and 16 channels, hidden layers 120, 84", 44_426)
+VGG16 = _built_in(vgg16, "VGG-16 with group norm", 14_728_266)
+RESNET18 = _built_in(resnet18, "ResNet-18 for small images, with group norm", 11_173_962)
+CHAR_TRANSFORMER = _built_in(char_transformer, "next character: two transformer blocks of width 128", 417_360)
+CHAR_LSTM = _built_in(char_lstm, "next character: embedding of 8, two LSTM layers of 256", 819_920)
 
 
 def build_model(

@@ -144,24 +144,16 @@ def train_remotely(
     held = Assignment(placeholder, np.concatenate([[0], np.cumsum(users.sizes)]))
     federation = Federation(nothing, held, users.own_sizes, users.distributions)
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
-        trainer = _RemoteTrainer(ask, federation, checked, replace(settings, compile="never"), seed, clock or Clock())
+        uncompiled = replace(settings, compile="never")
+        trainer = _RemoteTrainer(federation, checked, uncompiled, seed, clock or Clock(), set())
+        trainer.ask = ask
         return trainer.run(Path(checkpoint) if checkpoint is not None else None, progress, should_stop)
 
 
 class _RemoteTrainer(Trainer):
     """The server: everything but local training."""
 
-    def __init__(
-        self,
-        ask: AskUsers,
-        federation: Federation,
-        model: nn.Module,
-        settings: TrainingSettings,
-        seed: int,
-        clock: Clock,
-    ) -> None:
-        super().__init__(federation, model, settings, seed, clock, set())
-        self.ask = ask
+    ask: AskUsers
 
     @property
     def held_samples(self) -> list[Ints]:

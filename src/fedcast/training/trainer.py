@@ -110,15 +110,13 @@ def train(
     checked, device = check_model(model, replace_batch_norm=replace_batch_norm), choose_device(settings.device)
     # A model may draw, as dropout does: PyTorch's generators are seeded for every round and restored afterwards.
     with torch.random.fork_rng([device] if device.type == "cuda" else []), _matrix_precision(settings, device):
-        kind = Trainer if settings.buffer_size is None else _buffered_trainer()
+        kind = Trainer
+        if settings.buffer_size is not None:
+            from fedcast.training.asynchronous import BufferedTrainer  # which is made of the one here
+
+            kind = BufferedTrainer
         trainer = kind(federation, checked, settings, seed, clock or Clock(), dropped or set())
         return trainer.run(Path(checkpoint) if checkpoint is not None else None, progress, should_stop)
-
-
-def _buffered_trainer() -> type[Trainer]:
-    from fedcast.training.asynchronous import BufferedTrainer  # which is made of the one here
-
-    return BufferedTrainer
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""A small transformer for text, of plain layers that ``torch.func.vmap`` can stack over users."""
+"""Layers of a small transformer for text, which ``torch.func.vmap`` can stack over users."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ import math
 
 import torch
 from torch import Tensor, nn
-
-from fedcast.training.lstm import LastStep
-from fedcast.training.models import TRANSFORMER_BLOCKS, TRANSFORMER_HEADS, TRANSFORMER_HIDDEN, TRANSFORMER_WIDTH
 
 
 class Block(nn.Module):
@@ -52,11 +49,3 @@ class Positions(nn.Module):
         pair = torch.arange(0, width, 2, device=steps.device, dtype=steps.dtype)
         angle = position * torch.exp(pair * (-math.log(10_000) / width))
         return steps + torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)
-
-
-def transformer(characters: int) -> nn.Module:
-    """Return a model of the next character from all characters before it."""
-    width = TRANSFORMER_WIDTH
-    blocks = [Block(width, TRANSFORMER_HEADS, TRANSFORMER_HIDDEN) for _ in range(TRANSFORMER_BLOCKS)]
-    scores = nn.LayerNorm(width), LastStep(), nn.Linear(width, characters)
-    return nn.Sequential(nn.Embedding(characters, width), Positions(), *blocks, *scores)
