@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fedcast.data import Assignment, Dataset, Population, assignment_from_owners
+from fedcast.data import Assignment, Dataset, Population
 from fedcast.plan import Planned
 from fedcast.runs import PreparedRun, store_run
 from fedcast.sharing import Ledger, Privacy, Shared, find_sharing, share_samples
@@ -32,10 +32,7 @@ def write_results(
         delta = world.scenario.sharing.options("sharing").delta
         ledger = replace(ledger, sources=np.zeros((2, 0), dtype=np.int64), privacy=_privacy(shared, population, delta))
     assert population.assignment is not None
-    owners = np.concatenate([population.assignment.owners, ledger.receivers])
-    samples = np.concatenate([population.assignment.samples, ledger.samples])
-    after = Shared(assignment_from_owners(owners, samples, population.num_users), ledger)
-    plan = replace(planned.plan, scenario=world.scenario)
+    plan, after = replace(planned.plan, scenario=world.scenario), Shared.by_ledger(population.assignment, ledger)
     prepared = PreparedRun(world, planned.clustering, planned.cost, plan, shared=after)
     return store_run(folder, prepared, history, measured_s)
 

@@ -11,7 +11,7 @@ models that are trained on what was sent.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,10 +20,8 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv
 
 from fedcast.sharing.gaussian_noise import SIGMA_STEPS, Noise, seeded_noise
-from fedcast.sharing.ledger import Held, Made, Request
+from fedcast.sharing.ledger import Held, Made, Make, Request
 from fedcast.typing import Floats, Ints
-
-Make = Callable[[Held, Request, Any], Made]
 
 _CONFIDENCE = 0.999
 _INTERVAL_ERROR, _Z = 0.05, 1.959964  # of 95 % confidence intervals

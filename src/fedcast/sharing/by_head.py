@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedcast.clustering import Clustering
-from fedcast.data import Generated, Population, assignment_from_owners
+from fedcast.data import Generated, Population
 from fedcast.sharing.ledger import Ledger, Privacy, Shared, find_sharing, own_samples
 
 
@@ -26,27 +26,19 @@ def share_by_head(
         options: those of each kind.
     """
     own, head_of = own_samples(population, clustering), clustering.head_of
-    assert population.dataset is not None
     of_head = np.asarray(kinds)[head_of]
-    chosen = [str(kind) for kind in np.unique(np.asarray(kinds)[clustering.heads])]
     ledgers: list[Ledger] = []
     made: list[Generated] = []
-    first = len(population.dataset)
-    for kind in chosen:
+    for kind in np.unique(np.asarray(kinds)[clustering.heads]).tolist():
         part = replace(clustering, head_of=np.where((head_of >= 0) & (of_head == kind), head_of, -1), proof=None)
         shared = find_sharing(kind).share(population, part, seed, options[kind])
         ledger = shared.ledger
         if shared.generated is not None:
             # Each kind numbers its samples after those of the dataset.
-            number = first - len(population.dataset)
-            ledger = replace(ledger, samples=ledger.samples + number)
+            ledger = replace(ledger, samples=ledger.samples + sum(map(len, made)))
             made.append(shared.generated)
-            first += len(shared.generated.labels)
         ledgers.append(ledger)
-    ledger = _joined(ledgers)
-    owners = np.concatenate([own.owners, ledger.receivers])
-    samples = np.concatenate([own.samples, ledger.samples])
-    return Shared(assignment_from_owners(owners, samples, own.num_users), ledger, _joined_samples(made))
+    return Shared.by_ledger(own, _joined(ledgers), _joined_samples(made))
 
 
 def _joined(ledgers: Sequence[Ledger]) -> Ledger:
@@ -58,7 +50,7 @@ def _joined(ledgers: Sequence[Ledger]) -> Ledger:
     if private:
         mu = np.sum([one.mu for one in private], axis=0)  # no user is a head twice
         privacy = Privacy(mu, max(one.delta for one in private), private[0].noise)
-    return Ledger(sent[0], sent[1], sent[2], np.concatenate([nothing[:2], *sources], axis=1), privacy)
+    return Ledger(*sent, np.concatenate([nothing[:2], *sources], axis=1), privacy)
 
 
 def _joined_samples(made: Sequence[Generated]) -> Generated | None:

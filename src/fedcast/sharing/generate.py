@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from fedcast.clustering import Clustering
-from fedcast.data import Dataset, Generated, Population, assignment_from_owners, stored
+from fedcast.data import Dataset, Generated, Population, stored
 from fedcast.errors import FedcastError
 from fedcast.random import generator
 from fedcast.registry import option
@@ -19,6 +19,7 @@ from fedcast.sharing.ledger import (
     Held,
     Ledger,
     Made,
+    Make,
     Privacy,
     Request,
     Shared,
@@ -28,8 +29,6 @@ from fedcast.sharing.ledger import (
 )
 from fedcast.sharing.privacy import DEFAULT_DELTA, MOST_EPSILON
 from fedcast.typing import Floats, Ints
-
-Make = Callable[[Held, Request, Any], Made]
 
 
 @dataclass(frozen=True)
@@ -42,11 +41,7 @@ class PrivacyOptions:
 
 def generating(make: Make, summary: str, options: type[Any], *, private: bool) -> Sharing:
     """Return the kind of sharing whose heads generate samples."""
-
-    def share(population: Population, clustering: Clustering, seed: int, chosen: Any) -> Shared:
-        return share_generated(make, population, clustering, seed, chosen, private=private)
-
-    return Sharing(share, summary, options, make=make, private=private)
+    return Sharing(partial(share_generated, make, private=private), summary, options, make=make, private=private)
 
 
 def share_generated(
@@ -88,9 +83,7 @@ def share_generated(
         mu[sender if sender >= 0 else server.sizes > 0] = some.mu or 0.0
     sent = np.concatenate(entries, axis=1)
     privacy = Privacy(mu, options.delta, "seeded") if private else None
-    ledger = Ledger(sent[0], sent[1], sent[2], np.concatenate(sources, axis=1), privacy)
-    owners, samples = np.concatenate([own.owners, sent[2]]), np.concatenate([own.samples, sent[0]])
-    return Shared(assignment_from_owners(owners, samples, own.num_users), ledger, _joined(made, dataset))
+    return Shared.by_ledger(own, Ledger(*sent, np.concatenate(sources, axis=1), privacy), _joined(made, dataset))
 
 
 def check_samples(dataset: Dataset) -> None:

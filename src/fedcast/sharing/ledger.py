@@ -102,6 +102,13 @@ class Shared:
     ledger: Ledger
     generated: Generated | None = None  #: samples that are not in the dataset
 
+    @classmethod
+    def by_ledger(cls, own: Assignment, ledger: Ledger, generated: Generated | None = None) -> Shared:
+        """Return the data of users that have samples of their own, and receive what the ledger lists."""
+        owners = np.concatenate([own.owners, ledger.receivers])
+        samples = np.concatenate([own.samples, ledger.samples])
+        return cls(assignment_from_owners(owners, samples, own.num_users), ledger, generated)
+
     def of(self, users: Bools) -> Shared:
         """Return the same with no samples for users outside the mask, so that they do not train."""
         return replace(self, assignment=self.assignment.only(users))
@@ -145,6 +152,10 @@ class Made:
     sources: Ints | None = None  #: int64[S], positions of the samples that they reveal, where there is no guarantee
 
 
+#: (samples of one user, request, options) → samples that it generates
+Make = Callable[[Held, Request, Any], Made]
+
+
 @dataclass(frozen=True)
 class Sharing:
     """A kind of sharing: the value that `fedcast.registry` holds under its name; `fedcast.testing.sharing` checks one.
@@ -161,8 +172,7 @@ class Sharing:
     options: type[Any] = registry.NoOptions
     sends: bool = True  #: whether samples leave a device
     weights: Literal["shared", "own"] = "shared"  #: of users under `training.aggregation` = shared: ñ_k, or own: n_k
-    #: generates samples from (samples of one user, request, options); `share` then calls it for every head
-    make: Callable[[Held, Request, Any], Made] | None = None
+    make: Make | None = None  #: generates samples; `share` then calls it for every head
     private: bool = False  #: whether options have `epsilon` and `delta`, and `make` keeps to them
 
     def mu(self, options: Any) -> float:

@@ -40,45 +40,37 @@ class PrototypesOptions(PrivacyOptions):
     frequencies: int = option(100, "means of images keep so many of their lowest frequencies", ge=1)
 
 
-@dataclass(frozen=True, eq=False)
-class NoisyMeans:
-    """Means of cells, [cells, d], and their noisy counts, 0 where too few to tell from noise; one count is above 0."""
-
-    means: Floats
-    counts: Floats
-
-
 def make_prototypes(held: Held, request: Request, options: PrototypesOptions) -> Made:
     """Return means, each as often as its class has a share in the volume."""
     groups, mu = options.groups, gaussian_mu(options.epsilon, options.delta)
     cells = held.labels * groups + request.rng.permutation(len(held.labels)) % groups
     shape, inputs = held.inputs.shape[1:], within_unit(held.inputs)
-    found = noisy_means(inputs, cells, held.num_classes * groups, options.clip, mu, request.noise)
+    means, counts = noisy_means(inputs, cells, held.num_classes * groups, options.clip, mu, request.noise)
     basis = smooth_basis(shape, options.frequencies)
-    means = (found.means @ basis.T) @ basis
-    labels, chosen = spread(found.counts.reshape(-1, groups), request)
+    means = (means @ basis.T) @ basis
+    labels, chosen = spread(counts.reshape(-1, groups), request)
     return Made(means[chosen].reshape(-1, *shape), labels, mu=mu)
 
 
-def noisy_means(inputs: Floats, cells: Ints, num_cells: int, clip: float, mu: float, noise: Noise) -> NoisyMeans:
-    """Release the means and counts of cells, μ-GDP; `clip` is the largest root mean square of an input."""
+def noisy_means(
+    inputs: Floats, cells: Ints, num_cells: int, clip: float, mu: float, noise: Noise
+) -> tuple[Floats, Floats]:
+    """Release the means, [cells, d], and counts, [cells], of cells, μ-GDP; see `noisy_sums`.
+
+    A count is 0 where noise alone explains it; if it explains all, the largest stays.
+    """
     sums, counts = noisy_sums(inputs, cells, num_cells, clip, mu, noise)
     sigma = _SIGMA_OF_COUNT / mu
-    return NoisyMeans(sums / np.maximum(counts, sigma)[:, None], held_cells(counts, sigma))
-
-
-def held_cells(counts: Floats, sigma: float) -> Floats:
-    """Return noisy counts with 0 for those that noise of σ alone explains; if it explains all, the largest stays."""
     certain = np.where(counts >= _HELD_SIGMAS * sigma, counts, 0.0)
     if not certain.any():
         certain[counts.argmax()] = max(float(counts.max()), 1.0)
-    return certain
+    return sums / np.maximum(counts, sigma)[:, None], certain
 
 
 def noisy_sums(
     inputs: Floats, cells: Ints, num_cells: int, clip: float, mu: float, noise: Noise
 ) -> tuple[Floats, Floats]:
-    """Release the sums, [cells, d], and counts, [cells], of cells, μ-GDP."""
+    """Release the sums, [cells, d], and counts, [cells], of cells, μ-GDP; `clip` is the largest RMS of an input."""
     norm = clip * math.sqrt(inputs.shape[1])
     weight = _COUNT_WEIGHT * norm
     bounded = limited(within_unit(inputs), norm)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedcast.clustering import Clustering, water_fill
-from fedcast.data import Assignment, Population, assignment_from_owners
+from fedcast.data import Assignment, Population
 from fedcast.random import generator
 from fedcast.registry import NoOptions
 from fedcast.sharing.ledger import SERVER, Held, Ledger, Made, Request, Shared, Sharing, own_samples, server_pool
@@ -33,9 +33,7 @@ def share_samples(
         sent = _choose(pool, labels, volume, True, generator(seed, "share"))
         users, count = population.num_users, len(sent)
         ledger = Ledger(np.tile(sent, users), np.full(users * count, SERVER), np.repeat(np.arange(users), count))
-    owners = np.concatenate([own.owners, ledger.receivers])
-    samples = np.concatenate([own.samples, ledger.samples])
-    return Shared(assignment_from_owners(owners, samples, own.num_users), ledger)
+    return Shared.by_ledger(own, ledger)
 
 
 def make_raw(held: Held, request: Request, options: NoOptions | None = None) -> Made:

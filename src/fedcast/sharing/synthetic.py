@@ -49,23 +49,25 @@ class SyntheticOptions(PrivacyOptions):
 
 
 def make_synthetic(held: Held, request: Request, options: SyntheticOptions) -> Made:
-    """Draw samples around noisy class means with a noisy covariance, or such that their public features agree."""
-    return _from_moments(held, request, options) if options.features == "pixels" else _matched(held, request, options)
-
-
-def _matched(held: Held, request: Request, options: SyntheticOptions) -> Made:
-    """Draw samples around noisy class means, and move them until noisy means of public features agree."""
+    """Draw samples around noisy class means: with a noisy covariance, or moved until their public features agree."""
     mu, classes = gaussian_mu(options.epsilon, options.delta), held.num_classes
     mu_means, mu_rest = mu * math.sqrt(options.means_share), mu * math.sqrt(1 - options.means_share)
     shape, inputs = held.inputs.shape[1:], within_unit(held.inputs)
-    found = noisy_means(inputs, held.labels, classes, options.clip, mu_means, request.noise)
-    features = _public_features(inputs.shape[1], options)
-    wanted = noisy_embedding(inputs, held.labels, classes, features, mu_rest, request.noise)
-    labels, _ = spread(found.counts[:, None], request)
+    means, counts = noisy_means(inputs, held.labels, classes, options.clip, mu_means, request.noise)
     basis = smooth_basis(shape, options.frequencies)
-    radius = options.spread * math.sqrt(inputs.shape[1] / len(basis))
-    places = (found.means @ basis.T)[labels] + radius * request.rng.standard_normal((len(labels), len(basis)))
-    return Made((matched(wanted, labels, places, features.within(basis)) @ basis).reshape(-1, *shape), labels, mu=mu)
+    means, (labels, _) = means @ basis.T, spread(counts[:, None], request)
+    drawn = request.rng.standard_normal((len(labels), len(basis)))
+    if options.features == "pixels":
+        residuals = inputs @ basis.T - means[held.labels]
+        covariance, sigma = noisy_covariance(residuals, options.spread**2 * inputs.shape[1], mu_rest, request.noise)
+        root = root_without_noise(covariance, sigma, options.tail * public_spectrum(shape, len(basis)))
+        places = means[labels] + drawn @ root
+    else:
+        features = _public_features(inputs.shape[1], options)
+        wanted = noisy_embedding(inputs, held.labels, classes, features, mu_rest, request.noise)
+        radius = options.spread * math.sqrt(inputs.shape[1] / len(basis))
+        places = matched(wanted, labels, means[labels] + radius * drawn, features.within(basis))
+    return Made((places @ basis).reshape(-1, *shape), labels, mu=mu)
 
 
 def _public_features(size: int, options: SyntheticOptions) -> Features:
@@ -73,21 +75,6 @@ def _public_features(size: int, options: SyntheticOptions) -> Features:
         # Two samples of one class differ by about √2 times what one differs from their mean.
         return fourier(size, math.sqrt(2 * size) * options.spread)
     return random_network(size) if options.network_file is None else network_of_file(options.network_file, size)
-
-
-def _from_moments(held: Held, request: Request, options: SyntheticOptions) -> Made:
-    mu, classes = gaussian_mu(options.epsilon, options.delta), held.num_classes
-    shape, inputs = held.inputs.shape[1:], within_unit(held.inputs)
-    mu_means, mu_rest = mu * math.sqrt(options.means_share), mu * math.sqrt(1 - options.means_share)
-    found = noisy_means(inputs, held.labels, classes, options.clip, mu_means, request.noise)
-    basis = smooth_basis(shape, options.frequencies)
-    means = found.means @ basis.T
-    residuals = inputs @ basis.T - means[held.labels]
-    covariance, sigma = noisy_covariance(residuals, options.spread**2 * inputs.shape[1], mu_rest, request.noise)
-    root = root_without_noise(covariance, sigma, options.tail * public_spectrum(shape, len(basis)))
-    labels, _ = spread(found.counts[:, None], request)
-    drawn = means[labels] + request.rng.standard_normal((len(labels), len(basis))) @ root
-    return Made((drawn @ basis).reshape(-1, *shape), labels, mu=mu)
 
 
 def noisy_covariance(residuals: Floats, most: float, mu: float, noise: Noise) -> tuple[Floats, float]:
