@@ -9,13 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedcast.data.catalogue import DatasetEntry, SourceFile, fetch
-from fedcast.data.dataset import Dataset, SampleSpec
+from fedcast.data.dataset import Dataset, Part, SampleSpec, byte_images
 
-_BITS_PER_SAMPLE = 3 * 32 * 32 * 8
-_RECORD_BYTES = 1 + 3 * 32 * 32
 _BATCHES = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
 _TEST_BATCH = "test_batch.bin"
 _CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
@@ -47,10 +44,8 @@ def load_cifar10(data_dir: str | Path | None = None) -> Dataset:
         with ThreadPoolExecutor() as pool:  # on several cores: lzma works outside of Python's lock
             contents = pool.map(lambda path: lzma.decompress(path.read_bytes()), paths)
             batches = dict(zip([path.stem for path in paths], contents, strict=True))
-    records = {name: np.frombuffer(raw, np.uint8).reshape(-1, _RECORD_BYTES) for name, raw in batches.items()}
-    train = _images_and_labels(np.concatenate([records[name] for name in _BATCHES]))
-    test = _images_and_labels(records[_TEST_BATCH])
-    return Dataset("cifar10", *train, *test, 10, _BITS_PER_SAMPLE, scale=1 / 255, class_names=_CLASSES)
+    train = read_records(b"".join(batches[name] for name in _BATCHES))
+    return byte_images("cifar10", train, read_records(batches[_TEST_BATCH]), _CLASSES)
 
 
 def read_archive(path: Path, names: Sequence[str]) -> dict[str, bytes]:
@@ -66,9 +61,10 @@ def read_archive(path: Path, names: Sequence[str]) -> dict[str, bytes]:
     return found
 
 
-def _images_and_labels(records: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Split records: one byte of label, then 1,024 red, green and blue bytes each, row by row."""
-    return np.ascontiguousarray(records[:, 1:]).reshape(-1, 3, 32, 32), records[:, 0].astype(np.int64)
+def read_records(raw: bytes, labels: int = 1, used: int = 0) -> Part:
+    """Split records of some labels, of which one is used, and 1,024 red, green and blue bytes each, row by row."""
+    records = np.frombuffer(raw, np.uint8).reshape(-1, labels + 3 * 32 * 32)
+    return np.ascontiguousarray(records[:, labels:]).reshape(-1, 3, 32, 32), records[:, used].astype(np.int64)
 
 
 DATASET = DatasetEntry(

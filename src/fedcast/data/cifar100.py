@@ -13,16 +13,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedcast.data.catalogue import UNTRIED, DatasetEntry, SourceFile, fetch
-from fedcast.data.cifar10 import read_archive
-from fedcast.data.dataset import Dataset, SampleSpec
+from fedcast.data.cifar10 import read_archive, read_records
+from fedcast.data.dataset import Dataset, Part, SampleSpec, byte_images
 from fedcast.errors import DataError
 from fedcast.registry import option
-from fedcast.typing import Ints
 
-_PIXELS = 3 * 32 * 32
 _CLASSES = {"fine": 100, "coarse": 20}
 _ADDRESS = "https://www.cs.toronto.edu/~kriz/"
 _BINARY = (
@@ -36,7 +33,6 @@ _PYTHON = (
     ),
 )
 SOURCES = (_BINARY, _PYTHON)
-Part = tuple[NDArray[np.uint8], Ints]
 
 
 @dataclass(frozen=True)
@@ -56,20 +52,15 @@ def load_cifar100(data_dir: str | Path | None = None, labels: str = "fine") -> D
                 raise ValueError(f"labels from {classes.min()} to {classes.max()} for {len(names)} names")
     except (KeyError, ValueError, TypeError, EOFError, tarfile.TarError, pickle.UnpicklingError) as error:
         raise DataError(f"{path}: not the published format ({error}); {UNTRIED}") from None
-    return Dataset("cifar100", *train, *test, len(names), 8 * _PIXELS, scale=1 / 255, class_names=names)
+    return byte_images("cifar100", train, test, names)
 
 
 def _from_binary(path: Path, labels: str) -> tuple[Part, Part, tuple[str, ...]]:
-    """Read records of a coarse label, a fine label, and 1,024 red, green and blue bytes each, row by row."""
+    """Read records of a coarse label, a fine label and an image."""
     text = f"{labels}_label_names.txt"
     content = read_archive(path, ("train.bin", "test.bin", text))
-
-    def part(name: str) -> Part:
-        records = np.frombuffer(content[name], np.uint8).reshape(-1, 2 + _PIXELS)
-        images = np.ascontiguousarray(records[:, 2:]).reshape(-1, 3, 32, 32)
-        return images, records[:, int(labels == "fine")].astype(np.int64)
-
-    return part("train.bin"), part("test.bin"), tuple(content[text].decode("ascii").split())
+    train, test = (read_records(content[name], 2, int(labels == "fine")) for name in ("train.bin", "test.bin"))
+    return train, test, tuple(content[text].decode("ascii").split())
 
 
 def _from_python(path: Path, labels: str) -> tuple[Part, Part, tuple[str, ...]]:

@@ -102,6 +102,10 @@ class Dataset:
         return scaled(self.inputs[samples], self.scale)
 
 
+# Images [n, channels, height, width] and labels [n].
+Part = tuple[NDArray[np.uint8], Ints]
+
+
 @dataclass(frozen=True, eq=False)
 class Generated:
     """Training samples that users made of their own: sample ``len(dataset) + i`` is row i."""
@@ -137,6 +141,12 @@ def scaled(inputs: NDArray[Any], scale: float | None) -> NDArray[np.float32]:
     """Return stored inputs as float32, multiplied by their scale."""
     values = inputs.astype(np.float32)
     return values if scale is None or scale == 1.0 else values * np.float32(scale)
+
+
+def byte_images(name: str, train: Part, test: Part, class_names: Sequence[str], **more: Any) -> Dataset:
+    """Return images of bytes and their labels, for training and test, as a dataset; `more` are other fields of it."""
+    names, bits = tuple(class_names), 8 * train[0][0].size
+    return Dataset(name, *train, *test, len(names), bits, scale=1 / 255, class_names=names, **more)
 
 
 def dataset_from_arrays(

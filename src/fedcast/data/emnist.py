@@ -18,13 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcast.data.catalogue import UNTRIED, DatasetEntry, SourceFile, fetch
-from fedcast.data.dataset import Dataset, SampleSpec
+from fedcast.data.dataset import Dataset, Part, SampleSpec, byte_images
 from fedcast.data.mnist import idx_values
 from fedcast.errors import DataError
 from fedcast.registry import option
-from fedcast.typing import Ints
 
-_BITS_PER_SAMPLE = 28 * 28 * 8
 # Letters whose lower case is written as their upper case: one class in bymerge and balanced.
 _MERGED = "cijklmopsuvwxyz"
 _ALL = string.digits + string.ascii_uppercase + string.ascii_lowercase
@@ -63,11 +61,10 @@ def load_emnist(data_dir: str | Path | None = None, split: str = "balanced") -> 
             train, test = (_part(archive, split, part) for part in ("train", "test"))
     except (KeyError, ValueError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise DataError(f"{path}: not the published format ({error}); {UNTRIED}") from None
-    names = tuple(CLASSES[split])
-    return Dataset("emnist", *train, *test, len(names), _BITS_PER_SAMPLE, scale=1 / 255, class_names=names)
+    return byte_images("emnist", train, test, CLASSES[split])
 
 
-def _part(archive: zipfile.ZipFile, split: str, part: str) -> tuple[NDArray[np.uint8], Ints]:
+def _part(archive: zipfile.ZipFile, split: str, part: str) -> Part:
     def values(kind: str) -> NDArray[np.uint8]:
         return idx_values(gzip.decompress(archive.read(f"gzip/emnist-{split}-{part}-{kind}-ubyte.gz")))
 

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import numpy as np
-
-from fedcast.data.catalogue import DatasetEntry, SourceFile, fetch
-from fedcast.data.dataset import Dataset, SampleSpec
-from fedcast.data.mnist import read_idx
+from fedcast.data.catalogue import DatasetEntry, SourceFile
+from fedcast.data.dataset import SampleSpec
+from fedcast.data.mnist import load_idx
 
 _ADDRESS = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"
-_BITS_PER_SAMPLE = 28 * 28 * 8
 _CLASSES = (
     "T-shirt/top", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot",
 )  # fmt: skip
@@ -34,18 +29,8 @@ SOURCES = (
     tuple(SourceFile(f"fashion-mnist/{name}", sha256) for name, sha256 in _DEBIAN_SHA256.items()),
 )
 
-
-def load_fashion_mnist(data_dir: str | Path | None = None) -> Dataset:
-    """Load Fashion-MNIST from a data folder, the cache, Debian's package or a download."""
-    _, paths = fetch("fashion_mnist", SOURCES, data_dir)
-    images, labels, test_images, test_labels = map(read_idx, paths)
-    train = images.reshape(-1, 1, 28, 28), labels.astype(np.int64)
-    test = test_images.reshape(-1, 1, 28, 28), test_labels.astype(np.int64)
-    return Dataset("fashion_mnist", *train, *test, 10, _BITS_PER_SAMPLE, scale=1 / 255, class_names=_CLASSES)
-
-
 DATASET = DatasetEntry(
-    lambda _, data_dir: load_fashion_mnist(data_dir),
+    lambda _, data_dir: load_idx("fashion_mnist", SOURCES, _CLASSES, data_dir),
     "60,000 + 10,000 images 28×28 of clothing, 10 classes",
     "Zalando SE; MIT",
     SOURCES,

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedcast.data.catalogue import UNTRIED, DatasetEntry
-from fedcast.data.dataset import Dataset, SampleSpec
+from fedcast.data.dataset import Dataset, Part, SampleSpec, byte_images
 from fedcast.data.imports.leaf import read_users
 from fedcast.data.imports.user_samples import Samples, joined
 from fedcast.errors import DataError
@@ -40,17 +39,15 @@ def load_femnist(folder: str | Path | None) -> Dataset:
     numbers = {writer: number for number, writer in enumerate(writers)}
     train, test = (_part(f"{folder}/{part}", users) for part, users in parts.items())
     groups, test_groups = (_owners(users, numbers) for users in parts.values())
-    return Dataset(
-        "femnist", *train, *test, len(_CLASSES), _SIDE**2 * 8, scale=1 / 255, class_names=tuple(_CLASSES),
-        groups=groups, test_groups=test_groups, group_names=tuple(writers),
-    )  # fmt: skip
+    owners = {"groups": groups, "test_groups": test_groups, "group_names": tuple(writers)}
+    return byte_images("femnist", train, test, _CLASSES, **owners)
 
 
 def _owners(users: dict[str, Samples], numbers: dict[str, int]) -> Ints:
     return np.repeat([numbers[writer] for writer in users], [len(held.labels) for held in users.values()])
 
 
-def _part(where: str, users: dict[str, Samples]) -> tuple[NDArray[np.uint8], Ints]:
+def _part(where: str, users: dict[str, Samples]) -> Part:
     """Return images as bytes: LEAF stores each pixel as its byte divided by 255."""
     values, labels = joined(where, list(users.values()), [f"writer {writer!r}" for writer in users])
     fault = None

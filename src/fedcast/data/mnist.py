@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcast.data.catalogue import DatasetEntry, SourceFile, fetch
-from fedcast.data.dataset import Dataset, SampleSpec
+from fedcast.data.catalogue import DatasetEntry, Source, SourceFile, fetch
+from fedcast.data.dataset import Dataset, SampleSpec, byte_images
 
 _ADDRESS = "https://ossci-datasets.s3.amazonaws.com/mnist/"
-_BITS_PER_SAMPLE = 28 * 28 * 8
 _BYTES = b"\0\0\x08"  # first bytes of an idx file whose values are bytes
 
 _SHA256 = {
@@ -24,19 +24,15 @@ _SHA256 = {
 SOURCES = (tuple(SourceFile(f"mnist/{name}", sha256, _ADDRESS + name) for name, sha256 in _SHA256.items()),)
 
 
-def load_mnist(data_dir: str | Path | None = None) -> Dataset:
-    """Load MNIST from a data folder, the cache or a download."""
-    _, paths = fetch("mnist", SOURCES, data_dir)
-    images, labels, test_images, test_labels = map(read_idx, paths)
+def load_idx(
+    name: str, sources: tuple[Source, ...], class_names: Sequence[str], data_dir: str | Path | None = None
+) -> Dataset:
+    """Load images 28×28 from four compressed idx files in a data folder, the cache, a system folder or a download."""
+    _, paths = fetch(name, sources, data_dir)
+    images, labels, test_images, test_labels = (idx_values(gzip.decompress(path.read_bytes())) for path in paths)
     train = images.reshape(-1, 1, 28, 28), labels.astype(np.int64)
     test = test_images.reshape(-1, 1, 28, 28), test_labels.astype(np.int64)
-    return Dataset("mnist", *train, *test, 10, _BITS_PER_SAMPLE, scale=1 / 255, class_names=tuple("0123456789"))
-
-
-def read_idx(path: Path) -> NDArray[np.uint8]:
-    """Return the values of a compressed idx file."""
-    with gzip.open(path) as stream:
-        return idx_values(stream.read())
+    return byte_images(name, train, test, class_names)
 
 
 def idx_values(raw: bytes) -> NDArray[np.uint8]:
@@ -54,7 +50,7 @@ def idx_values(raw: bytes) -> NDArray[np.uint8]:
 
 
 DATASET = DatasetEntry(
-    lambda _, data_dir: load_mnist(data_dir),
+    lambda _, data_dir: load_idx("mnist", SOURCES, "0123456789", data_dir),
     "60,000 + 10,000 images 28×28, 10 classes",
     "Y. LeCun, C. Cortes; generally stated as CC BY-SA 3.0",
     SOURCES,

@@ -101,7 +101,7 @@ def _spec(options: FileOptions) -> SampleSpec | None:
         return None
     try:
         with zipfile.ZipFile(options.path) as archive, archive.open("inputs.npy") as stream:
-            shape = _array_shape(stream)[1:]
+            shape = array_header(stream)[0][1:]
         with np.load(options.path, allow_pickle=False) as arrays:
             labels = [arrays[name] for name in ("labels", "test_labels") if name in arrays.files]
         # Images without channels have one, as in `dataset_from_arrays`.
@@ -110,11 +110,11 @@ def _spec(options: FileOptions) -> SampleSpec | None:
         return None  # loading the file says what is wrong
 
 
-def _array_shape(stream: IO[bytes]) -> tuple[int, ...]:
+def array_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Return shape, order and type of an array in a .npy file."""
     version = np.lib.format.read_magic(stream)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape: tuple[int, ...] = read(stream)[0]
-    return shape
+    return read(stream)
 
 
 DATASET = DatasetEntry(

@@ -50,7 +50,7 @@ def _joined(ledgers: Sequence[Ledger]) -> Ledger:
     if private:
         mu = np.sum([one.mu for one in private], axis=0)  # no user is a head twice
         privacy = Privacy(mu, max(one.delta for one in private), private[0].noise)
-    return Ledger(*sent, np.concatenate([nothing[:2], *sources], axis=1), privacy)
+    return Ledger(sent[0], sent[1], sent[2], np.concatenate([nothing[:2], *sources], axis=1), privacy)
 
 
 def _joined_samples(made: Sequence[Generated]) -> Generated | None:

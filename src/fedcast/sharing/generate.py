@@ -83,7 +83,8 @@ def share_generated(
         mu[sender if sender >= 0 else server.sizes > 0] = some.mu or 0.0
     sent = np.concatenate(entries, axis=1)
     privacy = Privacy(mu, options.delta, "seeded") if private else None
-    return Shared.by_ledger(own, Ledger(*sent, np.concatenate(sources, axis=1), privacy), _joined(made, dataset))
+    ledger = Ledger(sent[0], sent[1], sent[2], np.concatenate(sources, axis=1), privacy)
+    return Shared.by_ledger(own, ledger, _joined(made, dataset))
 
 
 def check_samples(dataset: Dataset) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fedcast.data.imports.user_samples import Samples, UserSamples, checked, joined
+from fedcast.data.own import array_header
 from fedcast.errors import DataError
 from fedcast.text_files import is_file, parse_json, read_text
 
@@ -67,10 +68,7 @@ class _Arrays(pickle.Unpickler):
 def _unpickled(path: Path) -> Any:
     """Return the dictionary in the array `data`, as ``numpy.load(path, allow_pickle=True)["data"].tolist()`` does."""
     with zipfile.ZipFile(path) as archive, archive.open("data.npy") as stream:
-        version = np.lib.format.read_magic(stream)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        _, _, kind = read(stream)
-        if not kind.hasobject:
+        if not array_header(stream)[2].hasobject:
             raise ValueError("data is a plain array")
         found = _Arrays(stream).load()
     return found.item() if isinstance(found, np.ndarray) and found.size == 1 else found
