@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from torch import nn
 
 from fedcast.data import Dataset, load_dataset, skew_of
 from fedcast.errors import FedcastError
@@ -194,26 +193,22 @@ class FederationRun:
         `when` is what the record says of devices that do not answer, or are back.
         """
         plan, names = load_plan(self.folder / PLAN_FILE), self._names
+        # Members must be in the run before heads offer them anything.
+        present = self._ask("alive", {name: {} for name in names}, self.timeouts.describe_s, when)
         requests: dict[str, dict[str, Any]] = {}
-        for head in plan.heads:
-            members = [names[user] for user in np.flatnonzero(plan.head_of == head)]
+        for head in (head for head in plan.heads if names[head] in present):
+            users = np.flatnonzero(plan.head_of == head)
+            members = {names[user]: bytes.fromhex(self.state.devices[user]["keys"]) for user in users}
             requests[names[head]] = {
                 "count": int(plan.shared[head]),
-                "members": {name: bytes.fromhex(self._device(name)["keys"]) for name in members},
+                "members": members,
                 "kind": self.scenario.sharing.kind,
                 "options": asdict(self.scenario.sharing.options("sharing")),
                 "balanced": plan.composition == "balanced",
                 "seed": self.scenario.seed,
                 "user": int(head),
+                "away": sorted(members.keys() - present.keys()),  # heads need not wait for these
             }
-        # Members must be in the run before heads offer them anything.
-        present = self._ask("alive", {name: {} for name in names}, self.timeouts.describe_s, when)
-        # Heads need not wait for members that are not there.
-        requests = {
-            name: {**request, "away": sorted(request["members"].keys() - present.keys())}
-            for name, request in requests.items()
-            if name in present
-        }
         answers = self._ask("share", requests, self.timeouts.share_s, when)
         for name, answer in answers.items():
             self._note_shared(name, answer, requests[name], when)
@@ -231,9 +226,12 @@ class FederationRun:
         """Train all rounds that the checkpoint does not hold."""
         plan, state, scenario = load_plan(self.folder / PLAN_FILE), self.state, self.scenario
         settings = training_settings(scenario.training, plan.local_epochs)
-        options = scenario.training.options("model", model_name(scenario))
+        name = model_name(scenario)
+        options = scenario.training.options("model", name)
+        spec = self.dataset.sample_shape, self.dataset.num_classes
+        model = build_model(name, *spec, scenario.seed, options=options)
         task = {
-            "settings": settings_to_dict(settings), "model": model_name(scenario), "model_options": asdict(options),
+            "settings": settings_to_dict(settings), "model": name, "model_options": asdict(options),
             "seed": scenario.seed, "num_users": len(self._names),
         }  # fmt: skip
         tasks = [json.dumps(task | {"user": user}) for user in range(len(self._names))]
@@ -261,8 +259,7 @@ class FederationRun:
         per_user = {name: tuple(state.clock[name]) for name in ("user_s", "user_j")}
         clock = Clock(**{**state.clock, **per_user})
         outcome = train_remotely(
-            ask, users, self.dataset, self._model(options), replace(settings, checkpoint_every=1), seed=scenario.seed,
-            clock=clock,
+            ask, users, self.dataset, model, replace(settings, checkpoint_every=1), seed=scenario.seed, clock=clock,
             checkpoint=self.folder / _CHECKPOINT, progress=self._after_round, should_stop=self.should_stop,
         )  # fmt: skip
         outcome.history.save(self.folder / HISTORY_FILE)
@@ -277,10 +274,6 @@ class FederationRun:
         back = self.transport.ask("alive", dict.fromkeys(self._away, request), _LOOK_FOR_S)
         for name in sorted(self._away & back.keys()):
             self._returned(name, when)
-
-    def _model(self, options: Any) -> nn.Module:
-        name, scenario = model_name(self.scenario), self.scenario
-        return build_model(name, self.dataset.sample_shape, self.dataset.num_classes, scenario.seed, None, options)
 
     def _after_round(self, record: Record) -> None:
         self.state.accuracy = record.accuracy
@@ -352,24 +345,18 @@ class FederationRun:
         if found is None:
             self._miss(head, when, "an invalid answer")
             return
-        self._note_failures(head, found, when)
+        for name in found["untrusted"]:
+            self._miss(name, when, f"{head} does not trust it")
+        for name, reason in found["rejected"].items():
+            self._miss(name, when, f"it rejected the samples of {head}: {reason}")
+        for name in found["silent"]:
+            self._miss(name, when, f"{_NO_ANSWER_TO} {head}")
         before = self.state.shared.get(head, {}).get("bytes_sent", 0)
         self.state.shared[head] = {**found, "bytes_sent": before + found["bytes_sent"]}
-
-    def _note_failures(self, head: str, answer: Mapping[str, Any], when: str) -> None:
-        for name in answer["untrusted"]:
-            self._miss(name, when, f"{head} does not trust it")
-        for name, reason in answer["rejected"].items():
-            self._miss(name, when, f"it rejected the samples of {head}: {reason}")
-        for name in answer["silent"]:
-            self._miss(name, when, f"{_NO_ANSWER_TO} {head}")
 
     @property
     def _names(self) -> list[str]:
         return [str(device["name"]) for device in self.state.devices]
-
-    def _device(self, name: str) -> dict[str, Any]:
-        return self.state.devices[self._names.index(name)]
 
     def _save(self) -> None:
         self.state.away = sorted(self._away)

@@ -24,8 +24,6 @@ InvalidCell = tuple[int, str, str]
 
 EXPECTED = {"int": "a whole number", "float": "a number", "text": "text", "bool": "true or false"}
 
-_TYPO_CUTOFF = 0.6
-_SUGGESTION_CUTOFF = 0.6
 _BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _INT64_LIMIT = 2.0**63
 
@@ -94,7 +92,7 @@ def present_columns(path: Path, header: Sequence[str], columns: Sequence[Column]
             continue
         if column.required:
             raise DataError(f"{path}: missing column {column.name!r}{_missing_hint(column.name, header, unknown)}")
-        if similar := _partial_name(column.name, unknown) or _similar_name(column.name, unknown, _TYPO_CUTOFF):
+        if similar := _partial_name(column.name, unknown) or _similar_name(column.name, unknown):
             hint = "Rename it if so, remove it if not"
             raise DataError(f"{path}: unknown column {similar!r}; did you mean {column.name!r}? {hint}")
     return [column for column in columns if column.name in present]
@@ -104,7 +102,7 @@ def _missing_hint(name: str, header: Sequence[str], unknown: Sequence[str]) -> s
     for separator, word in ((";", "semicolons"), ("\t", "tabs")):
         if len(header) == 1 and separator in header[0]:
             return f"; fields must be separated by commas, not {word}"
-    similar = _similar_name(name, unknown, _SUGGESTION_CUTOFF)
+    similar = _similar_name(name, unknown)
     return did_you_mean(repr(similar) if similar else None, f"the columns are {', '.join(header)}")
 
 
@@ -114,9 +112,9 @@ def _partial_name(name: str, others: Sequence[str]) -> str | None:
     return next((other for other in others if set(_normalized(other).split("_")) <= words), None)
 
 
-def _similar_name(name: str, others: Sequence[str], cutoff: float) -> str | None:
+def _similar_name(name: str, others: Sequence[str]) -> str | None:
     plain = {_normalized(other): other for other in others}
-    near = similar_name(name.casefold(), plain, cutoff)
+    near = similar_name(name.casefold(), plain)
     return plain[near] if near else None
 
 

@@ -223,16 +223,13 @@ def _replace_names(table: Table, columns: Sequence[str], names: Names) -> Table:
 
 def _no_such_name(name: str, names: Names) -> str:
     # Names that differ in their number only, as n9 and n99, are different users rather than typing errors.
-    others = [other for other in names[:_COMPARED_NAMES].tolist() if _without_digits(other) != _without_digits(name)]
+    word = name.translate(_NO_DIGITS)
+    others = [other for other in names[:_COMPARED_NAMES].tolist() if other.translate(_NO_DIGITS) != word]
     near = similar_name(name, others)
     question = f"; did you mean {near!r}?" if near else ""
     few = ", ".join(names[:_LISTED_NAMES]) + (", …" if len(names) > _LISTED_NAMES else "")
     everyone = "the only user is" if len(names) == 1 else f"the {len(names):,} users are"
     return f"unknown user {name!r}; {everyone} {few}{question}"
-
-
-def _without_digits(name: str) -> str:
-    return name.translate(_NO_DIGITS)
 
 
 def _rows_by_user(table: Table, num_users: int) -> Ints:

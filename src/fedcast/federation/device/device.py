@@ -158,7 +158,8 @@ class Device:
             untrusted = sorted(asked.members.keys() - trusted.keys())
             for name in untrusted:
                 self.ledger.log("refused", name, "asked to share with a device that is not in the trust file")
-            envelope = self._sealed(run) or self._seal(run, asked, trusted)
+            header = self.ledger.sealed_header(run)
+            envelope = self._seal(run, asked, trusted) if header is None else open_header(header)
             if envelope is None:
                 return {"count": 0, "untrusted": untrusted, "delivered": [], "rejected": {}, "silent": []}
             # Trust may have been revoked since the envelope was made: who is not trusted now gets no more of it.
@@ -192,19 +193,14 @@ class Device:
         """Answer a message of another device; `peer` is who the engine says it is, for the log alone."""
         topic = message.get("topic")
         if topic == "offer":
-            return reply_to(lambda: self._offered(message), self.ledger, peer)
-        if topic == "chunk":
             return reply_to(
-                lambda: self.inbox.chunk(message.get("envelope"), message.get("index"), message.get("data")),
-                self.ledger,
-                peer,
+                lambda: self.inbox.offer(message.get("header"), self.trust, self._check_contents), self.ledger, peer
             )
+        if topic == "chunk":
+            return reply_to(lambda: self.inbox.chunk(message), self.ledger, peer)
         if topic == "probe":
             return {"probe": "ok"}
         return {"rejected": "unknown topic"}
-
-    def _offered(self, message: Mapping[str, Any]) -> Message:
-        return self.inbox.offer(message.get("header"), self.trust, self._check_contents)
 
     def _check_contents(self, contents: Contents) -> None:
         most = self.consent.max_received
@@ -231,10 +227,8 @@ class Device:
             return counts
         # Other data are another question.
         what = f"class counts {hashlib.sha256(np.ascontiguousarray(self.own.labels).data).hexdigest()[:16]}"
-        noisy, release = (
-            private_counts(counts, consent.counts_epsilon).tolist(),
-            Release(what, epsilon=consent.counts_epsilon),
-        )
+        noisy = private_counts(counts, consent.counts_epsilon).tolist()
+        release = Release(what, epsilon=consent.counts_epsilon)
         answer = self.ledger.spend(release, consent.epsilon_budget, consent.delta, noisy)
         return np.array(answer, dtype=np.int64)
 
@@ -247,11 +241,6 @@ class Device:
                 break  # waiting for it once more would take the time of the whole phase
             rates.append(8 * _PROBE_BYTES / max(time.monotonic() - started, 1e-9))
         return max(rates, default=None)
-
-    def _sealed(self, run: str) -> Envelope | None:
-        """Return the envelope that was already made in this run, if its file is still there or not needed."""
-        header = self.ledger.sealed_header(run)
-        return None if header is None else open_header(header)
 
     def _seal(self, run: str, asked: ShareRequest, trusted: Mapping[str, PublicKeys]) -> Envelope | None:
         for stale in self._outbox.iterdir():

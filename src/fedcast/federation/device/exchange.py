@@ -220,8 +220,9 @@ class Inbox:
             self._incoming = {each.envelope.id: each for each in (*others, incoming)}
             return self._progress(incoming)
 
-    def chunk(self, envelope_id: object, index: object, data: object) -> Message:
+    def chunk(self, message: Mapping[str, Any]) -> Message:
         """Check and store one chunk; answer which one is needed next, or with the receipt after the last."""
+        envelope_id, index, data = (message.get(name) for name in ("envelope", "index", "data"))
         with self._lock:
             incoming = self._incoming.get(envelope_id) if isinstance(envelope_id, str) else None
             if incoming is None:

@@ -10,15 +10,13 @@ from typing import Any
 
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.impl.controller import Controller
-from nvflare.apis.shareable import Shareable
 from nvflare.apis.signal import Signal
 
 from fedcast.errors import FedcastError
-from fedcast.federation.flare.executor import replies_of
-from fedcast.federation.flare.names import CALL_TOPIC, MESSAGE, STOP_FILE
+from fedcast.federation.flare.executor import packed, replies_of
+from fedcast.federation.flare.names import CALL_TOPIC, STOP_FILE
 from fedcast.federation.phases import FederationRun, Timeouts
 from fedcast.federation.state import record_failure
-from fedcast.federation.wire import encode
 
 # A message to a device whose part of the job has not started is lost, so that it is sent again after a while.
 _TRY_S, _RETRY_S = 2.0, 0.1
@@ -99,7 +97,7 @@ class FlareTransport:
     def _ask(self, name: str, call: str, request: Mapping[str, Any], timeout_s: float) -> Mapping[str, Any] | None:
         """Return the answer of one device, or None; one whose part of the job has not started is asked again."""
         end = time.monotonic() + timeout_s
-        message = _message(call, request)
+        message = packed({"call": call, "request": request})
         while (left := end - time.monotonic()) > 0 and not self.ended():
             wait = min(left, _TRY_S) if call == "alive" else left
             with self.engine.new_context() as context:
@@ -108,9 +106,3 @@ class FlareTransport:
                 return found
             time.sleep(_RETRY_S)
         return None
-
-
-def _message(call: str, request: Mapping[str, Any]) -> Shareable:
-    message = Shareable()
-    message[MESSAGE] = encode({"call": call, "request": request})
-    return message

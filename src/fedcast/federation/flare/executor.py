@@ -84,11 +84,9 @@ class DeviceExecutor(Executor):  # type: ignore[misc]
 
 
 def _send(targets: list[str], message: Message, fl_ctx: FLContext) -> dict[str, Message]:
-    request = Shareable()
-    request[MESSAGE] = encode(message)
     engine = fl_ctx.get_engine()
     with engine.new_context() as context:  # several threads send
-        return replies_of(engine.send_aux_request(targets, PEER_TOPIC, request, _MESSAGE_S, context))
+        return replies_of(engine.send_aux_request(targets, PEER_TOPIC, packed(message), _MESSAGE_S, context))
 
 
 def replies_of(replies: Any) -> dict[str, Message]:
@@ -103,7 +101,12 @@ def replies_of(replies: Any) -> dict[str, Message]:
     return found
 
 
+def packed(message: Message, into: Shareable | None = None) -> Shareable:
+    """Return a message as FLARE carries it."""
+    carried = Shareable() if into is None else into
+    carried[MESSAGE] = encode(message)
+    return carried
+
+
 def _reply(message: Message) -> Shareable:
-    reply = make_reply(ReturnCode.OK)
-    reply[MESSAGE] = encode(message)
-    return reply
+    return packed(message, make_reply(ReturnCode.OK))

@@ -152,16 +152,12 @@ def device_policy() -> dict[str, Any]:
         "client": {"retry_timeout": 30, "compression": "Gzip"},
         "components": [{"id": name, "path": path, "args": {}} for name, path in components.items()],
     }
-    # A file of log settings can name any class. FLARE's own stands beside this one, which takes its place.
-    return {**_policy(EXECUTOR, resources), "log_config.json": _log_settings()}
-
-
-def _log_settings() -> dict[str, Any]:
     try:
         from nvflare.fuel.utils.log_utils import default_log_dict
     except ImportError:
         raise FedcastError(_NOT_INSTALLED) from None
-    return dict(default_log_dict)
+    # A file of log settings can name any class. FLARE's own stands beside this one, which takes its place.
+    return {**_policy(EXECUTOR, resources), "log_config.json": dict(default_log_dict)}
 
 
 def server_policy(kit: Path) -> dict[str, Any]:
@@ -244,7 +240,7 @@ def _content(path: Path) -> Any:
 
 def _policy(job_class: str, resources: dict[str, Any]) -> dict[str, Any]:
     """Return the files of a site: nobody may send code or run shell commands, and a job may use one class alone."""
-    rights = {role: {**_RIGHTS, **_NO_RIGHT} for role in ("project_admin",)}
+    rights = {"project_admin": {**_RIGHTS, **_NO_RIGHT}}
     allowed = {"class_list_enforcement_mode": "enforce", "class_allow_list": [job_class], "allow_log_streaming": False}
     return {
         "authorization.json": {"format_version": "1.0", "permissions": rights},
