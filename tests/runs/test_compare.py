@@ -12,7 +12,7 @@ from rich.console import Console
 from scipy import stats
 
 from fedcast import load_scenario, with_overrides
-from fedcast.cli.compare import _print_comparison
+from fedcast.cli.comparison_text import _print_comparison
 from fedcast.cost import Delay
 from fedcast.errors import FedcastError
 from fedcast.runs.comparison import Strategy, compare, comparison_table, score, targets_table
@@ -91,7 +91,7 @@ def test_differences_that_are_equal_up_to_rounding_give_neither_p_value_nor_inte
     assert row.tests["total_s"].is_degenerate
     assert row.speed_up.half_width is None
     said = StringIO()
-    _print_comparison(Console(file=said, width=100), [row], 0.5)
+    _print_comparison(Console(file=said, width=100), [row], 0.5, {})
     assert re.search(r"p-value of delay, paired +–\n", said.getvalue())
     assert "equal up to rounding" in said.getvalue()
 

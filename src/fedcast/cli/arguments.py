@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,10 +16,7 @@ table_option = partial(typer.Option, rich_help_panel="Tables")
 
 ScenarioFile = Annotated[
     Path | None,
-    typer.Argument(
-        metavar="[SCENARIO.toml]",
-        help="Scenario file; without one, the preset. Code it names is run.",
-    ),
+    typer.Argument(metavar="[SCENARIO.toml]", help="Scenario file; without one, the preset. Code it names is run."),
 ]
 Preset = Annotated[str | None, typer.Option(help="Preset to start from: default, paper, digits, mnist, niid-….")]
 Overrides = Annotated[
@@ -29,10 +24,7 @@ Overrides = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Change a value, e.g. data.num_users=50. Repeatable."),
 ]
 DataDir = Annotated[Path | None, typer.Option(help="Folder with dataset files, tried first.")]
-Counts = Annotated[
-    Path | None,
-    table_option(help="Label counts: user and a column per class, or user,class,count."),
-]
+Counts = Annotated[Path | None, table_option(help="Label counts: user and a column per class, or user,class,count.")]
 Positions = Annotated[Path | None, table_option(help="Positions: user with x_m,y_m or longitude,latitude.")]
 BaseStations = Annotated[Path | None, table_option(help="Base stations: x_m,y_m or longitude,latitude.")]
 DeviceFile = Annotated[Path | None, table_option("--devices", help="Devices, a row per user.")]
@@ -41,17 +33,11 @@ PictureWidth = Annotated[
     str, typer.Option("--width", help="Width of the picture: screen, column (3.5 in) or page (7.16 in).")
 ]
 
-
-def table_files(
-    links: Path | None, positions: Path | None, base_stations: Path | None, devices: Path | None
-) -> dict[str, Path | None]:
-    """Return the tables of the shared arguments by the parameters that name them."""
-    return {
-        "trust.links_file": links,
-        "geometry.positions_file": positions,
-        "geometry.base_stations_file": base_stations,
-        "devices.devices_file": devices,
-    }
+# Parameters that name the tables of the shared arguments.
+_TABLES = {
+    "links": "trust.links_file", "positions": "geometry.positions_file",
+    "base_stations": "geometry.base_stations_file", "devices": "devices.devices_file",
+}  # fmt: skip
 
 
 def words(option: str, text: str) -> list[str]:
@@ -73,17 +59,12 @@ def read_scenario(
 
 
 def read_with_counts(
-    path: Path | None,
-    preset: str | None,
-    overrides: list[str] | None,
-    counts: Path | None,
-    tables: Mapping[str, Path | None] = MappingProxyType({}),
+    path: Path | None, preset: str | None, overrides: list[str] | None, counts: Path | None, **tables: Path | None
 ) -> tuple[Scenario, Population | None]:
     """Return the scenario with the given tables, and the population of a table of label counts, if there is one."""
-    own = [f"{key}={file}" for key, file in tables.items() if file is not None] + (overrides or [])
+    own = [f"{_TABLES[name]}={file}" for name, file in tables.items() if file is not None] + (overrides or [])
     own += [] if counts is None else ["data.dataset=synthetic", f"data.synthetic.counts_file={counts}"]
-    scenario = read_scenario(path, preset, own)
-    return with_counts(scenario)
+    return with_counts(read_scenario(path, preset, own))
 
 
 def with_counts(scenario: Scenario) -> tuple[Scenario, Population | None]:

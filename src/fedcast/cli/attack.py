@@ -25,11 +25,9 @@ def attack(
     data_dir: DataDir = None,
 ) -> None:
     """Test what a run reveals: its shared samples, or its model."""
-    from rich.console import Console
-
     from fedcast.runs import attack_model, attack_run
 
-    with progress_bars(Console(stderr=True)) as bars:
+    with progress_bars() as bars:
         task = bars.add_task("attacking", total=None if model else targets or 10, state="")
 
         def show(done: int) -> None:

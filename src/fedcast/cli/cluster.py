@@ -9,18 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedcast.cli import arguments
-from fedcast.cli.arguments import (
-    BaseStations,
-    Counts,
-    DataDir,
-    DeviceFile,
-    Links,
-    Overrides,
-    PictureWidth,
-    Positions,
-    Preset,
-    ScenarioFile,
-)  # fmt: skip
 from fedcast.cli.output import check_file, plain_table, screen, write_text
 from fedcast.cli.remarks import print_assumptions, print_doubts
 from fedcast.formatting import pluralize, user_label
@@ -36,21 +24,21 @@ _LISTED = 8
 
 
 def cluster(
-    path: ScenarioFile = None,
-    preset: Preset = None,
-    overrides: Overrides = None,
-    data_dir: DataDir = None,
-    counts: Counts = None,
-    links: Links = None,
-    positions: Positions = None,
-    base_stations: BaseStations = None,
-    devices: DeviceFile = None,
+    path: arguments.ScenarioFile = None,
+    preset: arguments.Preset = None,
+    overrides: arguments.Overrides = None,
+    data_dir: arguments.DataDir = None,
+    counts: arguments.Counts = None,
+    links: arguments.Links = None,
+    positions: arguments.Positions = None,
+    base_stations: arguments.BaseStations = None,
+    devices: arguments.DeviceFile = None,
     rules: Annotated[str | None, typer.Option(help="Rules to compare, separated by commas; default: all.")] = None,
     exact: Annotated[bool, typer.Option(help="Prove the optimum, show gaps to it.")] = True,
     explain: Annotated[str | None, typer.Option(metavar="RULE", help="Explain the choices of this rule.")] = None,
     json: Annotated[Path | None, typer.Option(help="Write all results as JSON; - for standard output.")] = None,
     picture: Annotated[Path | None, typer.Option(help="Draw the clusters of --explain or the scenario's rule.")] = None,
-    width: PictureWidth = "screen",
+    width: arguments.PictureWidth = "screen",
 ) -> None:
     """Compare clustering rules: heads, members, skew after sharing, and the gap to the optimum."""
     from fedcast.clustering import compare, find_rule, proving_rule
@@ -61,8 +49,8 @@ def cluster(
 
     if picture is not None:
         check_figure_path(picture, width)
-    tables = arguments.table_files(links, positions, base_stations, devices)
-    scenario, population = arguments.read_with_counts(path, preset, overrides, counts, tables)
+    tables = {"links": links, "positions": positions, "base_stations": base_stations, "devices": devices}
+    scenario, population = arguments.read_with_counts(path, preset, overrides, counts, **tables)
     check_file("--json", json, [path, counts, *named_files(scenario)])
     named = [*(arguments.words("--rules", rules) if rules is not None else []), *filter(None, [explain])]
     for name in named:

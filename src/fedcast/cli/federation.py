@@ -25,6 +25,7 @@ _DeviceFolder = Annotated[Path, typer.Argument(metavar="DEVICE", help="Folder of
 _DescribeTimeout = Annotated[float, typer.Option(min=1, help="Seconds that a device has to load and describe.")]
 _ShareTimeout = Annotated[float, typer.Option(min=1, help="Seconds that a head has to share.")]
 _RoundTimeout = Annotated[float, typer.Option(min=1, help="Seconds that a device has for a round.")]
+_Wait = Annotated[float, typer.Option(min=0, help="Seconds to wait for devices that are not connected.")]
 
 
 @federation.command()
@@ -154,7 +155,7 @@ def run(
     describe_timeout: _DescribeTimeout = 60.0,
     share_timeout: _ShareTimeout = 600.0,
     round_timeout: _RoundTimeout = 600.0,
-    wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for devices that are not connected.")] = 30.0,
+    wait: _Wait = 30.0,
 ) -> None:
     """Describe, plan, share and train over the devices that are connected."""
     from fedcast.federation import check_idle, load_project, start_run, wait_for_server
@@ -164,8 +165,7 @@ def run(
     check_idle(wait_for_server(made, wait), made)
     folder = made.folder / "runs" / time.strftime("%Y%m%d-%H%M%S")
     start_run(folder, scenario)
-    timeouts = {"describe_s": describe_timeout, "share_s": share_timeout, "round_s": round_timeout}
-    _follow(made, folder, wait, timeouts)
+    _follow(made, folder, wait, (describe_timeout, share_timeout, round_timeout))
 
 
 @federation.command()
@@ -175,7 +175,7 @@ def resume(
     describe_timeout: _DescribeTimeout = 60.0,
     share_timeout: _ShareTimeout = 600.0,
     round_timeout: _RoundTimeout = 600.0,
-    wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for devices that are not connected.")] = 30.0,
+    wait: _Wait = 30.0,
 ) -> None:
     """Resume a run in the phase, or after the round, in which it ended; follow it if it goes on."""
     from fedcast.federation import check_idle, load_project, load_state, wait_for_server
@@ -184,8 +184,7 @@ def resume(
     folder = _run_folder(made, name)
     if load_state(folder).phase != "done":
         check_idle(wait_for_server(made, wait), made, folder.name)
-    timeouts = {"describe_s": describe_timeout, "share_s": share_timeout, "round_s": round_timeout}
-    _follow(made, folder, wait, timeouts)
+    _follow(made, folder, wait, (describe_timeout, share_timeout, round_timeout))
 
 
 @federation.command()
@@ -287,9 +286,10 @@ def _ledger_of(device: Path) -> DeviceLedger:
     return DeviceLedger(path)
 
 
-def _follow(project: Project, folder: Path, wait: float, timeouts: dict[str, float]) -> None:
+def _follow(project: Project, folder: Path, wait: float, timeouts_s: tuple[float, float, float]) -> None:
     from fedcast.federation import load_state, run_to_end
 
+    timeouts = dict(zip(("describe_s", "share_s", "round_s"), timeouts_s, strict=True))
     try:
         with RunProgress(folder, load_state(folder)) as progress:
             state = run_to_end(project, folder, timeouts, wait, progress.show)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from fedcast.cli.output import plain_table, progress_bars, screen
+from fedcast.cli.output import LongProgress, plain_table, screen
 from fedcast.formatting import pluralize, quantity
 
 if TYPE_CHECKING:
@@ -18,30 +17,21 @@ _PLANNED = ("share", "train", "done")  #: phases after the plan was made
 _LISTED = 10
 
 
-class RunProgress:
+class RunProgress(LongProgress):
     """A bar on standard error while a run goes on; where that is no terminal, a line for each phase and round."""
 
     def __init__(self, folder: Path, before: RunState) -> None:
-        from rich.console import Console
-
+        super().__init__()
         self._folder, self._planned = folder, before.phase in _PLANNED
         self._begins = {"describe": "starts", "done": ""}.get(before.phase, "continues")
         self._rounds = int(before.scenario["training"]["rounds"])
         self._said = {*before.measured_s, *_absence_events(before)}
-        self._console = Console(stderr=True, markup=False, emoji=False, highlight=False)
-        self._bars = progress_bars(self._console)
         self._bar = self._bars.add_task("starting", total=self._rounds, state="")
 
     def __enter__(self) -> Self:
         if self._begins:
             self._say(f"run {self._folder.name} {self._begins} on the devices; Ctrl-C stops it, and it can be resumed")
-        self._bars.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bars.stop()
+        return super().__enter__()
 
     def show(self, state: RunState) -> None:
         """Show what is new: the plan, devices that are lost or back, phases and rounds."""
@@ -53,14 +43,11 @@ class RunProgress:
             self._say_once(event, event)
         if not self._console.is_terminal:
             for name, seconds in state.measured_s.items():
-                what = [*self._what(name, state), quantity(seconds, "s")]
-                self._say_once(name, f"{self._title(name)}: {', '.join(what)}")
+                title = f"{name} of {self._rounds}" if name.startswith("round ") else name
+                self._say_once(name, f"{title}: {', '.join([*self._what(name, state), quantity(seconds, 's')])}")
         missing = f"{pluralize(len(state.away), 'device')} away" if state.away else ""
         text = ", ".join(filter(None, (accuracy, missing)))
         self._bars.update(self._bar, description=state.phase, completed=rounds_done(state), state=text)
-
-    def _title(self, name: str) -> str:
-        return f"{name} of {self._rounds}" if name.startswith("round ") else name
 
     @staticmethod
     def _what(name: str, state: RunState) -> list[str]:
@@ -78,10 +65,6 @@ class RunProgress:
         if key not in self._said:
             self._said.add(key)
             self._say(text)
-
-    def _say(self, text: str) -> None:
-        self._console.print(text, soft_wrap=True)
-        self._console.file.flush()
 
 
 def rounds_done(state: RunState) -> int:

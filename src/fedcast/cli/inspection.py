@@ -8,18 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedcast.cli import arguments
-from fedcast.cli.arguments import (
-    BaseStations,
-    Counts,
-    DataDir,
-    DeviceFile,
-    Links,
-    Overrides,
-    PictureWidth,
-    Positions,
-    Preset,
-    ScenarioFile,
-)  # fmt: skip
 from fedcast.cli.output import plain_table, screen
 from fedcast.cli.remarks import print_assumptions, print_doubts
 from fedcast.formatting import pluralize, quantity
@@ -36,13 +24,13 @@ _QUANTILES = {"min": 0.0, "10 %": 0.1, "median": 0.5, "90 %": 0.9, "max": 1.0}
 
 
 def inspect(
-    path: ScenarioFile = None,
-    preset: Preset = None,
-    overrides: Overrides = None,
-    data_dir: DataDir = None,
-    counts: Counts = None,
+    path: arguments.ScenarioFile = None,
+    preset: arguments.Preset = None,
+    overrides: arguments.Overrides = None,
+    data_dir: arguments.DataDir = None,
+    counts: arguments.Counts = None,
     picture: Annotated[Path | None, typer.Option(help="Draw samples per class and user: .png, .svg or .pdf.")] = None,
-    width: PictureWidth = "screen",
+    width: arguments.PictureWidth = "screen",
 ) -> None:
     """Show how data are distributed over users, and their skew."""
     from fedcast.data import describe, make_population, skew_of
@@ -89,17 +77,17 @@ def _skew_table(title: str, population: Population, skew: Skew) -> Table:
 
 
 def network(
-    path: ScenarioFile = None,
-    preset: Preset = None,
-    overrides: Overrides = None,
-    data_dir: DataDir = None,
-    counts: Counts = None,
-    links: Links = None,
-    positions: Positions = None,
-    base_stations: BaseStations = None,
-    devices: DeviceFile = None,
+    path: arguments.ScenarioFile = None,
+    preset: arguments.Preset = None,
+    overrides: arguments.Overrides = None,
+    data_dir: arguments.DataDir = None,
+    counts: arguments.Counts = None,
+    links: arguments.Links = None,
+    positions: arguments.Positions = None,
+    base_stations: arguments.BaseStations = None,
+    devices: arguments.DeviceFile = None,
     picture: Annotated[Path | None, typer.Option(help="Draw the map of users and links: .png, .svg or .pdf.")] = None,
-    width: PictureWidth = "screen",
+    width: arguments.PictureWidth = "screen",
 ) -> None:
     """Show who can share with whom, what a round costs, and who cannot take part."""
     from fedcast.cost import feasibility
@@ -108,8 +96,8 @@ def network(
 
     if picture is not None:
         check_figure_path(picture, width)
-    tables = arguments.table_files(links, positions, base_stations, devices)
-    scenario, population = arguments.read_with_counts(path, preset, overrides, counts, tables)
+    tables = {"links": links, "positions": positions, "base_stations": base_stations, "devices": devices}
+    scenario, population = arguments.read_with_counts(path, preset, overrides, counts, **tables)
     world = make_world(scenario, data_dir, population)
     print_doubts(world)
     report = feasibility(world.fleet, world.skew.sizes)
@@ -148,9 +136,8 @@ def _round(world: World, report: Feasibility) -> str:
     if not able.any():
         return "\nno user can take part in a round"
     cost = round_cost(world.fleet.of(able), world.skew.sizes[able])
-    down, compute, up = cost.phases_s
     who = "all users" if able.all() else f"the {pluralize(int(able.sum()), 'user')} that can take part"
-    phases = zip(("download", "compute", "upload"), (down, compute, up), strict=True)
+    phases = zip(("download", "compute", "upload"), cost.phases_s, strict=True)
     parts = ", ".join(f"{name} {quantity(seconds, 's')}" for name, seconds in phases)
     energy = quantity(float(cost.energy_j.sum()), "J")
     return f"\na round of {who} takes {quantity(cost.round_s, 's')} ({parts}) and {energy}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import typer
 
@@ -19,11 +19,11 @@ _STANDARD_OUTPUT = Path("-")
 _TABLES = (".csv", ".parquet", ".xlsx")
 
 
-def screen(json: Path | None = None) -> Console:
+def screen(json: Path | None = None, *, stderr: bool = False) -> Console:
     """Return the console for messages: standard output, unless JSON goes there; text is shown without markup."""
     from rich.console import Console
 
-    return Console(stderr=json == _STANDARD_OUTPUT, markup=False, emoji=False, highlight=False)
+    return Console(stderr=stderr or json == _STANDARD_OUTPUT, markup=False, emoji=False, highlight=False)
 
 
 def plain_table(*columns: str, numbers: bool = True, **settings: Any) -> Table:
@@ -37,14 +37,34 @@ def plain_table(*columns: str, numbers: bool = True, **settings: Any) -> Table:
     return table
 
 
-def progress_bars(console: Console) -> Progress:
-    """Return progress bars with description, count, state and remaining time; only a terminal shows them."""
+def progress_bars() -> Progress:
+    """Return bars on standard error with description, count, state and remaining time; only a terminal shows them."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+    console = screen(stderr=True)
     return Progress(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[state]}"),
         TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal,
     )  # fmt: skip
+
+
+class LongProgress:
+    """Progress bars, and lines above them, while a context is open."""
+
+    def __init__(self) -> None:
+        self._bars = progress_bars()
+        self._console = self._bars.console
+
+    def __enter__(self) -> Self:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bars.stop()
+
+    def _say(self, text: str) -> None:
+        self._console.print(text, soft_wrap=True)
+        self._console.file.flush()
 
 
 def check_file(option: str, path: Path | None, inputs: Iterable[Path | None], *, table: bool = False) -> None:

@@ -10,19 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedcast.cli.arguments import (
-    BaseStations,
-    Counts,
-    DataDir,
-    DeviceFile,
-    Links,
-    Overrides,
-    PictureWidth,
-    Positions,
-    Preset,
-    read_with_counts,
-    table_files,
-)  # fmt: skip
+from fedcast.cli import arguments
 from fedcast.cli.output import check_file, screen, write_text
 
 if TYPE_CHECKING:
@@ -61,14 +49,14 @@ CompareOption = Annotated[
 
 def plan(
     words: Words = None,
-    preset: Preset = None,
-    overrides: Overrides = None,
-    data_dir: DataDir = None,
-    counts: Counts = None,
-    links: Links = None,
-    positions: Positions = None,
-    base_stations: BaseStations = None,
-    devices: DeviceFile = None,
+    preset: arguments.Preset = None,
+    overrides: arguments.Overrides = None,
+    data_dir: arguments.DataDir = None,
+    counts: arguments.Counts = None,
+    links: arguments.Links = None,
+    positions: arguments.Positions = None,
+    base_stations: arguments.BaseStations = None,
+    devices: arguments.DeviceFile = None,
     rule: Annotated[str | None, rule_option(help="Clustering rule; best tries all and keeps the fastest.")] = None,
     compare_rules: CompareOption = None,
     previous: Annotated[Path | None, change_option(help="Start from this plan, and print what changed.")] = None,
@@ -80,7 +68,7 @@ def plan(
     table: Annotated[Path | None, typer.Option(help="Write one row per user: .csv, .parquet or .xlsx.")] = None,
     report: Annotated[Path | None, typer.Option(help="Write the plan as one HTML page that works offline.")] = None,
     picture: Annotated[Path | None, typer.Option(help="Draw the map of the plan: .png, .svg or .pdf.")] = None,
-    width: PictureWidth = "screen",
+    width: arguments.PictureWidth = "screen",
     bom: Annotated[bool, typer.Option("--bom", help="Start a .csv with a byte-order mark, for Excel.")] = False,
 ) -> None:
     """Plan who shares how much with whom and how fast devices compute, and print what it costs."""
@@ -90,7 +78,7 @@ def plan(
     from fedcast.scenario import named_files
 
     words = words or []
-    tables = table_files(links, positions, base_stations, devices)
+    tables = {"links": links, "positions": positions, "base_stations": base_stations, "devices": devices}
     files = _Outputs(json, table, changes, report, picture, width, bom)
     if words[:1] == ["diff"]:
         _compare(words[1:], files, [counts, previous, *tables.values()])
@@ -104,7 +92,7 @@ def plan(
         *([] if rule is None else [f"clustering.rule={rule}"]),
         *(f"{key}={dumps(several, ensure_ascii=False)}" for key, several in tried.items() if several),
     ]
-    scenario, population = read_with_counts(file, preset, overrides, counts, tables)
+    scenario, population = arguments.read_with_counts(file, preset, overrides, counts, **tables)
     what_if = changes_text(scenario.changes)
     files.check([file, counts, *named_files(scenario)])
     _check_changes(what_if, previous, changes)

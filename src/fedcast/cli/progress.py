@@ -6,10 +6,9 @@ import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
-from fedcast.cli.output import progress_bars
+from fedcast.cli.output import LongProgress
 from fedcast.formatting import pluralize, printable, quantity
 
 if TYPE_CHECKING:
@@ -19,28 +18,16 @@ if TYPE_CHECKING:
     from fedcast.scenario import Scenario
 
 
-class StudyProgress:
-    """Bars on standard error while the runs of a study are done; only a terminal shows them."""
+class StudyProgress(LongProgress):
+    """Progress of the runs of a study."""
 
     def __init__(self, store: Path, processes: int, reported: int) -> None:
-        from rich.console import Console
-
+        super().__init__()
         self.runs = 0  #: of all sweeps so far
         self._store, self._processes, self._reported = store, processes, reported
-        self._console = Console(stderr=True, markup=False, highlight=False)
-        self._bars = progress_bars(self._console)
         self._scenarios: Sequence[Scenario] = ()
         self._tasks: dict[int, TaskID] = {}
         self._left, self._start = 0, 0.0
-
-    def __enter__(self) -> Self:
-        self._bars.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bars.stop()
 
     def begin(self, scenarios: Sequence[Scenario], purpose: str) -> None:
         """Say how many runs there are, and which are reused."""
@@ -95,6 +82,3 @@ class StudyProgress:
             turns = math.ceil((self._left + 1) / self._processes) - 1
             self._say(f"{each}; about {quantity(took * turns, 's')} for the {self._left} left" if turns else each)
         self._start = 0.0
-
-    def _say(self, text: str) -> None:
-        self._console.print(text, soft_wrap=True)

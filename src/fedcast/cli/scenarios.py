@@ -8,16 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedcast.cli.arguments import (
-    Counts,
-    DataDir,
-    Overrides,
-    Preset,
-    ScenarioFile,
-    read_scenario,
-    read_with_counts,
-    with_counts,
-)
+from fedcast.cli import arguments
 from fedcast.cli.output import plain_table, screen, write_text
 from fedcast.errors import DataError, FedcastError, OutsideFitError, ScenarioError
 from fedcast.text_files import is_file
@@ -33,7 +24,7 @@ def init(
         "scenario.toml"
     ),
     preset: Annotated[str, typer.Option(help="Preset: default, paper, digits, mnist, niid-….")] = "default",
-    overrides: Overrides = None,
+    overrides: arguments.Overrides = None,
     force: Annotated[bool, typer.Option(help="Replace an existing file.")] = False,
 ) -> None:
     """Write a scenario file: every parameter with meaning, unit and range."""
@@ -51,11 +42,11 @@ def init(
 
 
 def validate(
-    path: ScenarioFile = None,
-    preset: Preset = None,
-    overrides: Overrides = None,
-    data_dir: DataDir = None,
-    counts: Counts = None,
+    path: arguments.ScenarioFile = None,
+    preset: arguments.Preset = None,
+    overrides: arguments.Overrides = None,
+    data_dir: arguments.DataDir = None,
+    counts: arguments.Counts = None,
 ) -> None:
     """Validate a scenario and the files it names; print all errors, of each file the first.
 
@@ -67,12 +58,12 @@ def validate(
 
     faults: list[str] = []
     try:
-        scenario, people = read_with_counts(path, preset, overrides, counts)
+        scenario, people = arguments.read_with_counts(path, preset, overrides, counts)
     except ScenarioError as error:
         # Unknown names alone do not keep the tables from being validated.
         if error.scenario is None:
             raise
-        scenario, people = with_counts(error.scenario)
+        scenario, people = arguments.with_counts(error.scenario)
         faults = str(error).splitlines()
     source = path or f"preset {preset or 'default'}"
     readers = _readers(scenario, people.names if people else None, names_known=not faults)
@@ -178,14 +169,16 @@ def _read_devices(users: int, devices: Devices, names: Names | None) -> None:
         raise DataError(f"{path}: no column says anything about devices; it has {has}")
 
 
-def plugins(path: ScenarioFile = None, preset: Preset = None, overrides: Overrides = None) -> None:
+def plugins(
+    path: arguments.ScenarioFile = None, preset: arguments.Preset = None, overrides: arguments.Overrides = None
+) -> None:
     """List everything that a scenario can choose by name: what it does, where it comes from, its options.
 
     Plug-in files that the scenario names are run: use only files that you trust.
     """
     from fedcast.registry import KINDS, choices, option_fields
 
-    scenario = read_scenario(path, preset, overrides)
+    scenario = arguments.read_scenario(path, preset, overrides)
     console, files = screen(), dict[str, None]()
     for kind, known in KINDS.items():
         section = getattr(scenario, known.section)
@@ -214,7 +207,7 @@ def _option(name: str, value: object, default: object) -> str:
     return f"{name} = {shown}" + (f" (default {usual})" if value != default else "")
 
 
-def datasets(data_dir: DataDir = None) -> None:
+def datasets(data_dir: arguments.DataDir = None) -> None:
     """List datasets: state, size, contents and terms of use."""
     from fedcast.data import CATALOGUE, data_folders, presence
 

@@ -30,8 +30,6 @@ def train(
     resume: Annotated[bool, typer.Option(help="Resume from the run's checkpoint, if there is one.")] = True,
 ) -> None:
     """Plan, share and train one run. Ctrl-C writes a checkpoint and stops."""
-    from rich.console import Console
-
     from fedcast.plan import scenario_notes
     from fedcast.runs import attendance_text, is_done, load_run, reset_run, run_folder, run_scenario
 
@@ -41,7 +39,7 @@ def train(
     done = is_done(run_folder(out, scenario))
     for note in scenario_notes(scenario):
         typer.echo(f"fedcast: {note}", err=True)
-    with progress_bars(Console(stderr=True)) as bars, _interrupts_caught() as stop_requested:
+    with progress_bars() as bars, _interrupts_caught() as stop_requested:
         task = bars.add_task("training", total=scenario.training.rounds, state="")
 
         def show(record: Record) -> None:

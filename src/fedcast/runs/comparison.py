@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from fedcast.allocation import METHODS
 from fedcast.clustering import RULES, allocates
 from fedcast.cost import Delay, Metrics
-from fedcast.formatting import html_columns, mean_and_interval, pluralize
+from fedcast.formatting import html_columns, pluralize
 from fedcast.io import data_frame
 from fedcast.runs.comparable import cell, check_comparable, decides, gives_epochs, setting
 from fedcast.runs.seed_statistics import Interval, PairedTest, interval, interval_of_differences, paired_test
@@ -146,6 +146,11 @@ class Row:
         """Return whether the mean of a measure is a lower bound."""
         return self.is_censored and name in SUMS
 
+    def text(self, name: str, unit: str) -> str:
+        """Return a measure for people: with its interval, or after > where it is a lower bound."""
+        found = self.measures[name]
+        return f"> {replace(found, half_width=None).text(unit)}" if self.is_bound(name) else found.text(unit)
+
 
 def score(run: StoredRun, *, name_epochs: bool = False, target: float | None = None) -> Score:
     """Return the result of a run up to a target, by default its own, or its last round.
@@ -219,15 +224,8 @@ _SHORT_COLUMNS = {
 
 def _short_cells(row: Row) -> list[str]:
     """Return how many seeds reached the target, measures with intervals or as lower bounds, and the speed-up."""
-    cells = [f"{row.reached} of {len(row.seeds)}"]
-    for name, (_, unit) in _SHORT_COLUMNS.items():
-        found = row.measures[name]
-        if row.is_bound(name):
-            cells.append(f"> {mean_and_interval(found.mean, None, unit)[0]}")
-        else:
-            cells.append(" ".join(text for text in mean_and_interval(found.mean, found.half_width, unit) if text))
-    gain = row.speed_up
-    return [*cells, "" if gain is None else " ".join(filter(None, mean_and_interval(gain.mean, gain.half_width)))]
+    cells = [row.text(name, unit) for name, (_, unit) in _SHORT_COLUMNS.items()]
+    return [f"{row.reached} of {len(row.seeds)}", *cells, row.speed_up.text() if row.speed_up else ""]
 
 
 def compare(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fedcast.errors import FedcastError
+from fedcast.formatting import mean_and_interval
 from fedcast.typing import Floats
 
 LEVEL = 0.95
@@ -24,6 +25,10 @@ class Interval:
     mean: float
     half_width: float | None  #: None for one seed, and for differences that are equal up to rounding
     count: int  #: number of seeds
+
+    def text(self, unit: str = "") -> str:
+        """Return it for people, with a unit; % is the unit of shares."""
+        return " ".join(filter(None, mean_and_interval(self.mean, self.half_width, unit)))
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,11 @@ class Study:
         varied = [key for name in self.vary for key in current_keys(name)]
         return [key for key in varied if self.tune_on and key.partition(".")[0] in _TUNED_SECTIONS]
 
+    @property
+    def other_targets(self) -> list[float]:
+        """Return the targets that are not the scenario's own, ascending."""
+        return [one for one in sorted(self.targets) if one != self.scenario.rounds.target_accuracy]
+
     def scenarios(self, *, tuning: bool = False) -> list[Scenario]:
         """Return the scenarios with all settings, on the seeds that are reported or on those for `tuning`.
 
