@@ -9,7 +9,7 @@ import pytest
 
 from fedcast.network import Layout, build_graph, graph_from_edges, place_users
 from fedcast.report import network_figure, network_map, save_figure
-from fedcast.report.figures.maps import _rate_colours
+from fedcast.report.figures.network_maps import _rate_colours
 from fedcast.report.layout import lay_out
 from fedcast.report.shapes import Shapes, Words
 from fedcast.scenario import Geometry, Sidelink, Trust

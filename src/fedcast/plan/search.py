@@ -31,15 +31,7 @@ from fedcast.clustering import (
 )
 from fedcast.cost import Fleet, feasibility, round_cost
 from fedcast.errors import NotReachableError
-from fedcast.plan.candidates import (
-    NOTEWORTHY,
-    Candidate,
-    chosen_by_itself,
-    delay_of,
-    envelope,
-    faster_rule,
-    outcome_of,
-)
+from fedcast.plan.candidates import NOTEWORTHY, Candidate, chosen_by_itself, delay_of, envelope, faster_rule, outcome_of
 from fedcast.plan.diff import match_users
 from fedcast.plan.kind_choice import RAW, known_kinds, reveals, with_kinds, worth_of
 from fedcast.plan.sharing_plan import Baseline, LeakagePoint, PrivacyPoint, RuleOutcome, SharingPlan

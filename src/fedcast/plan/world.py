@@ -34,15 +34,7 @@ from fedcast.data import (
 )
 from fedcast.errors import FedcastError
 from fedcast.formatting import html_table, number, short_repr, user_label
-from fedcast.network import (
-    Graph,
-    Layout,
-    build_graph,
-    concurrent_rate_bps,
-    has_rates,
-    network_assumptions,
-    place_users,
-)
+from fedcast.network import Graph, Layout, build_graph, concurrent_rate_bps, has_rates, network_assumptions, place_users
 from fedcast.plan.changes import read_changes
 from fedcast.scenario import BEST_KIND, ClusteringSettings, Scenario, ScenarioLike, as_scenario, with_overrides
 from fedcast.typing import Floats

@@ -25,17 +25,12 @@ from fedcast.report.drawing import (
     Segments,
     Text,
 )
-from fedcast.report.figures.maps import (
-    cluster_figure,
-    cluster_map,
-    crowd_figure,
-    network_figure,
-    network_map,
-    plan_figure,
-)
+from fedcast.report.figures.crowds import crowd_figure
+from fedcast.report.figures.maps import cluster_figure, cluster_map, plan_figure
+from fedcast.report.figures.network_maps import network_figure, network_map
 from fedcast.report.figures.users import ClassDots, class_dots, class_dots_figure
-from fedcast.report.paths import check_report_path
 from fedcast.report.save import check_figure_path, save_figure
+from fedcast.report.shell import check_report_path
 
 # Imported when first used: reports of runs need PyTorch; figures of plans do not.
 if TYPE_CHECKING:

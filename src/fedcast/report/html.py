@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape as _escaped
 
+from fedcast.report.colours import series_class
+
 
 class Markup(str):
     """Text that is HTML already; plain text is escaped where it becomes part of it."""
@@ -81,11 +83,30 @@ def colour_key(entries: Iterable[tuple[str, str]]) -> Markup:
     return tag("ul", *keys, class_="legend")
 
 
+def swatch(series: int) -> Markup:
+    """Return a sample of the colour and dashes of a series."""
+    return tag("span", class_=f"swatch {series_class(series)}")
+
+
+def cards(entries: Iterable[tuple[str, str, str]]) -> Markup:
+    """Return cards from name, value and a remark each; an empty remark is left out."""
+    shown = []
+    for name, value, remark in entries:
+        aside = [tag("span", remark, class_="aside")] if remark else []
+        shown.append(tag("div", tag("dt", name), tag("dd", tag("strong", value), *aside)))
+    return tag("dl", *shown, class_="cards")
+
+
 def table(titles: Sequence[str], rows: Iterable[Sequence[object]], class_: str = "numbers") -> Markup:
     """Return a table whose first column names the rows."""
+    cells = ((tag("th", first, scope="row"), *(tag("td", cell) for cell in rest)) for first, *rest in rows)
+    return cell_table(titles, cells, class_)
+
+
+def cell_table(titles: Iterable[str], rows: Iterable[Iterable[Markup]], class_: str = "numbers") -> Markup:
+    """Return a table of elements ``th`` and ``td``."""
     head = tag("tr", *(tag("th", title, scope="col") for title in titles))
-    body = [tag("tr", tag("th", first, scope="row"), *(tag("td", cell) for cell in rest)) for first, *rest in rows]
-    return tag("table", tag("thead", head), tag("tbody", *body), class_=class_)
+    return tag("table", tag("thead", head), tag("tbody", *(tag("tr", *row) for row in rows)), class_=class_)
 
 
 def scrolled(content: Markup, label: str, tall: bool = False) -> Markup:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain, product
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +17,18 @@ from fedcast.report.figures.training import PARTS, Bands, leakage_figure
 from fedcast.report.figures.users import class_change_figure, emd_figure, energy_figure
 from fedcast.report.layout import check_width
 from fedcast.report.page import page
-from fedcast.report.paths import check_report_path
 from fedcast.report.save import FIGURE_FORMATS, save_figure
+from fedcast.report.shell import check_report_path
 from fedcast.runs import (
     FailedRun,
     RunsLike,
     StoredRun,
     as_runs,
     attendance_table,
-    cell,
     comparison_table,
     gains_table,
     runs_table,
+    stack_tables,
     targets_table,
     user_scores,
 )
@@ -116,21 +116,10 @@ def check_export(folder: Path, formats: Sequence[str], width: str = "screen") ->
 
 def _all_tables(found: Sequence[Content]) -> dict[str, _Columns]:
     """Return the tables of all facets, with columns of what varies in front; a column that a facet lacks is empty."""
-    parts = [_tables(content) for content in found]
-    names = dict.fromkeys(name for part in parts for name in part)
-    tables: dict[str, _Columns] = {}
-    for name in names:
-        columns: _Columns = {}
-        total = 0
-        for content, part in zip(found, parts, strict=True):
-            table = part.get(name, {})
-            rows = len(next(iter(table.values()), []))
-            own = {key: [cell(value)] * rows for key, value in content.facet.items()} | table
-            for key in dict.fromkeys([*columns, *own]):
-                columns.setdefault(key, [None] * total).extend(own.get(key, [None] * rows))
-            total += rows
-        tables[name] = {key: _of_one_type(values) for key, values in columns.items()}
-    return tables
+    parts = [(content.facet, _tables(content)) for content in found]
+    names = dict.fromkeys(name for _, tables in parts for name in tables)
+    stacked = {name: stack_tables((facet, tables.get(name, {})) for facet, tables in parts) for name in names}
+    return {name: {key: _of_one_type(values) for key, values in columns.items()} for name, columns in stacked.items()}
 
 
 def _figures(content: Content, ending: str) -> Iterator[tuple[str, Figure]]:
@@ -161,7 +150,7 @@ def _of_one_type(values: list[Any]) -> list[Any]:
 
 def _tables(content: Content) -> dict[str, _Columns]:
     """Return tables of strategies, runs, lost updates, gains, rounds, users, heads, samples received, and delay."""
-    parts = [_tables_of(content, run) for run in content.runs]
+    parts = [(_names_of(content, run), _tables_of(run)) for run in content.runs]
     names, seconds = contents.time_split(content)
     split = {f"{part}_s": seconds[:, place].tolist() for place, part in enumerate(PARTS)}
     return {
@@ -170,16 +159,18 @@ def _tables(content: Content) -> dict[str, _Columns]:
         "targets": targets_table(content.runs, content.to_targets or [content.target], content.failed, content.tuned),
         **({"attendance": attendance_table(content.attendance)} if content.attendance else {}),
         **({"gains": gains_table(content.gains)} if content.gains else {}),
-        **{
-            name: {column: list(chain.from_iterable(part[name][column] for part in parts)) for column in columns}
-            for name, columns in parts[0].items()
-        },
+        **{name: stack_tables((named, tables[name]) for named, tables in parts) for name in parts[0][1]},
         "time_split": {"strategy": names, **split, "total_s": seconds.sum(axis=1).tolist()},
     }
 
 
-def _tables_of(content: Content, run: StoredRun) -> dict[str, _Columns]:
-    """Return the tables of one run, with columns in front that name the run."""
+def _names_of(content: Content, run: StoredRun) -> dict[str, Any]:
+    """Return what names a run in the first columns of its tables."""
+    return {"strategy": content.scores[run].strategy.name, "seed": run.scenario.seed, "run": run.folder.name}
+
+
+def _tables_of(run: StoredRun) -> dict[str, _Columns]:
+    """Return the tables of one run."""
     users = run.tables["users"] | user_scores(run)
     # A plan without sharing has the same point at every limit.
     points = dict.fromkeys(run.plan.leakage if run.plan is not None else ())
@@ -187,7 +178,7 @@ def _tables_of(content: Content, run: StoredRun) -> dict[str, _Columns]:
     if run.facts.received_samples:
         table = read_table(run.folder / "ledger.csv", _LEDGER)
         ledger = {name: table[name].tolist() for name in ledger}
-    tables: dict[str, _Columns] = {
+    return {
         "history": run.history.columns(),
         "users": users | {name: [int(count) for count in users[name]] for name in ("received", "sent")},
         "heads": run.tables["heads"],
@@ -198,8 +189,3 @@ def _tables_of(content: Content, run: StoredRun) -> dict[str, _Columns]:
             "delay_s": [point.delay_s for point in points],
         },
     }
-    named = {"strategy": content.scores[run].strategy.name, "seed": run.scenario.seed, "run": run.folder.name}
-    for name, columns in tables.items():
-        length = len(next(iter(columns.values())))
-        tables[name] = {key: [value] * length for key, value in named.items()} | columns
-    return tables

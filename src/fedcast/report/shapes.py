@@ -29,7 +29,6 @@ from fedcast.report.name_places import place_names
 from fedcast.report.scales import Scale
 from fedcast.typing import Floats
 
-_OF_SEGMENTS = ("opacity", "dash", "series", "css", "tips", "data")
 # Radius of the dots on a line in points.
 LINE_DOT = 2.4
 # Names of points: between a point and its name in points, and the longest name in letters.
@@ -120,13 +119,8 @@ def draw_mark(mark: Mark, x: Scale, y: Scale, style: Style) -> Items:
         case Segments():
             x1, y1, x2, y2 = _floats(mark.ends).reshape(-1, 4).T
             places = np.stack([x(x1), y(y1), x(x2), y(y2)], axis=1).tolist()
-            look: dict[str, Any] = {
-                "stroke_width": mark.width * style.marks,
-                "opacity": mark.opacity,
-                "dash": mark.dash,
-            }
-            look |= {"series": mark.series, "css": mark.css, "tips": mark.tips, "data": mark.data}
-            return [Shapes("line", places, stroke=mark.colour, **look)]
+            look = {name: getattr(mark, name) for name in ("opacity", "dash", "series", "css", "tips", "data")}
+            return [Shapes("line", places, stroke=mark.colour, stroke_width=mark.width * style.marks, **look)]
         case Level():
             return _draw_level(mark, x, y, style)
         case Text():

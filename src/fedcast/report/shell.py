@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from importlib.resources import files
+from pathlib import Path
 
+from fedcast.errors import FedcastError
+from fedcast.io import check_writable
 from fedcast.report.colours import DARK, LIGHT
 from fedcast.report.html import Markup, empty_tag, tag
 
 # Scripts and styles of this file only; nothing is fetched, not even an icon.
 _WITHOUT_SCRIPT = "[hidden] { display: block !important; } #tip, .filters { display: none !important; }"
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+
+
+def check_report_path(path: Path) -> None:
+    """Check that a report can be written to a file, before any work is done for it."""
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise FedcastError(f"{path}: a report is an .html file; --export FOLDER writes tables and figures")
+    check_writable(path)
 
 
 def document(title: str, links: Mapping[str, str], content: Iterable[Markup]) -> str:

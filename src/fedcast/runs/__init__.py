@@ -16,7 +16,17 @@ from fedcast._lazy import lazy_names
 if TYPE_CHECKING:
     from fedcast.runs.attacks import AttackResult, Reconstruction, RunAttack, attack_run
     from fedcast.runs.checks import check_training
-    from fedcast.runs.comparable import Facet, cell, decides, facet_name, facets, gives_epochs, setting, stacked
+    from fedcast.runs.comparable import (
+        Facet,
+        cell,
+        decides,
+        facet_name,
+        facets,
+        gives_epochs,
+        setting,
+        stack_tables,
+        stacked,
+    )
     from fedcast.runs.comparison import (
         Comparison,
         Row,
@@ -78,15 +88,7 @@ if TYPE_CHECKING:
         load_run,
         load_runs,
     )
-    from fedcast.runs.studies import (
-        Study,
-        StudyResult,
-        Trial,
-        facets_table,
-        load_study,
-        sweep_study,
-        trials_table,
-    )
+    from fedcast.runs.studies import Study, StudyResult, Trial, facets_table, load_study, sweep_study, trials_table
     from fedcast.runs.sweeps import combinations, grid, sweep, variants, with_given_epochs
     from fedcast.runs.trackers import log_run, log_runs, log_targets
     from fedcast.runs.user_accuracy import fine_tuned_measures, user_scores
@@ -175,6 +177,7 @@ __all__ = [
     "score",
     "setting",
     "shown_counts",
+    "stack_tables",
     "stacked",
     "store_run",
     "strategy_of",

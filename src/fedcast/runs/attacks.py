@@ -15,18 +15,7 @@ from fedcast.random import generator
 from fedcast.runs.prepare import PreparedRun, first_model, prepare_run
 from fedcast.runs.shadow_heads import shadow_head_scores
 from fedcast.scenario import Scenario, read_stored_scenario
-from fedcast.sharing import (
-    DEFAULT_DELTA,
-    Games,
-    Held,
-    Scores,
-    Target,
-    calibrated,
-    find_sharing,
-    joined,
-    make_raw,
-    play,
-)
+from fedcast.sharing import DEFAULT_DELTA, Games, Held, Scores, Target, calibrated, find_sharing, joined, make_raw, play
 
 _LEAST_DRAWS = 8
 _RECOVERED = 0.05  # root mean square distance of a sample that a person takes for the same

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -114,15 +113,20 @@ def cell(value: Any) -> Any:
 
 def stacked(found: Sequence[Facet], table_of: Callable[[Facet], dict[str, list[Any]]]) -> dict[str, list[Any]]:
     """Return the tables of all facets that have runs as one, with columns of what varies in front."""
-    columns: dict[str, list[Any]] = defaultdict(list)
-    for facet in (one for one in found if one.runs):
-        table = table_of(facet)
-        rows = len(next(iter(table.values())))
-        for key, value in facet.values.items():
-            columns[key] += [cell(value)] * rows
-        for name, values in table.items():
-            columns[name] += values
-    return dict(columns)
+    return stack_tables((facet.values, table_of(facet)) for facet in found if facet.runs)
+
+
+def stack_tables(tables: Iterable[tuple[Mapping[str, Any], dict[str, list[Any]]]]) -> dict[str, list[Any]]:
+    """Return tables as one, each with columns of values in front; a column that a table lacks is empty."""
+    columns: dict[str, list[Any]] = {}
+    total = 0
+    for values, table in tables:
+        rows = len(next(iter(table.values()), []))
+        own = {key: [cell(value)] * rows for key, value in values.items()} | table
+        for key in dict.fromkeys([*columns, *own]):
+            columns.setdefault(key, [None] * total).extend(own.get(key, [None] * rows))
+        total += rows
+    return columns
 
 
 def _settings(run: Run) -> dict[str, Any]:

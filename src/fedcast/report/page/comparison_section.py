@@ -7,10 +7,9 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from fedcast.formatting import SPACE, difference, mean_and_interval, number, p_value, percent, quantity, setting_text
-from fedcast.report.colours import series_class
 from fedcast.report.content import Content, failures
-from fedcast.report.html import Markup, figure, note, scrolled, section, table, tag
-from fedcast.runs import COUNTS, Gain, Interval, Row, shown_counts
+from fedcast.report.html import Markup, cell_table, figure, note, scrolled, section, swatch, table, tag
+from fedcast.runs import COUNTS, Gain, Row, Strategy, shown_counts
 
 
 def by_facet(contents: Sequence[Content], parts_of: Callable[[Content], Iterable[Markup]]) -> Iterator[Markup]:
@@ -90,18 +89,14 @@ def _overview(contents: Sequence[Content]) -> Markup:
         gain = None if row is content.baseline or row.speed_up is None else f"{row.speed_up.mean:.2f}{SPACE}×"
         return tag("td", quantity(row.measures["total_s"].mean, "s"), *small(gain), class_=look)
 
-    head = tag(
-        "tr", *(tag("th", name, scope="col") for name in (*contents[0].facet, *(one.name for one in strategies)))
-    )
     body = []
     for content in contents:
         rows = {row.strategy: row for row in content.rows}
         values = [tag("th", setting_text(value), scope="row") for value in content.facet.values()]
-        body.append(tag("tr", *values, *(text(rows.get(one), content) for one in strategies)))
-    title = "Best strategy of each setting"
+        body.append([*values, *(text(rows.get(one), content) for one in strategies)])
+    title, titles = "Best strategy of each setting", (*contents[0].facet, *(one.name for one in strategies))
     below = "Time to the target and speed-up over FedAvg; final accuracy where some seeds do not reach it."
-    found = tag("table", tag("thead", head), tag("tbody", *body), class_="numbers")
-    return figure(title, scrolled(found, title), below=below)
+    return figure(title, scrolled(cell_table(titles, body), title), below=below)
 
 
 def _failures(contents: Sequence[Content]) -> Iterator[Markup]:
@@ -127,23 +122,18 @@ def _attendance(content: Content) -> Iterator[Markup]:
     for row in content.attendance:
         found = [row.counts.get(name) for name in names]
         texts = [("–", None) if each is None else mean_and_interval(each.mean, each.half_width) for each in found]
-        swatch = tag("span", class_=f"swatch {series_class(content.series[row.strategy])}")
-        cells = (tag("td", text, *small(half)) for text, half in texts)
-        rows.append(tag("tr", tag("th", swatch, row.strategy.name, scope="row"), *cells))
-    head = tag("tr", *(tag("th", title, scope="col") for title in ("strategy", *(COUNTS[name] for name in names))))
-    title, found_table = "Who took part", tag("table", tag("thead", head), tag("tbody", *rows), class_="numbers")
+        rows.append([strategy_cell(content, row.strategy), *(tag("td", text, *small(half)) for text, half in texts)])
+    title, titles = "Who took part", ("strategy", *(COUNTS[name] for name in names))
     below = "Updates of all rounds of a run, means over seeds."
     if "staleness" in names:
         below += " Staleness: steps of the server between the start of an update and its use."
     if "missed" in names or "surplus" in names:
         below += " Energy and bytes of users that missed the deadline or were not needed are spent."
-    yield figure(title, scrolled(found_table, title), below=below)
+    yield figure(title, scrolled(cell_table(titles, rows), title), below=below)
 
 
 def _gains(content: Content) -> Iterator[Markup]:
-    """Yield the table of the parts of gains, if there are controls, and how to read it."""
-    if not content.gains:
-        return
+    """Yield the table of the parts of gains, and how to read it."""
     titles = ("strategy and control", "measure", "without sharing", "more work", "less skew", "with sharing", "seeds")
     below = (
         "A control shares nothing, and its users repeat samples of their own, so that a round has as many samples as "
@@ -158,20 +148,16 @@ def _gains(content: Content) -> Iterator[Markup]:
 def _gain_row(gain: Gain) -> tuple[object, ...]:
     title, unit = _GAIN_MEASURES[gain.measure]
     start, end = (mean_and_interval(each.mean, None, unit)[0] for each in (gain.without, gain.shared))
-    parts = [_difference(test.difference, unit) for test in (gain.work, gain.skew)]
+    found = (test.difference for test in (gain.work, gain.skew))
+    parts = [SPACE.join(filter(None, difference(one.mean, one.half_width, unit))) for one in found]
     return gain.control.name, title, start, *parts, end, len(gain.seeds)
-
-
-def _difference(found: Interval, unit: str) -> str:
-    return SPACE.join(text for text in difference(found.mean, found.half_width, unit) if text)
 
 
 def _table(content: Content) -> Markup:
     names, reached, speed_ups = [], [], []
     for row in content.rows:
-        swatch = tag("span", class_=f"swatch {series_class(content.series[row.strategy])}")
         settings = [tag("small", f"{key} = {setting_text(value)}") for key, value in row.settings.items()]
-        names.append(tag("th", swatch, row.strategy.name, *settings, scope="row"))
+        names.append(strategy_cell(content, row.strategy, *settings))
         one = "yes" if row.reached else "no"
         failed = small(f"{row.failed} failed" if row.failed else None)
         reached.append(tag("td", f"{row.reached} of {len(row.seeds)}" if len(content.seeds) > 1 else one, *failed))
@@ -182,9 +168,12 @@ def _table(content: Content) -> Markup:
     cells = [_cells(content, column) for column in columns]
     titles = ["strategy", "reached", *(column.title for column in columns)]
     titles.insert(4, "speed-up")
-    head = tag("tr", *(tag("th", title, scope="col") for title in titles))
-    body = [tag("tr", *row) for row in zip(names, reached, *cells[:2], speed_ups, *cells[2:], strict=True)]
-    return tag("table", tag("thead", head), tag("tbody", *body), class_="numbers")
+    return cell_table(titles, zip(names, reached, *cells[:2], speed_ups, *cells[2:], strict=True))
+
+
+def strategy_cell(content: Content, strategy: Strategy, *below: Markup) -> Markup:
+    """Return the title of a row: the name of a strategy, with its colour."""
+    return tag("th", swatch(content.series[strategy]), strategy.name, *below, scope="row")
 
 
 def _cells(content: Content, column: _Column) -> list[Markup]:
@@ -208,9 +197,7 @@ def _cells(content: Content, column: _Column) -> list[Markup]:
 
 
 def _targets(content: Content) -> Iterator[Markup]:
-    """Yield the table of rounds and time to several targets, if there are several."""
-    if not content.to_targets:
-        return
+    """Yield the table of rounds and time to several targets."""
     titles = [
         "strategy",
         *(f"{word} to {percent(target)}" for target in content.to_targets for word in ("rounds", "time")),
@@ -219,11 +206,10 @@ def _targets(content: Content) -> Iterator[Markup]:
     for place, row in enumerate(content.rows):
         rows = [rows[place] for rows in content.to_targets.values()]
         cells = [to_target(one, name, unit) for one in rows for name, unit in (("rounds", ""), ("total_s", "s"))]
-        body.append(tag("tr", tag("th", row.strategy.name, scope="row"), *cells))
-    title, head = "To several targets", tag("tr", *(tag("th", name, scope="col") for name in titles))
-    found = tag("table", tag("thead", head), tag("tbody", *body), class_="numbers")
+        body.append([tag("th", row.strategy.name, scope="row"), *cells])
+    title = "To several targets"
     below = f"Means over seeds; >{SPACE}where some seeds end without reaching the target. ×: speed-up over FedAvg."
-    yield figure(title, scrolled(found, title), below=below)
+    yield figure(title, scrolled(cell_table(titles, body), title), below=below)
 
 
 def to_target(row: Row, name: str, unit: str) -> Markup:

@@ -8,13 +8,12 @@ from collections.abc import Collection, Iterator, Sequence
 import numpy as np
 
 from fedcast.formatting import SPACE, number, quantity
-from fedcast.report.colours import series_class
 from fedcast.report.content import MEASURES, Content, leakage_curves, learning_figure, split_figure, user_figures
 from fedcast.report.drawing import Dots, Line
 from fedcast.report.figures.training import PART_COLOURS, PARTS, leakage_figure
-from fedcast.report.html import Markup, colour_key, empty_tag, figure, note, scrolled, section, tag
+from fedcast.report.html import Markup, cell_table, colour_key, empty_tag, figure, note, scrolled, section, swatch, tag
 from fedcast.report.layout import lay_out
-from fedcast.report.page.comparison_section import by_facet, small, to_target
+from fedcast.report.page.comparison_section import by_facet, small, strategy_cell, to_target
 from fedcast.report.svg import picture
 
 # What the accuracy of a user on its own labels is, by training.user_test.
@@ -43,16 +42,14 @@ def _expected(content: Content) -> Iterator[Markup]:
         if content.on_devices and row.reached:
             measured[1] = tag("td", quantity(content.measured_s(row), "s"))
         expected = tag("td", number(rounds), *small(between)), tag("td", quantity(seconds, "s"))
-        swatch = tag("span", class_=f"swatch {series_class(content.series[row.strategy])}")
-        name = tag("th", swatch, row.strategy.name, scope="row")
-        rows.append(tag("tr", name, expected[0], measured[0], expected[1], measured[1]))
+        name = strategy_cell(content, row.strategy)
+        rows.append([name, expected[0], measured[0], expected[1], measured[1]])
     if not rows:
         return
     titles = ("strategy", "rounds expected", "rounds measured", "time expected", "time measured")
-    head = tag("tr", *(tag("th", title, scope="col") for title in titles))
-    title, found = "Expected and measured", tag("table", tag("thead", head), tag("tbody", *rows), class_="numbers")
+    title = "Expected and measured"
     below = "Expected by the plans before training, means over seeds; below: 90 % prediction interval of one run."
-    yield figure(title, scrolled(found, title), below=below)
+    yield figure(title, scrolled(cell_table(titles, rows), title), below=below)
 
 
 def curves_section(contents: Sequence[Content]) -> Markup:
@@ -112,12 +109,11 @@ def _plot(content: Content, measure: str, axis: str) -> Markup:
 
 def _strategy_legend(content: Content, drawn: Collection[int]) -> Markup:
     """Return one button per strategy that is drawn, which hides and shows it in the figures of its section."""
-    keys = []
-    for strategy, series in content.series.items():
-        if series not in drawn:
-            continue
-        swatch = tag("span", class_=f"swatch {series_class(series)}")
-        keys.append(tag("button", swatch, strategy.name, type="button", aria_pressed="true", data_toggles=series))
+    keys = [
+        tag("button", swatch(series), strategy.name, type="button", aria_pressed="true", data_toggles=series)
+        for strategy, series in content.series.items()
+        if series in drawn
+    ]
     return tag("div", *keys, class_="legend", role="group", aria_label="Strategies shown")
 
 
@@ -129,20 +125,15 @@ def delays_section(contents: Sequence[Content]) -> Markup:
 def _delays(content: Content) -> list[Markup]:
     missed = any(row.is_censored for row in content.rows)
     below = f"Up to the target{f'; >{SPACE}where some seeds end without reaching it' if missed else ''}."
-    below += " Means over seeds." if len(content.seeds) > 1 else ""
+    means = " Means over seeds." if len(content.seeds) > 1 else ""
     key = colour_key((f"s{place}", part) for place, part in zip(PART_COLOURS, PARTS, strict=True))
-    split = figure("Where the time goes", key, picture(split_figure(content), "time-split"), below=below)
+    split = figure("Where the time goes", key, picture(split_figure(content), "time-split"), below=below + means)
     marks = leakage_curves(content)
     rings = " Rings: measured in training." if any(isinstance(mark, Dots) and mark.hollow for mark in marks) else ""
-    means = " Means over seeds." if len(content.seeds) > 1 else ""
-    below = f"Dots: what the plan expects if less may be shared, clusters as they are.{rings}{means}"
-    shown = {mark.series for mark in marks if mark.series is not None}
-    parts = (
-        [_strategy_legend(content, shown), picture(leakage_figure(marks), "leakage", data_nearest=True)]
-        if marks
-        else []
-    )
-    if not marks:
-        below = "None of these runs was planned with a curve of delay against leakage."
+    parts, below = [], "None of these runs was planned with a curve of delay against leakage."
+    if marks:
+        shown = {mark.series for mark in marks if mark.series is not None}
+        parts = [_strategy_legend(content, shown), picture(leakage_figure(marks), "leakage", data_nearest=True)]
+        below = f"Dots: what the plan expects if less may be shared, clusters as they are.{rings}{means}"
     leakage = figure("Delay against leakage", *parts, below=below)
     return [tag("div", split, leakage, class_="two")]

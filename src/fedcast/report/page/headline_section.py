@@ -10,7 +10,7 @@ import numpy as np
 from fedcast.cost import model_size
 from fedcast.formatting import SPACE, number, p_value, percent, pluralize, quantity
 from fedcast.report.content import Content
-from fedcast.report.html import Markup, note, tag
+from fedcast.report.html import Markup, cards, note, tag
 from fedcast.runs import Row
 from fedcast.scenario import model_name
 
@@ -38,11 +38,8 @@ def headline_section(contents: Sequence[Content]) -> Markup:
         f"target accuracy {percent(first.target)}",
         *([f"{failed} of {pluralize(runs + failed, 'run')} failed"] if failed else []),
     )
-    parts = (
-        [note(evidence(first)), tag("dl", *_cards(first), class_="cards")]
-        if len(contents) == 1
-        else [note(facets_evidence(contents))]
-    )
+    one = len(contents) == 1
+    parts = [note(evidence(first)), cards(_cards(first))] if one else [note(facets_evidence(contents))]
     return tag(
         "header", tag("p", " · ".join(above), class_="eyebrow"), tag("h1", page_headline(contents)), *parts, id="top"
     )
@@ -137,14 +134,15 @@ def evidence(content: Content) -> str:
     return said
 
 
-def _cards(content: Content) -> Iterator[Markup]:
+def _cards(content: Content) -> Iterator[tuple[str, str, str]]:
+    """Yield name, value and a remark of each card."""
     best = content.best
     rows = [best] if content.baseline in (None, best) else [best, content.baseline]
     suffix = f"to {percent(content.target)}" if best.reached > 0 else "of training"
     energy = "planned energy" if content.on_devices else "energy"
     if content.on_devices:
         yield from _measured_cards(content, best, suffix)
-    cards = {
+    shown = {
         **({} if content.on_devices else {f"simulated time {suffix}": ("total_s", "s")}),
         f"rounds {suffix}": ("rounds", ""),
         "final accuracy": ("accuracy", "%"),
@@ -152,11 +150,10 @@ def _cards(content: Content) -> Iterator[Markup]:
         "average EMD after sharing": ("emd_after", ""),
     }
     if best.measures["average_sharing_ratio"].mean > 0:
-        cards["average sharing ratio"] = ("average_sharing_ratio", "%")
-    for name, (measure, unit) in cards.items():
+        shown["average sharing ratio"] = ("average_sharing_ratio", "%")
+    for name, (measure, unit) in shown.items():
         own, *others = (_card_value(row, measure, unit, to_target=best.reached > 0) for row in rows)
-        asides = [tag("span", f"FedAvg {value}", class_="aside") for value in others]
-        yield tag("div", tag("dt", name), tag("dd", tag("strong", own), *asides))
+        yield name, own, f"FedAvg {others[0]}" if others else ""
 
 
 def _card_value(row: Row, measure: str, unit: str, *, to_target: bool) -> str:
@@ -166,17 +163,15 @@ def _card_value(row: Row, measure: str, unit: str, *, to_target: bool) -> str:
     return f">{SPACE}{text}" if to_target and row.is_bound(measure) else text
 
 
-def _measured_cards(content: Content, best: Row, suffix: str) -> Iterator[Markup]:
+def _measured_cards(content: Content, best: Row, suffix: str) -> Iterator[tuple[str, str, str]]:
     """Yield measured beside planned seconds."""
     runs = content.runs_of(best)
     rounds = [seconds for run in runs for name, seconds in run.measured_s.items() if name.startswith("round ")]
     share = float(np.mean([run.measured_s.get("share", 0.0) for run in runs]))
     planned = [float(np.mean([getattr(run.facts, name) for run in runs])) for name in ("sharing_s", "round_s")]
-    cards = {
-        f"measured time {suffix}": (content.measured_s(best), best.measures["total_s"].mean),
-        "measured time of sharing": (share, planned[0]),
-        "measured time of a round (median)": (float(np.median(rounds)), planned[1]),
-    }
-    for name, (measured, expected) in cards.items():
-        aside = tag("span", f"planned {quantity(expected, 's')}", class_="aside")
-        yield tag("div", tag("dt", name), tag("dd", tag("strong", quantity(measured, "s")), aside))
+    for name, measured, expected in (
+        (f"measured time {suffix}", content.measured_s(best), best.measures["total_s"].mean),
+        ("measured time of sharing", share, planned[0]),
+        ("measured time of a round (median)", float(np.median(rounds)), planned[1]),
+    ):
+        yield name, quantity(measured, "s"), f"planned {quantity(expected, 's')}"

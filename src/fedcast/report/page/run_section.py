@@ -19,7 +19,7 @@ from fedcast.report.content import (
 )
 from fedcast.report.figures.maps import cluster_figure
 from fedcast.report.figures.users import ClassChange, UserValues, class_change_figure, emd_figure, energy_figure
-from fedcast.report.html import Markup, colour_key, figure, note, scrolled, section, table, tag
+from fedcast.report.html import Markup, cards, colour_key, figure, note, scrolled, section, table, tag
 from fedcast.report.svg import picture
 from fedcast.runs import Guarantee, StoredRun, fine_tuned_measures
 from fedcast.typing import Ints
@@ -201,7 +201,7 @@ def _ledger(run: StoredRun) -> Markup:
     facts, heads = run.facts, _rows(run.tables["heads"])
     if not facts.received_samples:
         return figure("Privacy ledger", below="No sample left its owner.")
-    cards = {
+    shown = {
         "samples that left their owner": f"{facts.distinct_samples:,}",
         "users that received some": f"{facts.members:,}",
         "copies received": f"{facts.received_samples:,}",
@@ -210,9 +210,8 @@ def _ledger(run: StoredRun) -> Markup:
     }
     if run.privacy is not None:
         kept = ("users that received some", "copies received")
-        cards = _private_cards(run.privacy) | {name: cards[name] for name in kept}
-    entries = [tag("div", tag("dt", name), tag("dd", tag("strong", value))) for name, value in cards.items()]
-    parts = [tag("dl", *entries, class_="cards")]
+        shown = _private_cards(run.privacy) | {name: shown[name] for name in kept}
+    parts = [cards((name, value, "") for name, value in shown.items())]
     if not heads:
         below = "The server sent the same samples to every user."
         return figure("Privacy ledger", *parts, below=below, class_="ledger")

@@ -6,11 +6,10 @@ from pathlib import Path
 
 from fedcast.io import write_file
 from fedcast.plan import SharingPlan, World
-from fedcast.report.paths import check_report_path
 from fedcast.report.plan_page import overview, tables
 from fedcast.report.plan_page.bottleneck_section import bottleneck_section
 from fedcast.report.plan_page.plan_content import PlanContent, gather_plan
-from fedcast.report.shell import document
+from fedcast.report.shell import check_report_path, document
 
 _SECTIONS = {
     "map": ("Map", overview.map_section),

@@ -10,7 +10,8 @@ import numpy as np
 
 from fedcast.formatting import SPACE, number, percent, pluralize, quantity, sentence
 from fedcast.plan import Baseline, SharingPlan, changes_text
-from fedcast.report.figures.maps import REFUSED, UNUSED, cluster_figure, crowd_figure, is_crowd, plan_map
+from fedcast.report.figures.crowds import crowd_figure
+from fedcast.report.figures.maps import REFUSED, UNUSED, cluster_figure, is_crowd, plan_map
 from fedcast.report.figures.training import (
     PART_COLOURS,
     PARTS,
@@ -19,7 +20,7 @@ from fedcast.report.figures.training import (
     leakage_figure,
     privacy_figure,
 )
-from fedcast.report.html import Markup, colour_key, figure, note, scrolled, section, table, tag
+from fedcast.report.html import Markup, cards, colour_key, figure, note, scrolled, section, table, tag
 from fedcast.report.plan_page.plan_content import PlanContent
 from fedcast.report.svg import picture
 
@@ -80,17 +81,9 @@ def headline_section(content: PlanContent) -> Markup:
         f"fit {plan.fit}, form {plan.form}",
         *([changes_text(scenario.changes)] if scenario.changes != type(scenario.changes)() else []),
     )
-    cards = [
-        tag("div", tag("dt", name), tag("dd", tag("strong", value), *_aside(more)))
-        for name, value, more in _cards(content)
-    ]
     parts = [tag("p", " · ".join(above), class_="eyebrow"), tag("h1", headline(content))]
     parts += [note(line) for line in _evidence(content)]
-    return tag("header", *parts, tag("dl", *cards, class_="cards"), id="top")
-
-
-def _aside(text: str) -> list[Markup]:
-    return [tag("span", text, class_="aside")] if text else []
+    return tag("header", *parts, cards(_cards(content)), id="top")
 
 
 def _evidence(content: PlanContent) -> Iterator[str]:
@@ -124,7 +117,8 @@ def _cards(content: PlanContent) -> Iterator[tuple[str, str, str]]:
     """Yield name, value and a remark of each card."""
     plan, best = content.plan, content.plan.best_without
     if plan.rounds is not None and plan.delay_s is not None:
-        yield "expected time to the target", quantity(plan.delay_s, "s"), _instead(best)
+        instead = "" if best is None else f"{quantity(best.delay_s, 's')} without sharing"
+        yield "expected time to the target", quantity(plan.delay_s, "s"), instead
         yield "expected rounds", number(plan.rounds), _interval(plan).strip(" ()")
     yield "a round", quantity(plan.round_s, "s"), pluralize(plan.local_epochs, _EPOCH)
     yield "energy of a round, all users", quantity(plan.round_j, "J"), f"{quantity(plan.round_bytes, 'B')} sent"
@@ -132,10 +126,6 @@ def _cards(content: PlanContent) -> Iterator[tuple[str, str, str]]:
     if content.shares:
         once = f"{quantity(plan.sharing_bytes, 'B')} and {quantity(plan.sharing_j, 'J')} once"
         yield "average sharing ratio", percent(plan.average_sharing_ratio), once
-
-
-def _instead(best: Baseline | None) -> str:
-    return "" if best is None else f"{quantity(best.delay_s, 's')} without sharing"
 
 
 def map_section(content: PlanContent) -> Markup:

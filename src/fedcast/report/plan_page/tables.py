@@ -72,14 +72,9 @@ def _user_row(content: PlanContent, user: int) -> Markup:
     )
     tds = [tag("td", text, data_value=_sort_key(value)) for value, text in cells]
     roles = f"{columns['role']}{'' if trains else ' not trained'}"
-    return tag(
-        "tr", tag("th", content.name(user), scope="row", data_value=_user_key(content, user)), *tds, data_roles=roles
-    )
-
-
-def _user_key(content: PlanContent, user: int) -> object:
-    """Return what users are sorted by: the id, if they have no names."""
-    return user if content.plan.names is None else None
+    # Users without names are sorted by their ids.
+    name = tag("th", content.name(user), scope="row", data_value=user if plan.names is None else None)
+    return tag("tr", name, *tds, data_roles=roles)
 
 
 def _sort_key(value: Any) -> object:
