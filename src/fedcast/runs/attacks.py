@@ -102,8 +102,10 @@ def attack_heads(
             games.setdefault(kind, {}).setdefault(test, []).append(scores)
         if progress is not None:
             progress(number + 1)
+    options = run.world.scenario.sharing.options
+    claims = {kind: options("sharing", kind) if find_sharing(kind).private else None for kind in games}
     found = [
-        attack_result(test, joined(scores), _claim(run, kind), kind)
+        attack_result(test, joined(scores), claims[kind], kind)
         for kind, tests in games.items()
         for test, scores in tests.items()
     ]
@@ -119,10 +121,6 @@ def _played(run: PreparedRun, kind: str, target: Target, draws: int, number: int
     shadows = shadow_head_scores(played, target, dataset, first_model(run), run.training, seed)
     tests = {"nearest sample": calibrated(played.near), "shadow heads": calibrated(shadows)}
     return played, tests if played.ratios is None else tests | {"likelihood ratio": played.ratios}
-
-
-def _claim(run: PreparedRun, kind: str) -> Any:
-    return run.world.scenario.sharing.options("sharing", kind) if find_sharing(kind).private else None
 
 
 def _reconstruction(kind: str, near: Scores) -> Reconstruction:

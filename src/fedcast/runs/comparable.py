@@ -63,7 +63,11 @@ def facets(runs: RunsLike, failed: Iterable[FailedRun] = (), tuned: Collection[s
     left_out = {*tuned, *([_EPOCHS] if gives_epochs(everyone) else [])}
     settings = [{key: value for key, value in _settings(run).items() if key not in left_out} for run in everyone]
     varied = [key for key in dict.fromkeys(key for one in settings for key in one) if _differs(key, everyone, settings)]
-    own = [_own(run, one, varied) for run, one in zip(everyone, settings, strict=True)]
+    # Values that vary and decide each run, as JSON.
+    own = [
+        {key: json.dumps(one.get(key, _default(key))) for key in varied if decides(run.scenario, key)}
+        for run, one in zip(everyone, settings, strict=True)
+    ]
     groups = []
     for values in _combinations(own, varied):
         inside = {id(run) for run, one in zip(everyone, own, strict=True) if one.items() <= values.items()}
@@ -143,12 +147,18 @@ def _settings(run: Run) -> dict[str, Any]:
 
 def decides(scenario: Scenario, key: str) -> bool:
     """Return whether a parameter can change a run: an option of a choice does so only if the scenario makes it."""
-    section, *rest = key.split(".")
-    choice = registry.find_in_section(section, rest[0]) if len(rest) == 2 else None
+    choice = choice_of(key)
     if choice is None:
         return True
-    chosen = getattr(getattr(scenario, section), registry.KINDS[choice.kind].key)
-    return chosen == rest[0] or (choice.kind == "clustering" and chosen == BEST_RULE)
+    known = registry.KINDS[choice.kind]
+    chosen = getattr(getattr(scenario, known.section), known.key)
+    return chosen == choice.name or (choice.kind == "clustering" and chosen == BEST_RULE)
+
+
+def choice_of(key: str) -> registry.Choice | None:
+    """Return the choice that an option belongs to, by dotted key; None: it is none, or unknown here."""
+    section, *rest = key.split(".")
+    return registry.find_in_section(section, rest[0]) if len(rest) == 2 else None
 
 
 def _differs(key: str, runs: Sequence[Run], settings: Sequence[Mapping[str, Any]]) -> bool:
@@ -162,11 +172,6 @@ def _differs(key: str, runs: Sequence[Run], settings: Sequence[Mapping[str, Any]
     return len(found) > 1
 
 
-def _own(run: Run, settings: Mapping[str, Any], varied: Sequence[str]) -> dict[str, str]:
-    """Return the values of a run that vary and decide it, as JSON."""
-    return {key: json.dumps(settings.get(key, _default(key))) for key in varied if decides(run.scenario, key)}
-
-
 def _combinations(own: Sequence[Mapping[str, str]], varied: Sequence[str]) -> list[dict[str, str]]:
     """Return the values of each facet: those of runs that all parameters decide; without any, all combinations."""
     whole = {tuple(one[key] for key in varied) for one in own if len(one) == len(varied)}
@@ -177,9 +182,8 @@ def _combinations(own: Sequence[Mapping[str, str]], varied: Sequence[str]) -> li
 
 def _default(key: str) -> Any:
     """Return the default of an option; None: it is unknown here."""
-    section, *rest = key.split(".")
-    choice = registry.find_in_section(section, rest[0]) if len(rest) == 2 else None
-    return None if choice is None else getattr(choice.options(), rest[1], None)
+    choice = choice_of(key)
+    return None if choice is None else getattr(choice.options(), key.rpartition(".")[2], None)
 
 
 def _place(value: Any) -> tuple[bool, float, str]:

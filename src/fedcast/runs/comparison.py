@@ -15,7 +15,14 @@ from fedcast.cost import Delay, Metrics
 from fedcast.formatting import html_columns, pluralize
 from fedcast.io import data_frame
 from fedcast.runs.comparable import cell, check_comparable, decides, gives_epochs, setting
-from fedcast.runs.seed_statistics import Interval, PairedTest, interval, interval_of_differences, paired_test
+from fedcast.runs.seed_statistics import (
+    Interval,
+    PairedTest,
+    interval,
+    interval_columns,
+    interval_of_differences,
+    paired_test,
+)
 from fedcast.runs.stored_run import FailedRun, RunsLike, StoredRun, as_runs
 from fedcast.runs.user_accuracy import FINE_TUNED, fine_tuned_measures
 from fedcast.scenario import BEST_RULE, Scenario
@@ -146,10 +153,15 @@ class Row:
         """Return whether the mean of a measure is a lower bound."""
         return self.is_censored and name in SUMS
 
+    def known(self, name: str) -> Interval | None:
+        """Return a measure, without an interval where its mean is a lower bound; None: it has no such measure."""
+        found = self.measures.get(name)
+        return replace(found, half_width=None) if found is not None and self.is_bound(name) else found
+
     def text(self, name: str, unit: str) -> str:
         """Return a measure for people: with its interval, or after > where it is a lower bound."""
-        found = self.measures[name]
-        return f"> {replace(found, half_width=None).text(unit)}" if self.is_bound(name) else found.text(unit)
+        found = self.known(name)
+        return "" if found is None else f"{'> ' if self.is_bound(name) else ''}{found.text(unit)}"
 
 
 def score(run: StoredRun, *, name_epochs: bool = False, target: float | None = None) -> Score:
@@ -248,14 +260,8 @@ def compare(
     baseline = next((by_seed for strategy, by_seed in scores.items() if strategy.is_baseline), {})
     rows = [_row(strategy, by_seed, baseline) for strategy, by_seed in scores.items()]
     chosen = {strategy_of(run.scenario, name_epochs=named): run.scenario for run in runs}
-    return Comparison(
-        replace(
-            row,
-            failed=failures[row.strategy],
-            settings={key: setting(chosen[row.strategy], key) for key in tuned if decides(chosen[row.strategy], key)},
-        )
-        for row in rows
-    )
+    settings = {one: {key: setting(of, key) for key in tuned if decides(of, key)} for one, of in chosen.items()}
+    return Comparison(replace(row, failed=failures[row.strategy], settings=settings[row.strategy]) for row in rows)
 
 
 def scores_of(
@@ -290,14 +296,9 @@ def comparison_table(rows: Sequence[Row]) -> dict[str, list[Any]]:
         "failed": [row.failed for row in rows],
     }
     for name in (*MEASURES, *(name for name in FINE_TUNED if any(name in row.measures for row in rows))):
-        known = [None if name in TO_TARGET and row.is_censored else row.measures.get(name) for row in rows]
-        table[name] = [found.mean if found else None for found in known]
-        table[f"{name}_half_width"] = [
-            found.half_width if found and not row.is_bound(name) else None
-            for row, found in zip(rows, known, strict=True)
-        ]
-    table["speed_up"] = [row.speed_up.mean if row.speed_up else None for row in rows]
-    table["speed_up_half_width"] = [row.speed_up.half_width if row.speed_up else None for row in rows]
+        known = [None if name in TO_TARGET and row.is_censored else row.known(name) for row in rows]
+        table |= interval_columns(name, known)
+    table |= interval_columns("speed_up", [row.speed_up for row in rows])
     for name in ("accuracy", *TO_TARGET):
         table[f"{name}_p_value"] = [row.tests[name].p_value if name in row.tests else None for row in rows]
     return table
@@ -321,12 +322,8 @@ def targets_table(
         "censored": [row.is_censored for _, row in found],
     }
     for name in TO_TARGET:
-        columns[name] = [row.measures[name].mean for _, row in found]
-        columns[f"{name}_half_width"] = [None if row.is_censored else row.measures[name].half_width for _, row in found]
-    speed_ups = [row.speed_up for _, row in found]
-    columns["speed_up"] = [one.mean if one else None for one in speed_ups]
-    columns["speed_up_half_width"] = [one.half_width if one else None for one in speed_ups]
-    return columns
+        columns |= interval_columns(name, [row.known(name) for _, row in found])
+    return columns | interval_columns("speed_up", [row.speed_up for _, row in found])
 
 
 def runs_table(

@@ -112,11 +112,10 @@ def sweep_in_processes(
     todo: Sequence[Job], store: Path, data_dir: Path | None, workers: int, progress: SweepProgress, failed: JobFailed
 ) -> None:
     """Do all runs on a pool of worker processes."""
-
-    def arguments(job: Job) -> tuple[Any, ...]:
-        return job[0], job[1].model_dump_json(), store, data_dir
-
-    do_in_processes(todo, workers, _work, arguments, progress=progress, failed=failed)
+    do_in_processes(
+        todo, workers, _work, lambda job: (job[0], job[1].model_dump_json(), store, data_dir),
+        progress=progress, failed=failed,
+    )  # fmt: skip
 
 
 def do_in_processes(

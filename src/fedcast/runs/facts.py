@@ -57,21 +57,19 @@ def tables_of(run: PreparedRun) -> dict[str, Table]:
 
 
 def _users(run: PreparedRun, story: Explanation) -> Table:
-    world, plan, rows = run.world, run.plan, story.users
+    world, plan = run.world, run.plan
+
+    def explained(*names: str) -> Table:
+        return {name: [getattr(row, name) for row in story.users] for name in names}
+
     return {
-        "user": [row.user for row in rows],
+        **explained("user"),
         "x_m": world.layout.positions_m[:, 0].tolist(),
         "y_m": world.layout.positions_m[:, 1].tolist(),
         "samples": world.population.sizes.tolist(),
-        "status": [row.status for row in rows],
-        "reason": [row.reason for row in rows],
-        "head": [row.head for row in rows],
-        "received": [row.received for row in rows],
+        **explained("status", "reason", "head", "received"),
         "sent": run.clustering.shared.tolist(),
-        "emd_before": [row.emd_before for row in rows],
-        "emd_after": [row.emd_after for row in rows],
-        "rate_bps": [row.rate_bps for row in rows],
-        "closeness": [row.closeness for row in rows],
+        **explained("emd_before", "emd_after", "rate_bps", "closeness"),
         "frequency_hz": plan.frequency_hz.tolist(),
         "round_j": plan.energy_j.tolist(),
         "revealed_share": run.shared.ledger.revealed_shares(world.population.sizes).tolist(),

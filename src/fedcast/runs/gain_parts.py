@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fedcast.runs.comparison import TO_TARGET, Score, Strategy, scores_of
-from fedcast.runs.seed_statistics import Interval, PairedTest, interval, paired_test
+from fedcast.runs.seed_statistics import Interval, PairedTest, interval, interval_columns, paired_test
 from fedcast.runs.stored_run import RunsLike, as_runs
 
 PARTS = ("work", "skew", "total")
@@ -62,8 +62,7 @@ def gains_table(found: Sequence[Gain]) -> dict[str, list[Any]]:
     }
     for part in PARTS:
         tests: list[PairedTest] = [getattr(gain, part) for gain in found]
-        table[part] = [test.difference.mean for test in tests]
-        table[f"{part}_half_width"] = [test.difference.half_width for test in tests]
+        table |= interval_columns(part, [test.difference for test in tests])
         table[f"{part}_p_value"] = [test.p_value for test in tests]
     return table | {"with_sharing": [gain.shared.mean for gain in found]}
 

@@ -9,7 +9,7 @@ from typing import Any
 from fedcast.formatting import number
 from fedcast.runs.comparable import gives_epochs
 from fedcast.runs.comparison import Strategy, strategy_of
-from fedcast.runs.seed_statistics import Interval, interval
+from fedcast.runs.seed_statistics import Interval, interval, interval_columns
 from fedcast.runs.stored_run import FailedRun, RunsLike, as_runs
 from fedcast.training import History
 
@@ -70,7 +70,5 @@ def attendance_table(rows: Sequence[AttendanceRow]) -> dict[str, list[Any]]:
         "seeds": [row.seeds for row in rows],
     }
     for name in COUNTS:
-        found = [row.counts.get(name) for row in rows]
-        table[name] = [each.mean if each else None for each in found]
-        table[f"{name}_half_width"] = [each.half_width if each else None for each in found]
+        table |= interval_columns(name, [row.counts.get(name) for row in rows])
     return table

@@ -11,7 +11,7 @@ from torch import nn
 
 from fedcast.clustering import Clustering
 from fedcast.cost import model_size
-from fedcast.data import Population, Skew, skew_of
+from fedcast.data import Dataset, Population, Skew, skew_of
 from fedcast.plan import Planned, SharingPlan, World, check_world, control_of, make_world, plan_world
 from fedcast.runs.checks import check_model_size, check_samples_of, check_size, dropouts, own_tests
 from fedcast.scenario import BEST_KIND, Scenario, ScenarioLike, as_scenario, load_plugins, model_name
@@ -207,8 +207,13 @@ def _only(population: Population, users: Bools) -> Population:
 
 def first_model(prepared: PreparedRun) -> nn.Module:
     """Return the model that the scenario names, with its weights before the first round."""
-    scenario, dataset = prepared.world.scenario, prepared.world.population.dataset
+    dataset = prepared.world.population.dataset
     assert dataset is not None
+    return model_of(prepared.world.scenario, dataset)
+
+
+def model_of(scenario: Scenario, dataset: Dataset) -> nn.Module:
+    """Return the model that a scenario names for a dataset, with its weights before the first round."""
     name, file = model_name(scenario), scenario.training.model_file
     options = scenario.training.options("model", name) if file is None else None
     return build_model(name, dataset.sample_shape, dataset.num_classes, scenario.seed, file, options)

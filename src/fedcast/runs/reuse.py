@@ -16,7 +16,7 @@ import numpy as np
 
 from fedcast.errors import FedcastError
 from fedcast.runs.prepare import PreparedRun
-from fedcast.scenario import Scenario, deciding_values, files_by_key
+from fedcast.scenario import deciding_values, files_by_key
 from fedcast.text_files import parse_json, read_text
 from fedcast.training import settings_text
 
@@ -37,8 +37,9 @@ def training_key(prepared: PreparedRun) -> str:
     del clock["download_bytes"]  # follows from the model
     content = [values, settings, clock]
     digest = hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode())
-    for path in _acting_files(scenario):
-        digest.update(path.read_bytes())
+    for key, file in files_by_key(scenario):
+        if key.partition(".")[0].partition("[")[0] in (*_ACTING, "plugins"):
+            digest.update(file.read_bytes())
     arrays = [shared.assignment.samples, shared.assignment.offsets, prepared.trained]
     if shared.generated is not None:
         arrays += [getattr(shared.generated, item.name) for item in fields(shared.generated)]
@@ -68,8 +69,3 @@ def _read(path: Path) -> Any:
         return parse_json(read_text(path), str(path))
     except (FedcastError, OSError):
         return None
-
-
-def _acting_files(scenario: Scenario) -> list[Path]:
-    acting = (*_ACTING, "plugins")
-    return [file for key, file in files_by_key(scenario) if key.partition(".")[0].partition("[")[0] in acting]

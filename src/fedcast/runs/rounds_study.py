@@ -32,10 +32,10 @@ from fedcast.rounds import (
     task_values,
 )
 from fedcast.runs.executors import do_in_processes, one_thread, stop_requested
-from fedcast.runs.prepare import kind_of
+from fedcast.runs.prepare import kind_of, model_of
 from fedcast.runs.rounds_design import LEVELS, Setting, scenario_of
-from fedcast.scenario import BEST_KIND, Data, Scenario, load_plugins, model_name
-from fedcast.training import Federation, build_model, check_model, train, training_settings
+from fedcast.scenario import BEST_KIND, Data, Scenario, load_plugins
+from fedcast.training import Federation, check_model, train, training_settings
 from fedcast.typing import Floats
 
 VERSION = 1
@@ -146,7 +146,7 @@ def _train(
         data, distributions = population.dataset or dataset, skew_of(population.counts).distributions
         outcome = train(
             Federation(shared.dataset(data), shared.assignment, population.sizes, distributions),
-            _model(scenario, data),
+            model_of(scenario, data),
             training_settings(scenario.training),
             seed=scenario.seed,
             progress=lambda record: seen.append(record.accuracy),
@@ -171,7 +171,7 @@ def _train(
 def check_study(scenario: Scenario, data_dir: Path | None = None) -> Dataset:
     """Return the dataset of a study; raise an error if it has no samples, or the model cannot be trained on them."""
     dataset = _dataset_of(scenario.data, data_dir)
-    check_model(_model(scenario, dataset))
+    check_model(model_of(scenario, dataset))
     return dataset
 
 
@@ -184,12 +184,6 @@ def _dataset_of(data: Data, data_dir: Path | None) -> Dataset:
 def _load(data: str, data_dir: Path | None) -> Dataset:
     """Load the dataset of a section of a scenario; a process does it once for all its runs."""
     return load_dataset(Data.model_validate_json(data), data_dir)
-
-
-def _model(scenario: Scenario, dataset: Dataset) -> Any:
-    name, file = model_name(scenario), scenario.training.model_file
-    options = scenario.training.options("model", name) if file is None else None
-    return build_model(name, dataset.sample_shape, dataset.num_classes, scenario.seed, file, options)
 
 
 def save_runs(content: RunsFile, path: Path) -> None:

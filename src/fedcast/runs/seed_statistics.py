@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -71,6 +71,13 @@ def half_widths(values: Floats) -> Floats:
     quantile = float(stats.t.ppf(0.5 + LEVEL / 2, count - 1))
     found: Floats = quantile * np.std(values, axis=0, ddof=1) / math.sqrt(count)
     return found
+
+
+def interval_columns(name: str, found: Iterable[Interval | None]) -> dict[str, list[float | None]]:
+    """Return two columns of a table: means, and half widths of their intervals; None where there is none."""
+    known = list(found)
+    means, halves = ([getattr(each, part) if each else None for each in known] for part in ("mean", "half_width"))
+    return {name: means, f"{name}_half_width": halves}
 
 
 def paired_test(values: Sequence[float], others: Sequence[float]) -> PairedTest:

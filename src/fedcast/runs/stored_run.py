@@ -107,9 +107,7 @@ class StoredRun:
     @cached_property
     def plugin_options(self) -> dict[str, list[Any]]:
         """Return default and meaning of the options of its plug-ins, by key; none in folders of older versions."""
-        path = self.folder / "options.json"
-        options: dict[str, list[Any]] = _read_json(path) if path.exists() else {}
-        return options
+        return self._read_if_there("options.json") or {}
 
     @property
     def history_from(self) -> str | None:
@@ -122,15 +120,17 @@ class StoredRun:
     @cached_property
     def timing(self) -> Timing | None:
         """Return how long training took; None if it was resumed or taken over, and in folders of older versions."""
-        path = self.folder / TIMING_FILE
-        return Timing(**_read_json(path)) if path.exists() else None
+        content = self._read_if_there(TIMING_FILE)
+        return None if content is None else Timing(**content)
 
     @cached_property
     def measured_s(self) -> dict[str, float]:
         """Return measured seconds of phases and rounds by name; none if the run was simulated."""
-        path = self.folder / MEASURED_FILE
-        measured: dict[str, float] = _read_json(path) if path.exists() else {}
-        return measured
+        return self._read_if_there(MEASURED_FILE) or {}
+
+    def _read_if_there(self, name: str) -> Any:
+        path = self.folder / name
+        return _read_json(path) if path.exists() else None
 
 
 class Timing(NamedTuple):

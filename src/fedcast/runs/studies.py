@@ -14,7 +14,7 @@ import numpy as np
 from fedcast import registry
 from fedcast.errors import FedcastError
 from fedcast.formatting import did_you_mean, similar_name
-from fedcast.runs.comparable import Facet, cell, decides, facets, mixes_epochs, setting, stacked
+from fedcast.runs.comparable import Facet, cell, choice_of, decides, facets, mixes_epochs, setting, stacked
 from fedcast.runs.comparison import Score, Strategy, compare, comparison_table, score, strategy_of
 from fedcast.runs.executors import SweepProgress
 from fedcast.runs.stored_run import FailedRun, StoredRun, load_run
@@ -172,10 +172,11 @@ def _merged(table: Settings, given: Settings) -> Settings:
     names = vary | {key: given[argument] for key, argument in ARGUMENTS.items() if argument in given}
 
     def kept(key: str) -> bool:
-        section, *rest = key.split(".")
-        choice = registry.find_in_section(section, rest[0]) if len(rest) == 2 else None
-        chosen = None if choice is None else names.get(f"{section}.{registry.KINDS[choice.kind].key}")
-        return chosen is None or rest[0] in chosen or BEST_RULE in chosen
+        if (choice := choice_of(key)) is None:
+            return True
+        known = registry.KINDS[choice.kind]
+        chosen = names.get(f"{known.section}.{known.key}")
+        return chosen is None or choice.name in chosen or BEST_RULE in chosen
 
     merged = table | given
     if "vary" in merged:

@@ -18,6 +18,7 @@ from fedcast.runs.prepare import kind_of
 from fedcast.runs.stored_run import StoredRun
 from fedcast.scenario import Scenario
 from fedcast.sharing import find_sharing, gaussian_mu
+from fedcast.training import History
 
 
 def fit_worths(fit: RoundsFit, runs: Sequence[StoredRun], source: str = "") -> RoundsFit:
@@ -26,29 +27,22 @@ def fit_worths(fit: RoundsFit, runs: Sequence[StoredRun], source: str = "") -> R
     Runs of one kind are taken together, whatever their ε and volumes. Kinds of fewer than three runs stay as they are.
     Runs must have trained the task of the fit.
     """
-    by_kind: dict[str, list[StoredRun]] = defaultdict(list)
-    for run in runs:
-        if kind_of(run.scenario).make is not None and run.plan is not None and len(run.plan.heads):
-            by_kind[run.scenario.sharing.kind].append(run)
+    by_kind: dict[str, list[tuple[History, GeneratedRun]]] = defaultdict(list)
+    chosen = [run for run in runs if kind_of(run.scenario).make is not None]
+    for run in chosen:
+        if run.plan is not None and len(run.plan.heads):
+            by_kind[run.scenario.sharing.kind].append((run.history, generated_run(run.scenario, run.plan)))
     worths: list[dict[str, Worth]] = [dict(law.worth) for law in fit.laws]
     for kind, some in by_kind.items():
-        described = [generated_run(run.scenario, _plan(run)) for run in some] if len(some) >= LEAST_RUNS else []
-        for law, found in zip(fit.laws if described else (), worths, strict=False):
-            reached = [_rounds_to(run, law.target_accuracy) for run in some]
-            pairs = zip(described, reached, strict=True)
-            trained = [replace(one, rounds=rounds, met=met) for one, (rounds, met) in pairs]
+        for law, found in zip(fit.laws, worths, strict=True) if len(some) >= LEAST_RUNS else ():
+            trained = [_trained(described, history, law.target_accuracy) for history, described in some]
             found[kind] = fit_worth(law, trained, source)
     return replace(fit, laws=tuple(replace(law, worth=found) for law, found in zip(fit.laws, worths, strict=True)))
 
 
-def _rounds_to(run: StoredRun, target: float) -> tuple[int, bool]:
-    rounds = run.history.rounds_to(target)
-    return (len(run.history) - 1, False) if rounds is None else (max(rounds, 1), True)
-
-
-def _plan(run: StoredRun) -> SharingPlan:
-    assert run.plan is not None  # checked when runs were chosen
-    return run.plan
+def _trained(run: GeneratedRun, history: History, target: float) -> GeneratedRun:
+    rounds = history.rounds_to(target)
+    return replace(run, rounds=len(history) - 1 if rounds is None else max(rounds, 1), met=rounds is not None)
 
 
 def generated_run(scenario: Scenario, plan: SharingPlan) -> GeneratedRun:
