@@ -1,14 +1,12 @@
 """Plans: make one from a scenario, save it as JSON, compare two."""
 
-from fedcast.plan.baselines import baseline_delay
 from fedcast.plan.bottleneck import Bottleneck, Bottlenecks, TaskDelays, find_bottlenecks, saved
 from fedcast.plan.changes import changes_text, read_changes, unchanged
-from fedcast.plan.control import control_of
+from fedcast.plan.curves import baseline_delay
 from fedcast.plan.diff import PlanDiff, diff_plans
-from fedcast.plan.left_out import LeftOut, find_left_out
-from fedcast.plan.make import Planned, clustering_of, make_plan, plan_changes, plan_world
+from fedcast.plan.left_out import LeftOut, RefusedLinks, find_left_out, refused_links
+from fedcast.plan.make import Planned, clustering_of, control_of, make_plan, plan_changes, plan_world
 from fedcast.plan.plan_document import load_plan, plan_from_json, plan_schema, plan_to_json, save_plan
-from fedcast.plan.refused import RefusedLinks, refused_links
 from fedcast.plan.remade_world import world_of_plan
 from fedcast.plan.scenario_checks import needs_rounds, scenario_notes
 from fedcast.plan.search import CompareRules

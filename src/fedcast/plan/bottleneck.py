@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fedcast.allocation import part_of, skew_for_model
 from fedcast.clustering import Clustering
-from fedcast.cost import Fleet, RoundCost, SharingCost, round_cost
+from fedcast.cost import RoundCost, SharingCost, round_cost
 from fedcast.data import distribution_shift
 from fedcast.errors import NotReachableError, OutsideFitError
 from fedcast.plan.kind_choice import with_kinds, worth_of
@@ -93,12 +93,9 @@ class Bottlenecks:
     def worst(self) -> Bottleneck | None:
         """Return the user without whom most would be saved, at the part that is best relieved; None: nobody costs."""
         costs = {part: saved(self.planned, part.without) for part in self.parts if part.without is not None}
-        found = max(costs, key=lambda part: (costs[part], self._relief(part)), default=None)
+        relief = {part: [saved(self.planned, changed) for changed in part.reliefs.values()] for part in costs}
+        found = max(costs, key=lambda part: (costs[part], max(relief[part], default=0.0)), default=None)
         return found if found is not None and costs[found] > _LEAST_SAVED else None
-
-    def _relief(self, part: Bottleneck) -> float:
-        """Return what the best change to a user saves."""
-        return max((saved(self.planned, changed) for changed in part.reliefs.values()), default=0.0)
 
 
 def find_bottlenecks(plan: SharingPlan, world: World) -> Bottlenecks:
@@ -195,7 +192,7 @@ class _Task:
         fleet = replace(world.fleet, devices=replace(devices, energy_budget_j=budget))
         world = replace(world, scenario=scenario, fleet=fleet)
         search, rule = Search(world), self.clustering.rule
-        found = search.adapted(rule, self.clustering, min(world.fleet.local_epochs, search.choices[-1]))
+        found = search.climb(rule, self.clustering, min(world.fleet.local_epochs, search.choices[-1]))
         if found is None:
             return self.outcome
         result = found.result
@@ -260,20 +257,12 @@ class _Task:
             self, world=replace(self.world, graph=graph), clustering=replace(self.clustering, problem=problem)
         )
 
-    def with_devices(self, users: Ints, name: str, factor: float) -> _Task:
-        """Return the task with a property of some devices multiplied."""
-        devices = self.world.fleet.devices
-        changed = replace(devices, **{name: _multiplied(getattr(devices, name), users, factor)})
-        return self._with_fleet(replace(self.world.fleet, devices=changed))
-
-    def with_links(self, users: Ints, name: str, factor: float) -> _Task:
-        """Return the task with the time per bit between some users and base stations multiplied."""
-        links = self.world.fleet.links
-        changed = replace(links, **{name: _multiplied(getattr(links, name), users, factor)})
-        return self._with_fleet(replace(self.world.fleet, links=changed))
-
-    def _with_fleet(self, fleet: Fleet) -> _Task:
-        return replace(self, world=replace(self.world, fleet=fleet))
+    def with_fleet(self, part: Literal["devices", "links"], users: Ints, name: str, factor: float) -> _Task:
+        """Return the task with a property of the devices, or links to base stations, of some users multiplied."""
+        fleet = self.world.fleet
+        held = getattr(fleet, part)
+        changed = replace(held, **{name: _multiplied(getattr(held, name), users, factor)})
+        return replace(self, world=replace(self.world, fleet=replace(fleet, **{part: changed})))
 
 
 def _multiplied(values: NDArray[Any], places: Any, factor: float) -> NDArray[Any]:
@@ -328,17 +317,17 @@ def _of_round(task: _Task, users: Ints, cost: RoundCost) -> Iterator[Bottleneck]
 
 
 def _faster_download(task: _Task, user: int) -> _Changes:
-    return {"twice the download rate": task.with_links(np.array([user]), "down_s_per_bit", 0.5)}
+    return {"twice the download rate": task.with_fleet("links", np.array([user]), "down_s_per_bit", 0.5)}
 
 
 def _faster_round(task: _Task, users: Ints) -> _Changes:
     """Return the task with better devices of some users."""
     changes = {
-        "twice the CPU frequency": task.with_devices(users, "max_frequency_hz", 2.0),
-        "twice the energy budget": task.with_devices(users, "energy_budget_j", 2.0),
+        "twice the CPU frequency": task.with_fleet("devices", users, "max_frequency_hz", 2.0),
+        "twice the energy budget": task.with_fleet("devices", users, "energy_budget_j", 2.0),
     }
     if task.world.scenario.cellular.uplink != "fractional":  # there the rate is a matter of the band's split
-        changes["twice the upload rate"] = task.with_links(users, "up_s_per_bit", 0.5)
+        changes["twice the upload rate"] = task.with_fleet("links", users, "up_s_per_bit", 0.5)
     return changes
 
 

@@ -1,13 +1,13 @@
-"""Candidates for a plan, and what is said of them: their delays, the comparison of rules, and the leakage curve."""
+"""Candidates for a plan, and what is said of them: their delays, and the comparison of rules."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fedcast.allocation import AllocationResult
 from fedcast.formatting import percent, quantity
-from fedcast.plan.sharing_plan import LeakagePoint, RuleOutcome
+from fedcast.plan.sharing_plan import RuleOutcome
 
 # A share by which something is faster that deserves a note.
 NOTEWORTHY = 0.02
@@ -54,13 +54,3 @@ def outcome_of(rule: str, candidate: Candidate | None) -> RuleOutcome:
     return RuleOutcome(
         rule, candidate.local_epochs, result.rounds, result.objective_s, result.clustering.average_sharing_ratio
     )
-
-
-def envelope(results: Sequence[AllocationResult]) -> tuple[LeakagePoint, ...]:
-    """Return the points, by ascending average sharing ratio, that no other beats in both delay and sharing."""
-    ascending = sorted(results, key=lambda result: (result.average_sharing_ratio, result.objective_s))
-    points: list[LeakagePoint] = []
-    for result in ascending:
-        if not points or result.objective_s < points[-1].delay_s:
-            points.append(LeakagePoint(result.average_sharing_ratio, result.objective_s))
-    return tuple(points)

@@ -106,7 +106,9 @@ class PlanDiff:
         """Return the difference as lines of text: users by what became of them, then the figures of the plan."""
         found = {name: self.of(name) for name in CHANGES}
         changes = [
-            f"{_count(name, len(users))}: {self._few(users, name)}" for name, users in found.items() if len(users)
+            f"{pluralize(len(users), f'user {name}', CHANGES[name])}: {self._few(users, name)}"
+            for name, users in found.items()
+            if len(users)
         ]
         figures = [
             f"{name}: {_shown(old, unit)} → {_shown(new, unit)}{_relative(old, new)}"
@@ -120,17 +122,17 @@ class PlanDiff:
         columns: dict[str, Any] = {"user": called, "change": self.change.tolist()}
         for when, state in (("old", self.was), ("new", self.now)):
             trains = state.frequency_hz > 0
-            values = {
-                "role": state.roles,
+            values: dict[str, Any] = {
+                "role": state.roles.tolist(),
                 "head": [called[head] if head >= 0 else None for head in state.head_of.tolist()],
-                "shared_samples": state.shared,
-                "received_samples": state.received.astype(int),
-                "frequency_hz": state.frequency_hz,
-                "local_epochs": np.where(trains, state.local_epochs, 0),
+                "shared_samples": state.shared.tolist(),
+                "received_samples": state.received.astype(int).tolist(),
+                "frequency_hz": state.frequency_hz.tolist(),
+                "local_epochs": np.where(trains, state.local_epochs, 0).tolist(),
             }
             for name, column in values.items():
-                there = [value if here else None for value, here in zip(_plain(column), state.present, strict=True)]
-                columns[f"{when}_{name}"] = there
+                there = zip(column, state.present, strict=True)
+                columns[f"{when}_{name}"] = [value if present else None for value, present in there]
         return columns
 
     def as_dict(self) -> dict[str, Any]:
@@ -234,15 +236,6 @@ def _states(plan: SharingPlan, places: Ints, head_of: Ints, shared: Ints) -> Use
     leads[head_of[head_of >= 0]] = True
     received[places], frequency_hz[places] = plan.received, plan.frequency_hz
     return UserStates(present, head_of, leads, shared, received, frequency_hz, plan.local_epochs)
-
-
-def _plain(column: Any) -> list[Any]:
-    values: list[Any] = column.tolist() if isinstance(column, np.ndarray) else column
-    return values
-
-
-def _count(change: str, count: int) -> str:
-    return pluralize(count, f"user {change}", CHANGES[change])
 
 
 def _shown(value: Any, unit: str) -> str:

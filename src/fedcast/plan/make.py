@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedcast.allocation import AllocationResult, part_of
 from fedcast.clustering import ROUNDING, RULES, Clustering, cluster
@@ -16,6 +16,7 @@ from fedcast.errors import FedcastError, NotReachableError, OutsideFitError
 from fedcast.formatting import quantity
 from fedcast.plan.candidates import Candidate, delay_of
 from fedcast.plan.changes import changes_text
+from fedcast.plan.curves import baselines, leakage_curve, privacy_curve
 from fedcast.plan.kind_choice import kind_choices, kind_notes, with_kinds
 from fedcast.plan.scenario_checks import attendance_notes, needs_rounds, ratio_notes
 from fedcast.plan.search import CompareRules, Search
@@ -23,8 +24,11 @@ from fedcast.plan.sharing_plan import RuleOutcome, SharingPlan
 from fedcast.plan.world import World, check_world, make_world, sharing_cost_of
 from fedcast.rounds import RoundsModel, fit_of, rounds_assumptions
 from fedcast.scenario import BEST_KIND, BEST_RULE, ScenarioLike, as_scenario
+from fedcast.typing import Bools, Ints
 
 _ASYNCHRONOUS = "training.buffer_size is set, and no fit covers asynchronous training; volumes are those for rounds"
+
+_OF_CONTROL = "a control is not planned; it trains on as many samples a round as the plan that it is compared with"
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,6 +150,39 @@ def clustering_of(world: World, plan: SharingPlan) -> Clustering:
     return Clustering(problem, plan.head_of, ignores_graph=not getattr(options, "respect_graph", True))
 
 
+def control_of(planned: Planned, samples: Ints) -> Planned:
+    """Return what a plan costs if nobody shares and user k trains on ``samples[k]`` samples of its own, int[K].
+
+    The same users train, except those without samples. Devices compute at the best frequencies for these samples: those
+    of the plan, where the number of samples is that of the plan. The distribution of every user is that before sharing;
+    averages after sharing weigh users by these samples.
+    """
+    world, problem = planned.world, planned.clustering.problem
+    alone = problem.settings.model_copy(update={"rule": "none", "composition": "own"})
+    clustering = cluster(replace(problem, settings=alone))
+    trained, repeated = planned.plan.trained & (samples > 0), replace(world.skew, sizes=samples.astype(np.float64))
+    before, after = part_of(world.skew, trained), part_of(repeated, trained)
+    cost = task_cost(sharing_cost_of(world, clustering), world.fleet, repeated.sizes, trained)
+    plan = replace(
+        planned.plan,
+        **vars(metrics_of(before, after, world.scenario.clustering.weighting, 0.0, cost)),
+        **_per_user(cost, trained),
+        head_of=clustering.head_of,
+        shared=np.zeros(len(samples), dtype=np.int64),
+        server_samples=0.0,
+        composition="own",
+        rounds=None,
+        rounds_interval=None,
+        without=None,
+        best_without=None,
+        not_predicted=_OF_CONTROL,
+        leakage=(),
+        rules=(),
+        notes=(),
+    )
+    return replace(planned, clustering=clustering, cost=cost, plan=plan)
+
+
 def _predicted(world: World, previous: SharingPlan | None, with_curve: bool, compare_rules: CompareRules) -> Planned:
     """Plan with predicted rounds and delay of the task."""
     if world.scenario.sharing.kind != BEST_KIND or world.kinds is not None:
@@ -165,9 +202,9 @@ def _predicted(world: World, previous: SharingPlan | None, with_curve: bool, com
 def _planned_from(search: Search, best: Candidate, rules: tuple[RuleOutcome, ...], with_curve: bool) -> Planned:
     """Put the plan of a candidate together, with its prediction."""
     world, result, model = search.world, best.result, search.rounds
-    as_given, best_without = search.baselines()
+    as_given, best_without = baselines(search)
     drawn = with_curve and result.clustering.broadcast is None
-    curve, privacy = (search.leakage_curve(best), search.privacy_curve(best)) if drawn else ((), ())
+    curve, privacy = (leakage_curve(search, best), privacy_curve(search, best)) if drawn else ((), ())
     clustering = _without_idle_heads(result.clustering)
     world = replace(world, fleet=replace(world.fleet, local_epochs=best.local_epochs))
     cost = TaskCost(sharing_cost_of(world, clustering), replace(result.round, draws=world.fleet.draws))
@@ -245,7 +282,7 @@ def _without_idle_heads(clustering: Clustering) -> Clustering:
     return replace(clustering, head_of=np.where(clustering.received > 0, clustering.head_of, -1), proof=None)
 
 
-def _planned(world: World, clustering: Clustering, cost: TaskCost, trained: NDArray[np.bool_], rule: str) -> Planned:
+def _planned(world: World, clustering: Clustering, cost: TaskCost, trained: Bools, rule: str) -> Planned:
     """Put a plan together, without rounds and delay of the task."""
     scenario = world.scenario
     fit = fit_of(scenario.rounds, scenario.data.dataset)
@@ -253,18 +290,15 @@ def _planned(world: World, clustering: Clustering, cost: TaskCost, trained: NDAr
     weighting = scenario.clustering.weighting
     if cost.round.draws is not None:
         cost.round.draws.participation.check_times(cost.round.user_s)
-    frequency, energy = np.zeros((2, world.skew.num_users))
-    frequency[trained], energy[trained] = cost.round.frequency_hz, cost.round.energy_j
     plan = SharingPlan(
         **vars(metrics_of(before, after, weighting, clustering.average_sharing_ratio, cost)),
+        **_per_user(cost, trained),
         scenario=scenario,
         rule=rule,
         local_epochs=world.fleet.local_epochs,
         head_of=clustering.head_of,
         shared=clustering.shared.astype(np.int64),
         server_samples=0.0 if clustering.broadcast is None else clustering.broadcast.volume,
-        frequency_hz=frequency,
-        energy_j=energy,
         composition=clustering.problem.settings.composition,
         kinds=None if world.kinds is None else tuple(world.kinds.tolist()),
         fit=fit.name if scenario.rounds.fit == "auto" else scenario.rounds.fit,
@@ -281,3 +315,10 @@ def _planned(world: World, clustering: Clustering, cost: TaskCost, trained: NDAr
         assumptions=(*world.assumptions, *rounds_assumptions(scenario, world.population.dataset)),
     )
     return Planned(world, clustering, cost, plan)
+
+
+def _per_user(cost: TaskCost, trained: Bools) -> dict[str, Any]:
+    """Return frequency and energy of all users in a round; 0 of those that do not train."""
+    frequency, energy = np.zeros((2, len(trained)))
+    frequency[trained], energy[trained] = cost.round.frequency_hz, cost.round.energy_j
+    return {"frequency_hz": frequency, "energy_j": energy}

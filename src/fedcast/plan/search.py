@@ -31,10 +31,10 @@ from fedcast.clustering import (
 )
 from fedcast.cost import Fleet, feasibility, round_cost
 from fedcast.errors import NotReachableError
-from fedcast.plan.candidates import NOTEWORTHY, Candidate, chosen_by_itself, delay_of, envelope, faster_rule, outcome_of
+from fedcast.plan.candidates import Candidate, chosen_by_itself, delay_of, faster_rule, outcome_of
 from fedcast.plan.diff import match_users
-from fedcast.plan.kind_choice import RAW, known_kinds, reveals, with_kinds, worth_of
-from fedcast.plan.sharing_plan import Baseline, LeakagePoint, PrivacyPoint, RuleOutcome, SharingPlan
+from fedcast.plan.kind_choice import reveals, worth_of
+from fedcast.plan.sharing_plan import RuleOutcome, SharingPlan
 from fedcast.plan.world import World, link_rates_bps
 from fedcast.rounds import RoundsFit, RoundsModel, fit_of, load_rounds
 from fedcast.scenario import BEST_RULE
@@ -45,18 +45,9 @@ CompareRules = Literal["no", "quick", "full"]
 
 # A search needs few stochastic steps: the final steps on all samples find the same volumes to 0.1 %.
 _QUICK_STEPS = 4
-# Limits on the average sharing ratio in the curve, as shares of the plan's; none and all of it come without a search.
-_CURVE_SHARES = (0.2, 0.4, 0.6, 0.8)
 # Of more users not every rule is planned fully.
 _MANY_USERS = 10_000
 _PLANNED_OF_MANY, _PASSES_OF_MANY = 2, 2
-_CURVE_SHARES_OF_MANY = (0.5,)
-# ε of the curve of delay against privacy.
-_CURVE_EPSILONS, _CURVE_EPSILONS_OF_MANY = (0.5, 1.0, 2.0, 4.0, 8.0), (2.0,)
-# Local epochs of the best task without sharing, beside those that the scenario allows.
-_USUAL_EPOCHS = (1, 2, 3, 5, 8)
-# Learning rates tried for it in the range of the fit.
-_NUM_RATES = 7
 
 
 @dataclass(eq=False)
@@ -87,9 +78,9 @@ class Search:
                 f"smallest, {self.choices[0]}"
             )
             self.choices = self.choices[:1]
-        self.choices = self._in_time(self.choices)
+        self.choices = self.in_time(self.choices)
 
-    def _in_time(self, choices: tuple[int, ...]) -> tuple[int, ...]:
+    def in_time(self, choices: tuple[int, ...]) -> tuple[int, ...]:
         """Return the local epochs at which, without sharing, no more users miss the deadline than at the fewest.
 
         Rounds are predicted as if every update counted: a search would gain by epochs that nobody finishes in time.
@@ -139,7 +130,7 @@ class Search:
 
         Of many users it stays as it is: all steps take long, and change the delay by a thousandth.
         """
-        if self._many:
+        if self.many:
             return chosen
         refined = replace(chosen, result=self.allocate(chosen.result.clustering, chosen.local_epochs))
         return min(chosen, refined, key=delay_of)
@@ -149,7 +140,7 @@ class Search:
         users = self.world.population.num_users
         names = [name for name in quick_rules(self._problem(rule)) if name != rule and allocates(name)]
         quick = [name for name in names if users <= _MANY_USERS or find_rule(name).scales]
-        return [self._at(name, cluster(self._problem(name)), epochs) for name in quick]
+        return [self.at(name, cluster(self._problem(name)), epochs) for name in quick]
 
     def allocate(
         self, clustering: Clustering, epochs: int, *, max_asr: float | None = None, quick: bool = False
@@ -189,105 +180,22 @@ class Search:
         return replace(fleet, draws=None) if asynchronous else fleet
 
     @property
-    def _many(self) -> bool:
+    def many(self) -> bool:
+        """Return whether there are so many users that not every rule is planned fully."""
         return self.world.population.num_users > _MANY_USERS
 
     @cached_property
     def _nobody_shares(self) -> Clustering:
         return cluster(_with(self._problem("none"), composition="own"))
 
-    def adapted(self, rule: str, clustering: Clustering, epochs: int) -> Candidate | None:
-        """Return the best volumes and local epochs for given clusters, from these epochs on; None: not reachable."""
-        return self._climb(rule, clustering, epochs)
-
     def alone(self, epochs: int) -> AllocationResult | None:
         """Return the task without sharing; None: the target is not reachable."""
         if epochs not in self._alone:
-            found = self._at("none", self._nobody_shares, epochs)
+            found = self.at("none", self._nobody_shares, epochs)
             self._alone[epochs] = None if found is None else found.result
         return self._alone[epochs]
 
-    def baselines(self) -> tuple[Baseline | None, Baseline | None]:
-        """Return the tasks without sharing as given (of several local epochs the smallest) and at its best.
-
-        The best are the fastest local epochs, of the scenario's and the usual ones, and the fastest learning rate in
-        the range of the fit. None: the target is not reachable.
-        """
-        scenario = self.world.scenario
-        given_rate = scenario.training.learning_rate
-        given = self.alone(self.choices[0])
-        as_given = None if given is None else Baseline(self.choices[0], given_rate, given.rounds, given.objective_s)
-        if self.rounds.form != "law":
-            return as_given, as_given
-        law = self.fit.law(self.rounds.target_accuracy)
-        rates = [given_rate, *np.geomspace(*law.rate_range, _NUM_RATES).tolist()]
-        models = {rate: law.model(self.fit.name, rate) for rate in rates}
-        found = [as_given] if as_given is not None else []
-        for epochs in self._in_time(tuple(sorted({*self.choices, *_USUAL_EPOCHS}))):
-            if (alone := self.alone(epochs)) is None:
-                continue
-            for rate, model in models.items():
-                betas = model.draw(scenario.rounds.beta_samples, alone.skew, scenario.seed, alone.steps)
-                rounds = betas.expected(alone.skew, alone.shift, alone.steps).rounds
-                if rounds <= model.max_rounds:
-                    found.append(Baseline(epochs, rate, rounds, rounds * alone.round_s))
-        best = min(found, key=_baseline_s, default=None)
-        if best is not None and best.learning_rate != given_rate:
-            at_given = min((one for one in found if one.learning_rate == given_rate), key=_baseline_s, default=None)
-            if at_given is None or at_given.delay_s > best.delay_s * (1 + NOTEWORTHY):
-                self.notes.append(
-                    f"training.learning_rate = {given_rate:g}: without sharing {best.learning_rate:.3g} is expected to "
-                    "be the best; try it before you share"
-                )
-        return as_given, best
-
-    def leakage_curve(self, best: Candidate) -> tuple[LeakagePoint, ...]:
-        """Return the least delay under limits on the average sharing ratio, for the clusters of a plan and raw samples.
-
-        It is the envelope over local epochs: at each limit those of the plan, those that are best without sharing, and
-        all between are tried. A larger limit never gives a longer delay, since less may always be shared. Limits are
-        parts of the plan's average sharing ratio.
-        """
-        raw = self if (reveals(self.world) & (self.worth == 1)).all() else self._sending(RAW)
-        first = self._best_alone()
-        ends = sorted((best.local_epochs, first))
-        shares = _CURVE_SHARES_OF_MANY if self._many else _CURVE_SHARES
-        limits = [share * best.result.average_sharing_ratio for share in (*shares, *([] if raw is self else [1.0]))]
-        between = [
-            raw._at(best.rule, best.result.clustering, epochs, limit)
-            for limit in limits
-            if limit
-            for epochs in self.choices
-            if ends[0] <= epochs <= ends[1]
-        ]
-        results = [candidate.result for candidate in between if candidate is not None]
-        return envelope([*filter(None, [self.alone(first)]), *results, *([best.result] if raw is self else [])])
-
-    def privacy_curve(self, best: Candidate) -> tuple[PrivacyPoint, ...]:
-        """Return the delay if the heads of a plan send samples with differential privacy, against ε.
-
-        At each ε the private kind is taken whose samples are worth most on average, at the local epochs of the plan;
-        who cannot afford it sends nothing. A larger ε that is no faster is left out, since less may always be spent.
-        Empty: the fit does not say what such samples are worth, or nobody may send them.
-        """
-        kinds, heads = known_kinds(self.world, self.rounds), best.result.clustering.heads
-        alone = self.alone(best.local_epochs)
-        if not kinds or not len(heads):
-            return ()
-        points = [] if alone is None else [PrivacyPoint(0.0, alone.objective_s, "none")]
-        for epsilon in _CURVE_EPSILONS_OF_MANY if self._many else _CURVE_EPSILONS:
-            searches = {kind: self._sending(kind, epsilon) for kind in kinds}
-            kind = max(kinds, key=lambda kind: float(searches[kind].worth[heads].mean()))
-            found = searches[kind]._at(best.rule, best.result.clustering, best.local_epochs)
-            if found is not None and (not points or delay_of(found) < points[-1].delay_s):
-                points.append(PrivacyPoint(epsilon, delay_of(found), kind))
-        return tuple(points)
-
-    def _sending(self, kind: str, epsilon: float | None = None) -> Search:
-        """Return the search of the same world in which all users send one kind, at ε of the scenario or another one."""
-        return Search(with_kinds(self.world, np.full(self.world.skew.num_users, kind), epsilon), epsilon)
-
-    def _best_alone(self) -> int:
+    def best_alone(self) -> int:
         """Return the local epochs that are best without sharing; where the target is not reachable, the most."""
         delays = {epochs: result.objective_s for epochs in self.choices if (result := self.alone(epochs)) is not None}
         return min(delays, key=lambda epochs: delays[epochs]) if delays else self.choices[-1]
@@ -302,7 +210,7 @@ class Search:
         for name in rules:
             if name not in slow:
                 clustering = cluster(self._problem(name))
-                found = self._at(name, clustering, self._best_alone())
+                found = self.at(name, clustering, self.best_alone())
                 self._first[name] = clustering, found
                 promise[name] = np.inf if found is None else delay_of(found)
         kept = sorted(promise, key=lambda name: promise[name])[:_PLANNED_OF_MANY]
@@ -320,7 +228,7 @@ class Search:
         problem = self._problem(rule)
         if not allocates(rule):
             clustering = cluster(problem)
-            found = [self._at(rule, clustering, epochs) for epochs in self.choices]
+            found = [self.at(rule, clustering, epochs) for epochs in self.choices]
             return min(filter(None, found), key=delay_of, default=None)
         start = _ratios(problem)
         if previous is not None:
@@ -339,15 +247,15 @@ class Search:
         volumes = problem.volumes.copy()
         volumes[heads] = np.minimum(former.shared[heads], allowed[heads])
         clustering = _carried_clustering(replace(problem, volumes=volumes), former.head_of)
-        epochs = previous.local_epochs if previous.local_epochs in self.choices else self._best_alone()
-        best = self._climb(previous.rule, clustering, epochs)
+        epochs = previous.local_epochs if previous.local_epochs in self.choices else self.best_alone()
+        best = self.climb(previous.rule, clustering, epochs)
         return best and self._refined(best)
 
     def _best_of_passes(self, rule: str, problem: Problem, ratios: Floats) -> Candidate | None:
         """Repeat clustering and allocation until no offer gives new clusters; return the best with the passes."""
-        found, seen, offers, epochs = list[Candidate](), set[bytes](), [ratios], self._best_alone()
+        found, seen, offers, epochs = list[Candidate](), set[bytes](), [ratios], self.best_alone()
         passes = problem.settings.max_passes
-        for _ in range(min(passes, _PASSES_OF_MANY) if self._many else passes):
+        for _ in range(min(passes, _PASSES_OF_MANY) if self.many else passes):
             known: Candidate | None = None
             clustering: Clustering | None
             if not seen and rule in self._first and np.array_equal(ratios, _ratios(problem)):
@@ -356,34 +264,32 @@ class Search:
             elif (clustering := _unseen(problem, offers, seen)) is None:
                 break
             first = len(seen) == 1
-            candidate = self._climb(rule, clustering, epochs, known) if first else self._at(rule, clustering, epochs)
+            candidate = self.climb(rule, clustering, epochs, known) if first else self.at(rule, clustering, epochs)
             if candidate is None:
                 break
             found.append(candidate)
             epochs, offers = candidate.local_epochs, self._solved_ratios(problem, candidate.result)
         best = min(found, key=delay_of, default=None)
         if best is not None and best is not found[0]:  # the first has been compared with its neighbours
-            best = self._climb(rule, best.result.clustering, best.local_epochs, best)
+            best = self.climb(rule, best.result.clustering, best.local_epochs, best)
         return best and replace(best, passes=len(seen))
 
-    def _climb(
-        self, rule: str, clustering: Clustering, epochs: int, known: Candidate | None = None
-    ) -> Candidate | None:
+    def climb(self, rule: str, clustering: Clustering, epochs: int, known: Candidate | None = None) -> Candidate | None:
         """Return the best candidate of some clusters, from given local epochs to neighbouring ones while that helps.
 
         Delay against local epochs has one minimum: rounds fall ever more slowly while the delay of a round rises.
         """
-        best = known or self._at(rule, clustering, epochs)
+        best = known or self.at(rule, clustering, epochs)
         for step in (1, -1):
             place = self.choices.index(epochs) + step
             while 0 <= place < len(self.choices):
-                tried = self._at(rule, clustering, self.choices[place])
+                tried = self.at(rule, clustering, self.choices[place])
                 if best is not None and (tried is None or delay_of(tried) >= delay_of(best)):
                     break
                 best, place = tried, place + step
         return best
 
-    def _at(self, rule: str, clustering: Clustering, epochs: int, max_asr: float | None = None) -> Candidate | None:
+    def at(self, rule: str, clustering: Clustering, epochs: int, max_asr: float | None = None) -> Candidate | None:
         """Return the candidate of some clusters at given local epochs; None: the target is not reachable."""
         try:
             return Candidate(rule, epochs, self.allocate(clustering, epochs, max_asr=max_asr, quick=True))
@@ -413,10 +319,6 @@ class Search:
         ratios: Floats = np.minimum(others, self.world.fleet.devices.consent)
         ratios[heads] = solved
         return ratios
-
-
-def _baseline_s(baseline: Baseline) -> float:
-    return baseline.delay_s
 
 
 def _with(problem: Problem, **settings: str) -> Problem:

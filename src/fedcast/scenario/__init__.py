@@ -40,11 +40,11 @@ from fedcast.scenario.sections import (
     Scenario,
     SharingSettings,
     Sidelink,
-    Training,
     Trust,
     model_name,
 )
 from fedcast.scenario.toml_text import to_toml
+from fedcast.scenario.training_section import Training
 
 __all__ = [
     "BEST_KIND",

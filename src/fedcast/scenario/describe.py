@@ -15,8 +15,8 @@ from pydantic.fields import FieldInfo
 from fedcast.formatting import shown_value, similar_name
 from fedcast.registry import find_in_section, kinds_of, names
 from fedcast.scenario.moved import MOVED
-from fedcast.scenario.option_tables import UNSET, Section, table_model
-from fedcast.scenario.sections import TABLES, ChoiceSection, Scenario
+from fedcast.scenario.option_tables import TABLES, UNSET, ChoiceSection, Section, table_model
+from fedcast.scenario.sections import Scenario
 
 _KINDS: dict[Any, str] = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
 _PLURALS: dict[Any, str] = {int: "whole numbers", float: "numbers", str: "texts", bool: "true or false values"}

@@ -7,14 +7,21 @@ from typing import Any
 
 from fedcast import registry
 from fedcast.scenario.moved import MOVED, Tree
-from fedcast.scenario.sections import BEST_RULE, FULL_UPLOAD, LEFT_TO_PLAN, ChoiceSection, Scenario, Training
+from fedcast.scenario.option_tables import ChoiceSection
+from fedcast.scenario.sections import BEST_RULE, LEFT_TO_PLAN, Scenario
+from fedcast.scenario.training_section import FULL_UPLOAD
 
 # Parameters that change how a run is carried out, not its result.
 NOT_DECIDING = (("training", "checkpoint_every"),)
-_LATER_OF_TRAINING = (
-    "over_selection", "deadline_s", "buffer_size", "concurrency", "staleness_exponent", "fine_tune_epochs",
-    "fine_tune_learning_rate", "user_test",
-)  # fmt: skip
+# Keys that came later are left out where they have their default: runs of before keep their folders.
+_LATER_KEYS = {
+    "data": ("counts_epsilon",),
+    "geometry": ("base_stations_file",),
+    "training": (
+        "upload", "augmentation", "over_selection", "deadline_s", "buffer_size", "concurrency", "staleness_exponent",
+        "fine_tune_epochs", "fine_tune_learning_rate", "user_test",
+    ),
+}  # fmt: skip
 # Options that came later, with the value under which they change nothing: runs of before keep their folders.
 _LATER_OPTIONS: dict[tuple[str, str], dict[str, Any]] = {
     ("partition", "dirichlet"): {"balanced": False},
@@ -79,21 +86,13 @@ def _without_settings_of_runs(scenario: Scenario) -> Tree:
     content = scenario.model_dump(mode="json", exclude={"plugins": True})
     for section, name in NOT_DECIDING:
         del content[section][name]
-    # Keys that came later are left out where they change nothing, so that runs of before keep their folders.
-    if content["data"]["counts_epsilon"] is None:
-        del content["data"]["counts_epsilon"]
-    if content["geometry"]["base_stations_file"] is None:
-        del content["geometry"]["base_stations_file"]
     if not any(content["changes"].values()):
         del content["changes"]
-    if content["training"]["upload"] == FULL_UPLOAD:
-        del content["training"]["upload"]
-    if content["training"]["augmentation"] == "none":
-        del content["training"]["augmentation"]
     if not content["training"]["fine_tune_epochs"]:
         content["training"]["fine_tune_learning_rate"] = None
-    usual = Training()
-    for name in _LATER_OF_TRAINING:
-        if content["training"][name] == getattr(usual, name):
-            del content["training"][name]
+    usual = Scenario()
+    for section, names in _LATER_KEYS.items():
+        for name in names:
+            if content[section][name] == getattr(getattr(usual, section), name):
+                del content[section][name]
     return content

@@ -1,16 +1,27 @@
-"""Base class of all tables of a scenario, and the option tables of choices, such as ``[clustering.blend]``."""
+"""Base classes of the tables of a scenario, and the option tables of choices, such as ``[clustering.blend]``."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args, get_type_hints
 
-from pydantic import BaseModel, Field, ValidationError, ValidationInfo, create_model, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    create_model,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from fedcast import registry
 from fedcast.errors import FedcastError
+from fedcast.scenario.moved import MOVED, SHORTHANDS, move_keys
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0)]
@@ -19,6 +30,8 @@ Count = Annotated[int, Field(ge=1)]
 
 # What a file or an override says for None, which TOML cannot write.
 UNSET = "unset"
+# Alias of the field that holds the option tables of a section.
+TABLES = "option tables"
 
 
 class Section(BaseModel, frozen=True, extra="forbid", strict=True, allow_inf_nan=False):
@@ -42,6 +55,60 @@ class Section(BaseModel, frozen=True, extra="forbid", strict=True, allow_inf_nan
         if isinstance(value, int) and abs(value) > most and info.field_name != "seed":
             raise ValueError(f"expected at most {most:g}")
         return value
+
+
+class ChoiceSection(Section):
+    """A section that chooses plug-ins by name and holds their option tables, ``[section.name]``."""
+
+    section: ClassVar[str]
+
+    #: By name of the choice, the options that differ from their defaults. No key of a file has this alias, so a table
+    #: named `tables` is none of the section.
+    tables: dict[str, dict[str, Any]] = Field({}, validation_alias=TABLES, description="options of choices, by name")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _collect_tables(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping):
+            return given
+        given = move_keys(cls.section, given)
+        values = cls.model_fields.keys() - {"tables"}
+        tables = {
+            key: value
+            for key, value in given.items()
+            if key not in values and (isinstance(value, Mapping) or registry.find_in_section(cls.section, key))
+        }
+        own = {key: value for key, value in given.items() if key not in tables}
+        return {**own, TABLES: tables} if tables else own
+
+    @field_validator("tables", mode="plain")
+    @classmethod
+    def _check_tables(cls, tables: Any) -> dict[str, dict[str, Any]]:
+        return validated_tables(cls.section, tables)
+
+    @model_serializer(mode="wrap")
+    def _flatten(self, serialise: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        content = serialise(self)
+        tables = content.pop("tables", {})
+        return {**content, **tables}
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Return an option by the name that it had as a key of the section, for one release."""
+            places = MOVED.get(type(self).section, {}).get(name)
+            if places is None:
+                return super().__getattr__(name)
+            table, key = places[0]
+            if (self.section, name) not in SHORTHANDS:
+                moved = f"{self.section}.{name} has moved to {self.section}.{table}.{key}"
+                warnings.warn(f"{moved}; use .options(kind, {table!r}).{key}", DeprecationWarning, stacklevel=2)
+            return getattr(self.options(registry.find_in_section(self.section, table).kind, table), key)
+
+    def options(self, kind: str, name: str | None = None) -> Any:
+        """Return the options of a choice as its dataclass; None: of the choice that this section names."""
+        chosen: str = getattr(self, registry.KINDS[kind].key) if name is None else name
+        return make_options(kind, chosen, self.tables.get(chosen, {}))
 
 
 def table_model(options: type[Any]) -> type[Section]:
@@ -91,8 +158,10 @@ def validated_tables(section: str, tables: Mapping[str, Any]) -> dict[str, dict[
     found = {name: registry.find_in_section(section, name) for name in tables}
     known = {name: choice.options for name, choice in found.items() if choice is not None}
     checked = _tables_model(tuple(known.items())).model_validate({name: tables[name] for name in known})
-    kept = {name: _changed(getattr(checked, f"table_{name}"), options()) for name, options in known.items()}
-    kept |= {name: dict(table) for name, table in tables.items() if name not in known}
+    kept = {name: dict(table) for name, table in tables.items()}
+    for name, options in known.items():
+        usual = options()
+        kept[name] = {key: value for key, value in getattr(checked, f"table_{name}") if value != getattr(usual, key)}
     return {name: table for name, table in kept.items() if table}
 
 
@@ -104,10 +173,6 @@ def _tables_model(known: tuple[tuple[str, type[Any]], ...]) -> type[Section]:
         f"table_{name}": (table_model(options), Field(validation_alias=name)) for name, options in known
     }
     return create_model("tables", __base__=Section, **fields)
-
-
-def _changed(table: Section, defaults: Any) -> dict[str, Any]:
-    return {name: value for name, value in table if value != getattr(defaults, name)}
 
 
 def make_options(kind: str, name: str, table: Mapping[str, Any]) -> Any:

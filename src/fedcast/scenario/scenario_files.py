@@ -17,8 +17,9 @@ from fedcast.formatting import did_you_mean, shown_value, similar_name
 from fedcast.scenario.describe import Fault, fault_lines, faults_of, unknown_key, values_of
 from fedcast.scenario.file_paths import change_paths, leaves
 from fedcast.scenario.moved import Tree, move_all, moved_note, set_twice
+from fedcast.scenario.option_tables import ChoiceSection
 from fedcast.scenario.presets import PRESETS, STUDIES
-from fedcast.scenario.sections import BEST_RULE, LEFT_TO_PLAN, ChoiceSection, Scenario
+from fedcast.scenario.sections import BEST_RULE, LEFT_TO_PLAN, Scenario
 from fedcast.text_files import is_file, read_text
 
 # What functions take for a scenario: itself, the path of a file, or the name of a preset.
@@ -220,15 +221,12 @@ def _read(path: Path) -> tuple[str, Tree]:
     except FedcastError as error:
         raise ScenarioError(str(error)) from None
     except (ValueError, RecursionError) as error:
-        raise ScenarioError(f"{path}: not valid TOML: {_reason(error)}") from None
+        # A whole number of thousands of digits gives advice on Python after a semicolon.
+        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error).partition(";")[0]
+        raise ScenarioError(f"{path}: not valid TOML: {reason}") from None
     if _is_deep(tree):
         raise ScenarioError(f"{path}: not a scenario: nested too deeply")
     return text, tree
-
-
-def _reason(error: ValueError | RecursionError) -> str:
-    """Return why a text is not TOML, also one with a whole number of thousands of digits."""
-    return "nested too deeply" if isinstance(error, RecursionError) else str(error).partition(";")[0]
 
 
 def _is_deep(value: Any) -> bool:

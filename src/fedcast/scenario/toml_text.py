@@ -11,9 +11,9 @@ import tomlkit
 from fedcast import registry
 from fedcast.scenario.describe import comment, float_text, is_section, values_of
 from fedcast.scenario.file_paths import change_paths
-from fedcast.scenario.option_tables import UNSET, Section, table_model
+from fedcast.scenario.option_tables import UNSET, ChoiceSection, Section, table_model
 from fedcast.scenario.presets import PRESETS
-from fedcast.scenario.sections import ChoiceSection, Scenario
+from fedcast.scenario.sections import Scenario
 
 
 def to_toml(
