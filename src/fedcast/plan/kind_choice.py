@@ -54,8 +54,7 @@ def worth_of(world: World, model: RoundsModel, epsilon: float | None = None) -> 
 
 def reveals(world: World) -> Bools:
     """Return whose samples members read if it is a head, bool[K]: of all kinds but the private ones."""
-    shown: Bools = ~np.isin(kinds_of(world), private_kinds())
-    return shown
+    return ~np.isin(kinds_of(world), private_kinds())
 
 
 def known_kinds(world: World, model: RoundsModel) -> list[str]:

@@ -340,8 +340,7 @@ def _unseen(problem: Problem, offers: Sequence[Floats], seen: set[bytes]) -> Clu
 
 def _ratios(problem: Problem) -> Floats:
     sizes = problem.skew.sizes
-    ratios: Floats = np.divide(problem.volumes, sizes, out=np.zeros(len(sizes)), where=sizes > 0)
-    return ratios
+    return np.divide(problem.volumes, sizes, out=np.zeros(len(sizes)), where=sizes > 0)
 
 
 def _carried_ratios(problem: Problem, head_of: Ints, shared: Ints) -> Floats:
@@ -349,8 +348,7 @@ def _carried_ratios(problem: Problem, head_of: Ints, shared: Ints) -> Floats:
     ratios, sizes = _ratios(problem), problem.skew.sizes
     heads = np.intersect1d(head_of, np.flatnonzero(sizes > 0))
     ratios[heads] = np.minimum(shared[heads] / sizes[heads], 1.0)
-    carried: Floats = np.where(problem.volumes > 0, ratios, 0.0)
-    return carried
+    return np.where(problem.volumes > 0, ratios, 0.0)
 
 
 def _carried_clustering(problem: Problem, head_of: Ints) -> Clustering:

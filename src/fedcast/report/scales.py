@@ -35,8 +35,7 @@ class Scale:
         """Return the positions of values."""
         low, high = float(self._straight(self.low)), float(self._straight(self.high))
         share = (self._straight(value) - low) / ((high - low) or 1.0)
-        places: Floats = self.start + share * (self.end - self.start)
-        return places
+        return self.start + share * (self.end - self.start)
 
     def _straight(self, value: ArrayLike) -> Floats:
         values = np.asarray(value, dtype=np.float64)

@@ -96,8 +96,7 @@ def extended_curve(betas: Floats, skew: float, shift: float, _: float) -> Curve:
 
 
 def _extended_valid(betas: Floats, *_: float) -> NDArray[np.bool_]:
-    valid: NDArray[np.bool_] = np.isfinite(betas).all(axis=1) & (betas[:, 1] >= 0)
-    return valid
+    return np.isfinite(betas).all(axis=1) & (betas[:, 1] >= 0)
 
 
 def law_curve(betas: Floats, skew: float, shift: float, steps: float) -> Curve:

@@ -197,8 +197,7 @@ def between(lower: RoundsLaw, upper: RoundsLaw, target_accuracy: float) -> Round
     part = (target_accuracy - lower.target_accuracy) / (upper.target_accuracy - lower.target_accuracy)
 
     def mixed(low: Floats, high: Floats) -> Floats:
-        blend: Floats = (1 - part) * low + part * high
-        return blend
+        return (1 - part) * low + part * high
 
     return replace(
         lower,
@@ -260,13 +259,12 @@ def _checked(at: Conditions, rounds: ArrayLike, met: ArrayLike) -> _Runs:
 def _terms(skew: Floats, steps: Floats, rate: Floats, shift: Floats) -> Floats:
     """Return the terms of ln T that are linear in the parameters, float64[..., 9]."""
     work, speed, square = np.log(steps), np.log(rate), skew**2
-    terms: Floats = np.stack(
+    return np.stack(
         np.broadcast_arrays(
             1.0, work, speed, work**2, speed**2, work * speed, square * work, square * speed, shift
         ),
         axis=-1,
     )  # fmt: skip
-    return terms
 
 
 def _fit(runs: _Runs, reach: float, start: Floats | None = None) -> tuple[Floats, float]:

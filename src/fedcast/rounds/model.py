@@ -300,8 +300,7 @@ class RoundsModel:
         with np.errstate(divide="ignore", over="ignore"):
             # T is nondecreasing on the interval, so it is largest at its end.
             ends = replace(self._set_of(betas, up_to), round_scale=1.0).curves(up_to, self.shift_range[0], steps).rounds
-        valid: np.ndarray = form.valid(betas, up_to, covered) & (ends <= self.max_rounds)
-        return valid
+        return form.valid(betas, up_to, covered) & (ends <= self.max_rounds)
 
 
 def logistic_mixture_quantile(medians: Floats, scale: float, share: float) -> Floats:
@@ -315,5 +314,4 @@ def logistic_mixture_quantile(medians: Floats, scale: float, share: float) -> Fl
         with np.errstate(invalid="ignore"):
             below = expit((middle - medians) / scale).mean(axis=0) < share
         low, high = np.where(below, middle, low), np.where(below, high, middle)
-    quantile: Floats = np.where(np.isinf(medians).any(axis=0), np.inf, high)
-    return quantile
+    return np.where(np.isinf(medians).any(axis=0), np.inf, high)

@@ -60,8 +60,7 @@ def worth_at(top: ArrayLike, half: ArrayLike, signal: ArrayLike) -> Floats:
     signals = np.asarray(signal, dtype=np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         left = np.where(signals > 0, 1 / (1 + np.asarray(half) / signals), 0.0)
-    worth: Floats = np.asarray(top) * left
-    return worth
+    return np.asarray(top) * left
 
 
 def signal_of(mu: ArrayLike, counts: ArrayLike) -> Floats:

@@ -103,8 +103,7 @@ def _targets(run: PreparedRun, count: int) -> Ints:
     held = own.samples[run.trained[own.owners]]
     if len(held) < 2 * count:
         raise FedcastError(f"invalid value {count} for targets: expected at most half of the {len(held):,} samples")
-    chosen: Ints = generator(run.world.scenario.seed, "attack/targets").choice(held, count, replace=False)
-    return chosen
+    return generator(run.world.scenario.seed, "attack/targets").choice(held, count, replace=False)
 
 
 def _shadow(run: PreparedRun, left_out: Ints, number: int) -> PreparedRun:

@@ -40,8 +40,7 @@ def schematic_places(head_of: ArrayLike, links: ArrayLike, width: float = 1.4) -
     radii = np.full(len(groups), _ALONE)
     np.maximum.at(radii, group, np.hypot(*offsets.T) + _ALONE)
     middles = _middles(radii, np.unique(np.sort(group[pairs], axis=1), axis=0), width)
-    places: Floats = middles[group] + offsets
-    return places
+    return middles[group] + offsets
 
 
 def _around_heads(leads: Ints, group: Ints, count: int) -> Floats:

@@ -33,8 +33,7 @@ class UserValues:
 
 def evenly_spaced(count: int, most: int) -> Ints:
     """Return at most `most` of the indices 0 to `count` - 1, evenly spaced, with the first and the last."""
-    places: Ints = np.round(np.linspace(0, count - 1, min(count, most))).astype(np.int64)
-    return places
+    return np.round(np.linspace(0, count - 1, min(count, most))).astype(np.int64)
 
 
 def shown_of(shown: int, count: int) -> str:
