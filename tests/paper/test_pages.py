@@ -18,6 +18,7 @@ from fedcast_paper.pages import (
     verdicts_on,
     write_pages,
 )
+from fedcast_paper.reproduction_result import where
 from fedcast_paper.text_tables import mean_text
 
 TOP = Path(__file__).parents[2]
@@ -138,10 +139,12 @@ def test_findings_are_numbers_of_the_stored_results():
     rounds = [r for r, share in zip(runs["rounds"], runs["one_class_share"], strict=True) if share == 0.8]
     assert f"and {sum(rounds) / len(rounds):.0f} if 80 % of them hold one class" in skew
     cells = stored["table2-volumes"].tables["cells"]
-    place = next(
-        place for place, rule in enumerate(cells["rule"]) if rule == "daca" and cells["volume"][place] == "all"
-    )
-    assert f"DACA at {cells['accuracy'][place]:.1f} % on CIFAR-10" in volume
+    full = where(cells, dataset="cifar10", partition="Dir 0.1", volume="all")
+    accuracy = dict(zip(full["rule"], full["accuracy"], strict=True))
+    assert f"DACA at {accuracy['daca']:.1f} % on CIFAR-10" in volume
+    assert accuracy["cec"] > accuracy["scc"] > accuracy["daca"] > accuracy["central"] > accuracy["none"]
+    assert f"The order is CEC {accuracy['cec']:.1f}, SCC" in volume
+    assert "(paper: DACA 75.9, central 75.7, CEC 74.9, SCC 74.0, FedAvg 67.7;" in volume
     assert "JFVO, SMM and SAA find the same delay**, within 0.00" in methods
     assert results_page(stored).index("## Findings") < results_page(stored).index("## Terms")
     assert "Findings" not in results_page({})

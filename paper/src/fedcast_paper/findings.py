@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from fedcast_paper.over_seeds import mean_of
 from fedcast_paper.planning_setting import METHODS, RIVALS
@@ -53,12 +54,21 @@ def _volume(result: Result) -> str:
     cells = where(result.tables["cells"], dataset="cifar10", partition="Dir 0.1", volume="all")
     rows = {row["rule"]: row for row in rows_of(cells)}
     fedavg, daca = rows["none"], rows["daca"]
+    ours, theirs = (
+        sorted((row for row in rows.values() if row["paper"] is not None), key=lambda row: -row[of])
+        for of in ("accuracy", "paper")
+    )
     return (
         f"**The paper's gains need heads that share all they hold.** Then FedAvg ends at {fedavg['accuracy']:.1f} and "
         f"DACA at {daca['accuracy']:.1f} % on CIFAR-10 at Dir 0.1 (paper: {fedavg['paper']:.1f} and "
         f"{daca['paper']:.1f}), {daca['seeds']} seeds. Of the {daca['gain']:.1f} points {daca['work']:.1f} come from "
-        f"more local work and {daca['skew']:.1f} from less skew (table2-volumes)."
+        f"more local work and {daca['skew']:.1f} from less skew. The order is "
+        f"{_ordered(ours, 'accuracy')} (paper: {_ordered(theirs, 'paper')}; table2-volumes)."
     )
+
+
+def _ordered(rows: Sequence[dict[str, Any]], of: str) -> str:
+    return ", ".join(f"{STRATEGIES[row['rule']]} {row[of]:.1f}" for row in rows)
 
 
 def _methods(result: Result) -> str:
