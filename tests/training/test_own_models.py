@@ -10,10 +10,10 @@ from torch import nn
 from fedcast.data import Assignment
 from fedcast.errors import FedcastError
 from fedcast.training import Federation, Upload, build_model, train
+from fedcast.training.algorithms import effective_steps
 from fedcast.training.algorithms.scaffold import ALGORITHM as SCAFFOLD
 from fedcast.training.engines.forward import stacked_forward
 from fedcast.training.lstm import LSTM, LastStep
-from fedcast.training.trainer import effective_steps
 from tests.training.conftest import federation, settings, text_federation
 
 

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from fedcast.training.device_data import own_accuracies
     from fedcast.training.engines import choose_device
     from fedcast.training.engines.forward import CannotStackError, Forward, stacked_forward
+    from fedcast.training.fine_tuning import train_separately
     from fedcast.training.history import Clock, History, Record, load_history, mean_and_worst
     from fedcast.training.model_checks import check_model, check_scores, with_weights
     from fedcast.training.models import MODELS, Model, build_model, count_weights
     from fedcast.training.pack_files import PackedRun, write_dataset, write_plugin, write_runs
     from fedcast.training.remote import LocalTraining, RemoteUsers, train_remotely
-    from fedcast.training.separate import train_separately
     from fedcast.training.settings import (
         TrainingSettings,
         check_augmentation,

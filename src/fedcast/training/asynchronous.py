@@ -62,7 +62,7 @@ class BufferedTrainer(Trainer):
             weight = self.attendance.staleness_weight(np.array(number - 1 - version))
             draws = version + 1 + repeat * _REPEAT
             self._seed_model(draws)
-            current = Round(draws, state.past[str(version)], self._rate(version + 1), {}, {})
+            current = Round(draws, state.past[str(version)], self.settings.rate_in(version + 1), {}, {})
             for block in self.engine.local_training(group, current):
                 self._check(number, block)
                 block = self._uploaded(block, draws, state.residuals)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from collections.abc import Iterable, Sequence
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from fedcast.errors import FedcastError
 from fedcast.io import atomic_write
 from fedcast.training.algorithms import State, Tensors
 from fedcast.training.history import History, history_of
+from fedcast.training.settings import TrainingSettings, settings_text
 
 _VERSION = 3
 
@@ -32,6 +35,19 @@ class TrainingState:
     optimizer: State
     residuals: Tensors = field(default_factory=list)
     past: State = field(default_factory=dict)
+
+
+def fingerprint_of(settings: TrainingSettings, seed: int, more: Sequence[Any], arrays: Iterable[Any]) -> str:
+    """Return a hash of all that decides the result of a run: its settings, other values as text, and arrays."""
+    digest = hashlib.blake2b()
+    # More rounds, other checkpoints and what comes after the last round do not change the rounds before.
+    decisive = replace(settings, rounds=1, checkpoint_every=1, fine_tune_epochs=0, fine_tune_learning_rate=None)
+    # The text of a dataclass, as it was hashed before there were settings that are left out.
+    values = ", ".join(f"{name}={value}" for name, value in settings_text(decisive).items())
+    digest.update(f"({', '.join([repr(seed), f'TrainingSettings({values})', *map(repr, more)])})".encode())
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
 
 
 def save_checkpoint(path: Path, fingerprint: str, completed: int, state: TrainingState, history: History) -> None:

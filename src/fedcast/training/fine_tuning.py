@@ -1,24 +1,55 @@
-"""Scores of each user after training, and personalisation: users fine-tune the model on their own samples."""
+"""Models of single users: trained without a server, or fine-tuned on own samples after the last round, with scores."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch import nn
 
-from fedcast.data import Assignment
+from fedcast.data import Assignment, Dataset
 from fedcast.errors import FedcastError
 from fedcast.random import stream_key
 from fedcast.training.algorithms import Tensors
-from fedcast.training.device_data import DeviceData, score
-from fedcast.training.engines import Round, Task, choose_engine
+from fedcast.training.device_data import DeviceData, score, to_device
+from fedcast.training.engines import Round, Task, choose_device, choose_engine
+from fedcast.training.model_checks import check_model
 from fedcast.training.settings import TrainingSettings
 from fedcast.typing import Ints
 
 if TYPE_CHECKING:
     from fedcast.training.trainer import Federation
+
+
+def train_separately(
+    dataset: Dataset, users: Assignment, model: nn.Module, settings: TrainingSettings, *, epochs: int, seed: int = 0
+) -> Iterator[tuple[int, Tensors]]:
+    """Yield each user with samples and the weights that its model has after so many local epochs.
+
+    All start from the weights of `model`, which stays as it is. Users train in stacks, as in a round.
+    """
+    device = choose_device(settings.device)
+    dtype = torch.float64 if settings.precision == "float64" else torch.float32
+    own = check_model(model).to(device, dtype)
+    labels = dataset.labels if dataset.soft_labels is None else dataset.soft_labels
+    samples = to_device(dataset.inputs, labels, dataset.scale, device, dtype)
+    local = replace(local_settings(settings, epochs), augmentation="none", compile="never")
+    weights = [weight.detach().clone() for weight in own.parameters()]
+    current = Round(1, weights, local.learning_rate, {}, {})
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        yield from _trained(Task(own, samples, users, local, seed), current)
+
+
+def _trained(task: Task, current: Round) -> Iterator[tuple[int, Tensors]]:
+    """Yield each user with samples and its weights after local training."""
+    users = np.flatnonzero(task.users.sizes)
+    for block in choose_engine(task.settings.engine, task).local_training(users, current) if len(users) else ():
+        for row, user in enumerate(block.users.tolist()):
+            yield user, [weight + change[row] for weight, change in zip(current.weights, block.change, strict=True)]
 
 
 def user_columns(
@@ -43,18 +74,15 @@ def _fine_tuned(
     tuning = replace(task, users=_own_samples(federation), settings=local, compiled=False)
     settings, rate = task.settings, task.settings.fine_tune_learning_rate
     if rate is None:
-        rate = settings.learning_rate * settings.learning_rate_decay ** (settings.rounds - 1)
+        rate = settings.rate_in(settings.rounds)
     torch.manual_seed(int(stream_key(task.seed, "fine-tuning")))  # for models that draw, as dropout does
     current = Round(settings.rounds + 1, weights, rate, {}, {})
     own: list[float | None] = [None] * tuning.users.num_users
     overall = own.copy()
-    users = np.flatnonzero(tuning.users.sizes)
-    for block in choose_engine(settings.engine, tuning).local_training(users, current) if len(users) else ():
-        for row, user in enumerate(block.users.tolist()):
-            moved = [weight + change[row] for weight, change in zip(weights, block.change, strict=True)]
-            _check_finite(user, moved, rate)
-            found = score(task.model, moved, test, federation.dataset.num_classes)
-            own[user], overall[user] = float(federation.own_accuracies(found)[user]), found.accuracy
+    for user, moved in _trained(tuning, current):
+        _check_finite(user, moved, rate)
+        found = score(task.model, moved, test, federation.dataset.num_classes)
+        own[user], overall[user] = float(federation.own_accuracies(found)[user]), found.accuracy
     return {"fine_tuned_own_accuracy": own, "fine_tuned_accuracy": overall}
 
 
@@ -68,11 +96,10 @@ def _own_samples(federation: Federation) -> Assignment:
 
 def local_settings(settings: TrainingSettings, epochs: int) -> TrainingSettings:
     """Return the settings of plain local SGD of all users for so many epochs."""
-    plain = replace(settings, algorithm="fedavg", options=None, server_optimizer="none", server_learning_rate=1.0)
-    everyone = replace(
-        plain, participation=1.0, over_selection=0.0, deadline_s=None, buffer_size=None, concurrency=None
-    )
-    return replace(everyone, local_epochs=epochs)
+    return replace(
+        settings, algorithm="fedavg", options=None, server_optimizer="none", server_learning_rate=1.0,
+        participation=1.0, over_selection=0.0, deadline_s=None, buffer_size=None, concurrency=None, local_epochs=epochs,
+    )  # fmt: skip
 
 
 def _check_finite(user: int, weights: Tensors, rate: float) -> None:

@@ -71,12 +71,11 @@ class LocalTraining:
 
     def round(self, number: int, weights: Arrays, context: Arrays) -> dict[str, Any]:
         """Train one round; return the change of each weight, the sum of the losses of all steps, and their number."""
-        settings, dtype = self.settings, self.task.data.dtype
-        rate = settings.learning_rate * settings.learning_rate_decay ** (number - 1)
+        dtype = self.task.data.dtype
         start, given = (
             [torch.from_numpy(np.array(a)).to(self.device, dtype) for a in arrays] for arrays in (weights, context)
         )
-        current = _GivenRound(number, start, rate, {}, {}, tuple(given))
+        current = _GivenRound(number, start, self.settings.rate_in(number), {}, {}, tuple(given))
         with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
             torch.manual_seed(int(stream_key(self.seed, f"model/{number}/{self.user}")))
             (result,) = self.engine.local_training(np.array([self.user]), current)
@@ -163,16 +162,15 @@ class _RemoteTrainer(Trainer):
     def local_training(self, users: Ints, current: Round) -> tuple[Ints, list[BlockResult]]:
         """Ask users, and return those that answered with finite numbers, ascending."""
         weights = [weight.cpu().numpy() for weight in current.weights]
-        requests = {int(user): {"weights": weights, "context": self._context(int(user), current)} for user in users}
+        requests = {}
+        for user in users.tolist():
+            context = current.context(self.task, torch.tensor([user], device=self.device))
+            requests[user] = {"weights": weights, "context": [tensor.cpu().numpy() for tensor in context]}
         answers = self.ask(current.number, requests)
         blocks = [block for user in sorted(answers) if (block := self._block(user, answers[user])) is not None]
         if not blocks:
             raise FedcastError(f"round {current.number}: no user returned a finite change of the weights")
         return np.concatenate([block.users for block in blocks]), blocks
-
-    def _context(self, user: int, current: Round) -> list[NDArray[Any]]:
-        of_user = current.context(self.task, torch.tensor([user], device=self.device))
-        return [tensor.cpu().numpy() for tensor in of_user]
 
     def _block(self, user: int, answer: Mapping[str, Any]) -> BlockResult | None:
         """Return the result of one user; None if it is not a finite change of every weight."""

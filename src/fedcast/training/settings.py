@@ -99,6 +99,10 @@ class TrainingSettings:
         elif not isinstance(given, expected):
             raise FedcastError(f"training.{key}: {given!r} are the options of another choice; expected {expected}")
 
+    def rate_in(self, number: int) -> float:
+        """Return the local learning rate of users that start in a round."""
+        return self.learning_rate * self.learning_rate_decay ** (number - 1)
+
     @property
     def attendance(self) -> Participation:
         """Return how users take part in rounds."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,15 +16,16 @@ from fedcast.data import Assignment, Dataset, TextWindows
 from fedcast.errors import FedcastError
 from fedcast.participation import Attendance, Pairs, attend
 from fedcast.random import generator, stream_key
-from fedcast.training.algorithms import Tensors, Upload
-from fedcast.training.checkpoint import TrainingState, load_checkpoint, save_checkpoint
+from fedcast.training.algorithms import Tensors, Upload, effective_steps
+from fedcast.training.checkpoint import TrainingState, fingerprint_of, load_checkpoint, save_checkpoint
 from fedcast.training.device_data import ModelScores, own_accuracies, score, to_device
 from fedcast.training.engines import BlockResult, Round, Task, choose_device, choose_engine, rows_of, worth_compiling
+from fedcast.training.engines.choose import matrix_precision
 from fedcast.training.engines.engine_protocol import Aggregate, one_sample
 from fedcast.training.fine_tuning import user_columns
 from fedcast.training.history import Clock, History, Record, mean_and_worst
 from fedcast.training.model_checks import check_model, check_scores, with_weights
-from fedcast.training.settings import TrainingSettings, settings_text, training_settings
+from fedcast.training.settings import TrainingSettings, training_settings
 from fedcast.typing import Floats, Ints
 
 if TYPE_CHECKING:
@@ -109,7 +108,7 @@ def train(
     settings = training_settings(training)
     checked, device = check_model(model, replace_batch_norm=replace_batch_norm), choose_device(settings.device)
     # A model may draw, as dropout does: PyTorch's generators are seeded for every round and restored afterwards.
-    with torch.random.fork_rng([device] if device.type == "cuda" else []), _matrix_precision(settings, device):
+    with torch.random.fork_rng([device] if device.type == "cuda" else []), matrix_precision(settings, device):
         kind = Trainer
         if settings.buffer_size is not None:
             from fedcast.training.asynchronous import BufferedTrainer  # which is made of the one here
@@ -117,23 +116,6 @@ def train(
             kind = BufferedTrainer
         trainer = kind(federation, checked, settings, seed, clock or Clock(), dropped or set())
         return trainer.run(Path(checkpoint) if checkpoint is not None else None, progress, should_stop)
-
-
-@contextmanager
-def _matrix_precision(settings: TrainingSettings, device: torch.device) -> Iterator[None]:
-    """Set PyTorch's switches for matrix units, and restore them afterwards."""
-    if device.type != "cuda":
-        yield
-        return
-    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
-    before = matmul.allow_tf32, cudnn.allow_tf32, cudnn.deterministic
-    # With bfloat16 in training, tf32 is precise enough for scoring.
-    matmul.allow_tf32 = cudnn.allow_tf32 = settings.precision in ("tf32", "bf16")
-    cudnn.deterministic = True
-    try:
-        yield
-    finally:
-        matmul.allow_tf32, cudnn.allow_tf32, cudnn.deterministic = before
 
 
 class Trainer:
@@ -204,24 +186,14 @@ class Trainer:
     @cached_property
     def fingerprint(self) -> str:
         """A hash of all that decides the result, so that a checkpoint is never resumed by another run."""
-        digest = hashlib.blake2b()
-        # More rounds, other checkpoints and what comes after the last round do not change the rounds before.
-        settings = replace(
-            self.settings, rounds=1, checkpoint_every=1, fine_tune_epochs=0, fine_tune_learning_rate=None
-        )
-        # The text of a dataclass, as it was hashed before there were settings that are left out.
-        values = ", ".join(f"{name}={value}" for name, value in settings_text(settings).items())
-        parts = (repr(self.seed), f"TrainingSettings({values})", repr(self.clock), repr(sorted(self.dropped)))
-        digest.update(f"({', '.join([*parts, repr(self.model)])})".encode())
         federation, dataset = self.federation, self.federation.dataset
-        for array in (
+        arrays = (
             *self.held_samples, federation.own_sizes, federation.distributions,
             *_arrays(dataset.inputs), dataset.labels, *_arrays(dataset.test_inputs), dataset.test_labels,
             *self._first_weights, *([] if dataset.soft_labels is None else [dataset.soft_labels]),
             *([] if (tests := federation.own_tests) is None else [tests.samples, tests.offsets]),
-        ):  # fmt: skip
-            digest.update(np.ascontiguousarray(array).data)
-        return digest.hexdigest()
+        )  # fmt: skip
+        return fingerprint_of(self.settings, self.seed, (self.clock, sorted(self.dropped), self.model), arrays)
 
     @property
     def held_samples(self) -> list[Ints]:
@@ -254,7 +226,7 @@ class Trainer:
         if not self.user_weights[users].any():  # no users, or none with a weight
             return users, None, None
         self._seed_model(number)
-        current = Round(number, state.weights, self._rate(number), state.server, state.users)
+        current = Round(number, state.weights, self.settings.rate_in(number), state.server, state.users)
         users, blocks = self.local_training(users, current)
         total, present = Aggregate(state.weights), self.user_weights[users].sum()
         for block in blocks:
@@ -266,10 +238,6 @@ class Trainer:
         self._server_step(state, total)
         self._check_weights(number, state)
         return users, float(total.loss) / total.steps, total.drift()
-
-    def _rate(self, number: int) -> float:
-        """Return the local learning rate of users that start in a round."""
-        return self.settings.learning_rate * self.settings.learning_rate_decay ** (number - 1)
 
     def _seed_model(self, number: int) -> None:
         """Seed what the model itself draws, as dropout does."""
@@ -391,10 +359,3 @@ class Trainer:
 
 def _arrays(inputs: np.ndarray | TextWindows) -> tuple[np.ndarray, ...]:
     return (inputs,) if isinstance(inputs, np.ndarray) else (inputs.codes, inputs.starts)
-
-
-def effective_steps(steps: Tensor, momentum: float) -> Tensor:
-    """Return how many steps without momentum carry a constant gradient as far (FedNova's a_k)."""
-    if momentum == 0:
-        return steps
-    return (steps - momentum * (1 - momentum**steps) / (1 - momentum)) / (1 - momentum)

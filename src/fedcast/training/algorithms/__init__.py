@@ -102,6 +102,13 @@ def per_user(values: Tensor, like: Tensor) -> Tensor:
     return values.view(-1, *[1] * (like.dim() - 1))
 
 
+def effective_steps(steps: Tensor, momentum: float) -> Tensor:
+    """Return how many steps without momentum carry a constant gradient as far (FedNova's a_k)."""
+    if momentum == 0:
+        return steps
+    return (steps - momentum * (1 - momentum**steps) / (1 - momentum)) / (1 - momentum)
+
+
 def weighted_sum(shares: Tensor, tensors: Tensors) -> Tensors:
     """Return the sum over users of share · tensor, [...] from [U, ...], for every tensor."""
     import torch

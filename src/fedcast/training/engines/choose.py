@@ -6,6 +6,8 @@ import logging
 import os
 import shutil
 import sysconfig
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +40,23 @@ def choose_device(name: str) -> torch.device:
     if name == "cuda" and not available:
         raise FedcastError("invalid value 'cuda' for training.device: PyTorch sees no GPU here; use cpu or auto")
     return torch.device("cuda" if available and name in ("auto", "cuda") else "cpu")
+
+
+@contextmanager
+def matrix_precision(settings: TrainingSettings, device: torch.device) -> Iterator[None]:
+    """Set PyTorch's switches for matrix units, and restore them afterwards."""
+    if device.type != "cuda":
+        yield
+        return
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = matmul.allow_tf32, cudnn.allow_tf32, cudnn.deterministic
+    # With bfloat16 in training, tf32 is precise enough for scoring.
+    matmul.allow_tf32 = cudnn.allow_tf32 = settings.precision in ("tf32", "bf16")
+    cudnn.deterministic = True
+    try:
+        yield
+    finally:
+        matmul.allow_tf32, cudnn.allow_tf32, cudnn.deterministic = before
 
 
 def choose_engine(name: str, task: Task) -> Engine:
