@@ -43,7 +43,7 @@ def test_members_get_samples_of_the_head_and_nobody_in_between_can_read_them(net
 
 
 def test_a_device_knows_no_engine():
-    code = "import fedcast.federation.device.calls, sys; sys.exit('nvflare' in sys.modules)"
+    code = "import fedcast.federation.device.device, sys; sys.exit('nvflare' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
@@ -340,15 +340,13 @@ def test_a_full_disk_is_an_answer_and_leaves_nothing(net, monkeypatch):
 
 
 def test_a_ledger_that_cannot_be_written_is_an_answer(net):
-    from fedcast.federation.device.calls import answer
-
     device = net.devices["near"]
     device.ledger._base.execute("PRAGMA query_only = ON")
     assert "readonly" in net.share("head", "near")["rejected"]["near"]
     assert (net.received("near"), device.inbox.files()) == (0, [])
     net.log.clear()
     request = {"run": RUN, "count": 8, "members": net.keys("far"), "kind": "raw", "balanced": False, "seed": 0}
-    assert "readonly" in answer(device, "share", request | {"user": 0}, net.send)["error"]
+    assert "readonly" in device.answer("share", request | {"user": 0}, net.send)["error"]
     assert net.log == []
     device.ledger._base.execute("PRAGMA query_only = OFF")
     assert net.share("head", "near")["delivered"] == ["near"]
@@ -356,12 +354,10 @@ def test_a_ledger_that_cannot_be_written_is_an_answer(net):
 
 
 def test_whatever_fails_in_a_call_is_an_answer(net, caplog):
-    from fedcast.federation.device.calls import answer
-
     net.devices["near"].train_round = lambda _: 1 / 0
-    assert answer(net.devices["near"], "train_round", {}, net.send)["error"] == "ZeroDivisionError: division by zero"
+    assert net.devices["near"].answer("train_round", {}, net.send)["error"] == "ZeroDivisionError: division by zero"
     assert "Traceback" in caplog.text
-    assert "unknown call" in answer(net.devices["near"], "format", {}, net.send)["error"]
+    assert "unknown call" in net.devices["near"].answer("format", {}, net.send)["error"]
 
 
 def test_memory_stays_bounded_while_many_samples_flow(tmp_path):

@@ -58,17 +58,13 @@ def affordable(devices: DeviceTable, scenario: Scenario, kind: str, mu: float | 
 def check_counts_budget(devices: DeviceTable, scenario: Scenario) -> None:
     """Raise an error if the privacy budget of a user is not enough for the noisy class counts that a plan needs."""
     poor = np.flatnonzero(~affordable(devices, scenario, private_kinds()[0], mu=0.0))
-    if len(poor):
+    if len(poor) and devices.epsilon is not None:
         user, needed = int(poor[0]), scenario.data.counts_epsilon
         raise FedcastError(
             f"user {user_label(user, devices.names)} cannot afford noisy class counts (data.counts_epsilon = "
-            f"{needed:g}): its budget is epsilon = {_budgets(devices)[user]:g}; raise it, or leave the user out "
+            f"{needed:g}): its budget is epsilon = {devices.epsilon[user]:g}; raise it, or leave the user out "
             "(changes.without)"
         )
-
-
-def _budgets(devices: DeviceTable) -> Floats:
-    return np.full(len(devices.consent), np.inf) if devices.epsilon is None else devices.epsilon
 
 
 def shareable(devices: DeviceTable, scenario: Scenario, kind: str, mu: float | None = None) -> Floats:

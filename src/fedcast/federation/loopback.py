@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fedcast.federation.device.calls import answer
 from fedcast.federation.device.device import Device
 from fedcast.federation.device.exchange import Message
 
@@ -34,7 +33,7 @@ class Loopback:
         return {name: self._call(name, call, request) for name, request in requests.items() if name in self.devices}
 
     def _call(self, name: str, call: str, request: Mapping[str, Any]) -> Mapping[str, Any]:
-        return answer(self.devices[name], call, request, lambda targets, message: self._send(name, targets, message))
+        return self.devices[name].answer(call, request, lambda targets, message: self._send(name, targets, message))
 
     def _send(self, sender: str, targets: Sequence[str], message: Message) -> dict[str, Message]:
         arrived = {name: self.carry(sender, name, dict(message)) for name in targets if name in self.devices}

@@ -8,26 +8,26 @@ plain values and NumPy arrays, which any engine can carry. A request that the de
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ValidationError
 
-from fedcast import __version__, registry
+from fedcast import __version__
 from fedcast.data import scaled, stored
 from fedcast.errors import FedcastError
 from fedcast.federation.device.count_noise import private_counts
 from fedcast.federation.device.device_ledger import DeviceLedger
 from fedcast.federation.device.envelope import Contents, Envelope, RejectedError, chunk_samples, open_header, seal
 from fedcast.federation.device.exchange import Inbox, Message, Send, deliver, reply_to, sync_folder
-from fedcast.federation.device.keys import PublicKeys, load_or_create_keys, public_keys
+from fedcast.federation.device.keys import PublicKeys, load_or_create_keys
 from fedcast.federation.device.local_training import LocalTask, train_locally
 from fedcast.federation.device.owner_files import (
     CONSENT_FILE,
@@ -38,19 +38,10 @@ from fedcast.federation.device.owner_files import (
     load_trust,
 )
 from fedcast.federation.device.samples import OwnSamples
+from fedcast.federation.device.share_request import RAW, ShareRequest, offered_keys, share_request
 from fedcast.federation.device.valid_names import NAME_RULE, is_name
 from fedcast.random import generator
-from fedcast.scenario import SharingSettings
-from fedcast.sharing import (
-    Held,
-    Release,
-    Request,
-    draw_samples,
-    find_sharing,
-    gaussian_mu,
-    secure_noise,
-    total_mu,
-)
+from fedcast.sharing import Held, Release, Request, draw_samples, find_sharing, secure_noise, total_mu
 from fedcast.typing import Ints
 
 KEYS_FILE, LEDGER_FILE, DATA_FOLDER = "keys.pem", "ledger.sqlite", "data"
@@ -59,21 +50,6 @@ _PROBE_BYTES = 2**18
 _PROBES = 2
 _HASH_BYTES = 16
 _ROUNDING = 1e-9
-_RAW = "raw"
-
-
-@dataclass(frozen=True)
-class ShareRequest:
-    """A validated request to share: how many samples, with whom, and the draw."""
-
-    count: int
-    members: dict[str, PublicKeys]
-    away: frozenset[str]  #: members that the server does not reach now; they get their samples when sharing is resumed
-    kind: str
-    options: Any  #: of the kind
-    balanced: bool
-    seed: int
-    user: int
 
 
 class Device:
@@ -104,6 +80,24 @@ class Device:
 
     # --- what the server asks for
 
+    def answer(self, call: object, request: Mapping[str, Any], send: Send) -> Message:
+        """Return the answer to a call of a server, by its name; ``{"error": reason}`` if it is refused or fails."""
+        try:
+            if call == "alive":
+                return self.alive(request)
+            if call == "describe":
+                return self.describe(request, send)
+            if call == "share":
+                return self.share(request, send)
+            if call == "train_round":
+                return self.train_round(request)
+        except (FedcastError, OSError) as error:
+            return {"error": str(error)}
+        except Exception as error:  # a server that hears nothing would wait for its time-out
+            logging.getLogger(__name__).exception("call %s failed", call)
+            return {"error": f"{type(error).__name__}: {error}"}
+        return {"error": f"unknown call {call!r}"}
+
     def alive(self, request: Mapping[str, Any]) -> Message:
         """Take part in a run and tell how far this device is; engines use it as a barrier before devices talk."""
         run = self._enter(request)
@@ -124,7 +118,7 @@ class Device:
         if self.ledger.sealed_header(run) is not None or self.ledger.received_in(run):
             raise RejectedError(f"samples were exchanged in another run of the name {run!r}; give this one a new name")
         consent, trust = self.consent, self.trust
-        offered = _offered(request.get("peers", {}))
+        offered = offered_keys(request.get("peers", {}))
         accepted = [name for name, keys in offered.items() if name != self.name and trust.accepts(name, keys)]
         spent, budget = self.ledger.epsilon_spent(consent.delta), consent.epsilon_budget
         return {
@@ -150,7 +144,7 @@ class Device:
         Samples are drawn and encrypted at the first request of a run; later requests of the same run resume sending.
         """
         run = self._enter(request)
-        asked = _share_request(request)
+        asked = share_request(request)
         with self._share_lock:
             self._phase, started = "share", time.monotonic()
             trust = self.trust
@@ -173,7 +167,7 @@ class Device:
             self._phase = "shared"
         return {
             "count": envelope.contents.count, "untrusted": untrusted, **vars(result), "envelope": envelope.id,
-            "seconds": time.monotonic() - started, "mu": _mu(asked),
+            "seconds": time.monotonic() - started, "mu": asked.mu,
         }  # fmt: skip
 
     def train_round(self, request: Mapping[str, Any]) -> Message:
@@ -248,7 +242,7 @@ class Device:
         if not trusted or not self._allowed(asked):
             return None
         at_once = chunk_samples(self.own.format)
-        if asked.kind == _RAW:
+        if asked.kind == RAW:
             samples, hashes = self._drawn(asked)
             count, records = len(samples), self.own.records(samples, at_once)
         else:
@@ -287,7 +281,7 @@ class Device:
         The noise is from the operating system's randomness: the server knows the seed of the run. A release whose
         envelope was not recorded, since the device was killed, was not sent; then another one takes its place.
         """
-        consent, own, mu = self.consent, self.own, _mu(asked) or 0.0
+        consent, own, mu = self.consent, self.own, asked.mu or 0.0
         if consent.epsilon_budget is None:
             raise RejectedError(f"{asked.kind}: the consent file has no epsilon_budget; its owner must set one")
         if own.format.scale is None:
@@ -334,51 +328,6 @@ class Device:
 
     def _spool(self, envelope: Envelope) -> Path:
         return self._outbox / f"{envelope.id}.chunks"
-
-
-def _offered(peers: object) -> dict[str, PublicKeys]:
-    """Return the keys of the devices that a server names."""
-    if not isinstance(peers, Mapping):
-        raise RejectedError("invalid peers: expected the keys of each by name")
-    if not all(is_name(name) for name in peers):
-        raise RejectedError(f"invalid name of a device: {NAME_RULE}")
-    try:
-        return {str(name): public_keys(keys) for name, keys in peers.items()}
-    except FedcastError as error:
-        raise RejectedError(f"invalid peers: {error}") from None
-
-
-def _share_request(request: Mapping[str, Any]) -> ShareRequest:
-    members = _offered(request.get("members", {}))
-    try:
-        count, seed, user = (int(request[name]) for name in ("count", "seed", "user"))
-        kind, balanced = str(request["kind"]), bool(request["balanced"])
-        away = frozenset(map(str, request.get("away", ())))
-    except (KeyError, TypeError, ValueError) as error:
-        raise RejectedError(f"invalid request to share: {error!r}") from None
-    if count < 0:
-        raise RejectedError(f"invalid value {count} for count: expected a number ≥ 0")
-    return ShareRequest(count, members, away, kind, _options(kind, request.get("options", {})), balanced, seed, user)
-
-
-def _options(kind: str, given: object) -> Any:
-    """Return the options of a kind of sharing that devices offer; they may come from another host."""
-    if kind != _RAW and (kind not in registry.names("sharing") or not find_sharing(kind).private):
-        offered = [name for name in registry.names("sharing") if name == _RAW or find_sharing(name).private]
-        raise RejectedError(f"invalid value {kind!r} for kind: devices share {', '.join(offered)}")
-    try:
-        options = SharingSettings.model_validate({"kind": kind, kind: given}).options("sharing")
-    except ValidationError as error:
-        raise RejectedError(f"invalid options of {kind}: {error.errors(include_url=False)[0]['msg']}") from None
-    # A server must not choose which files of a device are read.
-    if named := [name for name, value in vars(options).items() if name.endswith("_file") and value is not None]:
-        raise RejectedError(f"invalid options of {kind}: {named[0]} names a file, which devices do not read")
-    return options
-
-
-def _mu(asked: ShareRequest) -> float | None:
-    """Return μ of what a kind of sharing releases; None: it has no differential privacy."""
-    return None if asked.kind == _RAW else gaussian_mu(asked.options.epsilon, asked.options.delta)
 
 
 def _limited_to(envelope: Envelope, trusted: Mapping[str, PublicKeys]) -> Envelope:

@@ -78,7 +78,9 @@ class OwnSamples:
         self.folder = Path(folder)
         try:
             self.format = sample_format(parse_json(read_text(self.folder / _FORMAT_FILE), _FORMAT_FILE))
-            self.inputs, self.labels = (_mapped(self.folder / name) for name in (_INPUTS_FILE, _LABELS_FILE))
+            self.inputs, self.labels = (
+                np.load(self.folder / name, mmap_mode="r", allow_pickle=False) for name in (_INPUTS_FILE, _LABELS_FILE)
+            )
         except (OSError, ValueError, FedcastError) as error:
             raise DataError(f"{self.folder}: no readable samples: {error}") from None
         expected = (len(self.labels), *self.format.shape)
@@ -153,8 +155,3 @@ def training_dataset(own: OwnSamples, received: Sequence[Path]) -> Dataset:
         inputs = TextWindows(np.asarray(inputs).ravel(), np.arange(len(labels)) * length, length)
     bits = float(own.format.record["input"].itemsize * 8)
     return Dataset("device", inputs, labels, inputs, labels, own.format.num_classes, bits, own.format.scale)
-
-
-def _mapped(path: Path) -> NDArray[Any]:
-    array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    return array

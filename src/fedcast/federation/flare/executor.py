@@ -16,7 +16,6 @@ from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
 
 from fedcast.errors import FedcastError
-from fedcast.federation.device.calls import answer
 from fedcast.federation.device.device import Device
 from fedcast.federation.device.exchange import Message
 from fedcast.federation.flare.names import CALL_TOPIC, DEVICE_FOLDER, MESSAGE, PEER_TOPIC
@@ -69,7 +68,7 @@ class DeviceExecutor(Executor):  # type: ignore[misc]
         except FedcastError as error:
             return _reply({"error": str(error)})
         with self._one_call:
-            return _reply(answer(device, asked.get("call"), asked.get("request") or {}, send))
+            return _reply(device.answer(asked.get("call"), asked.get("request") or {}, send))
 
     def _on_peer(self, topic: str, request: Shareable, fl_ctx: FLContext) -> Shareable:
         del topic
