@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from fedcast.errors import FedcastError
 from fedcast.federation.device.keys import public_keys
-from fedcast.federation.device.samples import SampleFormat, sample_format
+from fedcast.federation.device.samples import sample_format
 from fedcast.federation.device.valid_names import shortened
 
 _MOST_SAMPLES = 2**40
@@ -65,11 +65,6 @@ def read_description(name: str, answer: Mapping[str, Any]) -> dict[str, Any] | N
     return (
         {"name": name, "keys": keys.to_bytes().hex(), **found.model_dump()} if sum(found.counts) == found.size else None
     )
-
-
-def format_of(description: Mapping[str, Any]) -> SampleFormat:
-    """Return the format of the samples of a described device."""
-    return sample_format(description["format"])
 
 
 def read_shared(answer: Mapping[str, Any], members: Collection[str], most: int) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fedcast.federation.device.device import Device
-from fedcast.federation.device.exchange import Message
+from fedcast.federation.device.exchange import Message, Messages
 
 #: (sender, receiver, message) → what arrives, or None if nothing does
 Carry = Callable[[str, str, Message], Message | None]
@@ -25,9 +25,7 @@ class Loopback:
         """Return the names of all devices."""
         return list(self.devices)
 
-    def ask(
-        self, call: str, requests: Mapping[str, Mapping[str, Any]], timeout_s: float
-    ) -> Mapping[str, Mapping[str, Any]]:
+    def ask(self, call: str, requests: Messages, timeout_s: float) -> Messages:
         """Call one device after the other."""
         del timeout_s
         return {name: self._call(name, call, request) for name, request in requests.items() if name in self.devices}

@@ -17,7 +17,9 @@ import numpy as np
 
 from fedcast.data import Dataset, load_dataset, skew_of
 from fedcast.errors import FedcastError
-from fedcast.federation.answers import format_of, read_description, read_error, read_held, read_shared
+from fedcast.federation.answers import read_description, read_error, read_held, read_shared
+from fedcast.federation.device.exchange import Messages
+from fedcast.federation.device.samples import sample_format
 from fedcast.federation.planning import plan_devices
 from fedcast.federation.results import write_results
 from fedcast.federation.state import PHASES, STATE_FILE, RunState, check_scenario, load_state, new_run, write_state
@@ -53,9 +55,7 @@ class Transport(Protocol):
         """Return the devices that are there, in a fixed order."""
         ...
 
-    def ask(
-        self, call: str, requests: Mapping[str, Mapping[str, Any]], timeout_s: float
-    ) -> Mapping[str, Mapping[str, Any]]:
+    def ask(self, call: str, requests: Messages, timeout_s: float) -> Messages:
         """Call a method of each named device with its request; return the answers of those that gave one in time.
 
         The answer of a device that refused or failed is ``{"error": reason}``.
@@ -282,9 +282,7 @@ class FederationRun:
         if self.progress is not None:
             self.progress(record)
 
-    def _ask(
-        self, call: str, requests: Mapping[str, Mapping[str, Any]], timeout_s: float, when: str | None = None
-    ) -> dict[str, Mapping[str, Any]]:
+    def _ask(self, call: str, requests: Messages, timeout_s: float, when: str | None = None) -> Messages:
         """Ask devices, and note who is not there, does not answer or refuses."""
         run, present = {"run": self.state.run}, set(self.transport.names())
         asked = {name: {**request, **run} for name, request in requests.items() if name in present}
@@ -317,7 +315,7 @@ class FederationRun:
                 miss.setdefault("back", when)
         self.report(f"{when}: {name} is back")
 
-    def _usable(self, answers: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    def _usable(self, answers: Messages) -> dict[str, dict[str, Any]]:
         """Return the descriptions that are valid and whose samples are those of the federation."""
         expected = self.dataset.sample_shape, self.dataset.num_classes, self.dataset.scale
         usable = {}
@@ -325,7 +323,7 @@ class FederationRun:
             if (device := read_description(name, answer)) is None:
                 self._miss(name, "describe", "an invalid description")
                 continue
-            found = format_of(device)
+            found = sample_format(device["format"])
             if (found.shape, found.num_classes, found.scale) == expected:
                 usable[name] = device
             else:

@@ -16,7 +16,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
@@ -33,32 +32,15 @@ _SEED = 0  # public, and the same for all
 Pull = Callable[[Floats], Floats]
 
 
-class Features(Protocol):
-    """A public function of samples, with a norm of at most 1."""
-
-    @property
-    def not_negative(self) -> bool:
-        """Return whether no feature is ever below 0."""
-        ...
-
-    def evaluated(self, inputs: Floats) -> tuple[Floats, Pull]:
-        """Return features [n, f] of inputs [n, d], and a function from gradients by features to those by inputs."""
-        ...
-
-    def within(self, basis: Floats) -> Features:
-        """Return the same as a function of coordinates [n, k] in a basis [k, d]."""
-        ...
-
-
 @dataclass(frozen=True, eq=False)
 class Fourier:
     """√(2/f)·(cos Wx, sin Wx), whose inner products are about exp(−‖x − x'‖²/(2ℓ²)) for rows of W ~ N(0, 1/ℓ²)."""
 
     matrix: Floats  #: W, [f/2, d]
-    not_negative: bool = False
+    not_negative: bool = False  #: whether no feature is ever below 0
 
     def evaluated(self, inputs: Floats) -> tuple[Floats, Pull]:
-        """Return features of norm 1, and how gradients follow."""
+        """Return features [n, f] of norm 1 of inputs [n, d], and a map of gradients by features to those by inputs."""
         turns, half = inputs @ self.matrix.T, len(self.matrix)
         values = np.concatenate([np.cos(turns), np.sin(turns)], axis=1) / math.sqrt(half)
 
@@ -69,7 +51,7 @@ class Fourier:
         return values, pull
 
     def within(self, basis: Floats) -> Fourier:
-        """Return the same as a function of coordinates in a basis."""
+        """Return the same as a function of coordinates [n, k] in a basis [k, d]."""
         return Fourier(self.matrix @ basis.T)
 
 
@@ -100,6 +82,10 @@ class Network:
         """Return the same as a function of coordinates in a basis."""
         (matrix, bias), *others = self.layers
         return Network(((matrix @ basis.T, bias), *others))
+
+
+# Public functions of samples, with a norm of at most 1.
+Features = Fourier | Network
 
 
 @lru_cache(maxsize=4)

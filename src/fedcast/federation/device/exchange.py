@@ -41,6 +41,7 @@ from fedcast.federation.device.keys import KeyPair, PublicKeys
 from fedcast.federation.device.owner_files import TrustedPeers
 
 Message = dict[str, Any]
+Messages = Mapping[str, Mapping[str, Any]]  # by the names of devices
 #: (names of devices, message) → the answers of those that answered in time
 Send = Callable[[Sequence[str], Message], Mapping[str, Message]]
 

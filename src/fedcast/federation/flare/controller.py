@@ -13,6 +13,7 @@ from nvflare.apis.impl.controller import Controller
 from nvflare.apis.signal import Signal
 
 from fedcast.errors import FedcastError
+from fedcast.federation.device.exchange import Messages
 from fedcast.federation.flare.executor import packed, replies_of
 from fedcast.federation.flare.names import CALL_TOPIC, STOP_FILE
 from fedcast.federation.phases import FederationRun, Timeouts
@@ -81,9 +82,7 @@ class FlareTransport:
         """Return the devices of the job, by name."""
         return sorted(client.name for client in self.engine.get_clients())
 
-    def ask(
-        self, call: str, requests: Mapping[str, Mapping[str, Any]], timeout_s: float
-    ) -> Mapping[str, Mapping[str, Any]]:
+    def ask(self, call: str, requests: Messages, timeout_s: float) -> Messages:
         """Call a method of each named device, each in a thread: FLARE's multicast of different messages is broken."""
         if not requests:
             return {}
