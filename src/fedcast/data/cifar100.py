@@ -22,16 +22,11 @@ from fedcast.registry import option
 
 _CLASSES = {"fine": 100, "coarse": 20}
 _ADDRESS = "https://www.cs.toronto.edu/~kriz/"
-_BINARY = (
-    SourceFile(
-        "cifar100/cifar-100-binary.tar.gz", "", _ADDRESS + "cifar-100-binary.tar.gz", "03b5dce01913d631647c71ecec9e9cb8"
-    ),
-)
-_PYTHON = (
-    SourceFile(
-        "cifar100/cifar-100-python.tar.gz", "", _ADDRESS + "cifar-100-python.tar.gz", "eb9058c3a382ffc7106e4002c42a8d85"
-    ),
-)
+_MD5 = {
+    "cifar-100-binary.tar.gz": "03b5dce01913d631647c71ecec9e9cb8",
+    "cifar-100-python.tar.gz": "eb9058c3a382ffc7106e4002c42a8d85",
+}
+_BINARY, _PYTHON = ((SourceFile(f"cifar100/{name}", "", _ADDRESS + name, md5),) for name, md5 in _MD5.items())
 SOURCES = (_BINARY, _PYTHON)
 
 

@@ -31,17 +31,9 @@ CLASSES: dict[str, str] = {
     "byclass": _ALL, "bymerge": _FEWER, "balanced": _FEWER, "letters": string.ascii_uppercase,
     "digits": string.digits, "mnist": string.digits,
 }  # fmt: skip
+_ADDRESS = "https://biometrics.nist.gov/cs_links/EMNIST/gzip.zip"
 # The MD5 sum is that of torchvision, which downloads the same archive.
-SOURCES = (
-    (
-        SourceFile(
-            "emnist/gzip.zip",
-            "",
-            "https://biometrics.nist.gov/cs_links/EMNIST/gzip.zip",
-            "58c8d27c78d21e728a6bc7b3cc06412e",
-        ),
-    ),
-)
+SOURCES = ((SourceFile("emnist/gzip.zip", "", _ADDRESS, "58c8d27c78d21e728a6bc7b3cc06412e"),),)
 
 
 @dataclass(frozen=True)

@@ -27,11 +27,13 @@ def write_results(
     population = _described(planned.world.population)
     world = replace(planned.world, population=population)
     sent = share_samples(population, planned.clustering, world.scenario.seed)
-    ledger = _delivered(sent.ledger, shared, population)
+    assert population.assignment is not None
+    assert population.names is not None
+    names = population.names.tolist()
+    ledger = _delivered(sent.ledger, shared, names)
     if find_sharing(world.scenario.sharing.kind).private:
         delta = world.scenario.sharing.options("sharing").delta
-        ledger = replace(ledger, sources=np.zeros((2, 0), dtype=np.int64), privacy=_privacy(shared, population, delta))
-    assert population.assignment is not None
+        ledger = replace(ledger, sources=np.zeros((2, 0), dtype=np.int64), privacy=_privacy(shared, names, delta))
     plan, after = replace(planned.plan, scenario=world.scenario), Shared.by_ledger(population.assignment, ledger)
     prepared = PreparedRun(world, planned.clustering, planned.cost, plan, shared=after)
     return store_run(folder, prepared, history, measured_s)
@@ -47,10 +49,8 @@ def _described(population: Population) -> Population:
     return replace(population, dataset=dataset, assignment=Assignment(np.arange(len(labels)), offsets))
 
 
-def _delivered(ledger: Ledger, shared: Mapping[str, Any], population: Population) -> Ledger:
+def _delivered(ledger: Ledger, shared: Mapping[str, Any], names: list[str]) -> Ledger:
     """Return the entries of a planned ledger that came true: members that received, as many samples as were sent."""
-    assert population.names is not None
-    names = population.names.tolist()
     kept = np.zeros(len(ledger), dtype=bool)
     for head, answer in shared.items():
         for member in answer.get("delivered", []):
@@ -59,10 +59,9 @@ def _delivered(ledger: Ledger, shared: Mapping[str, Any], population: Population
     return Ledger(ledger.samples[kept], ledger.senders[kept], ledger.receivers[kept])
 
 
-def _privacy(shared: Mapping[str, Any], population: Population, delta: float) -> Privacy:
+def _privacy(shared: Mapping[str, Any], names: list[str], delta: float) -> Privacy:
     """Return what heads spent that sent something."""
-    assert population.names is not None
-    names, mu = population.names.tolist(), np.zeros(population.num_users)
+    mu = np.zeros(len(names))
     for head, answer in shared.items():
         mu[names.index(head)] = (answer.get("mu") or 0.0) if answer["count"] else 0.0
     return Privacy(mu, delta, "secure")

@@ -103,12 +103,8 @@ def to_plane(degrees: Floats, middle: Floats) -> Floats:
 def _axes(degrees: Floats) -> tuple[Floats, Floats, Floats]:
     """Return unit vectors east, north and up at each place, float64[N, 3] each, in earth-centred coordinates."""
     longitude, latitude = np.radians(degrees).T
-    zero, (sin_a, cos_a), (sin_b, cos_b) = (
-        np.zeros_like(longitude),
-        (np.sin(longitude), np.cos(longitude)),
-        (np.sin(latitude), np.cos(latitude)),
-    )
-    east = np.column_stack([-sin_a, cos_a, zero])
+    sin_a, cos_a, sin_b, cos_b = np.sin(longitude), np.cos(longitude), np.sin(latitude), np.cos(latitude)
+    east = np.column_stack([-sin_a, cos_a, np.zeros_like(longitude)])
     north = np.column_stack([-sin_b * cos_a, -sin_b * sin_a, cos_b])
     return east, north, np.column_stack([cos_b * cos_a, cos_b * sin_a, sin_b])
 
