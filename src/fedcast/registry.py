@@ -322,9 +322,7 @@ def plugin_error(error: BaseException) -> FedcastError | None:
         return None
     frames = list(traceback.walk_tb(error.__traceback__))
     reason = f"{type(error).__name__}: {error}"
-    passed = [(frame, line, _owners(frame)) for frame, line in frames]
-    passed = [(frame, line, owners) for frame, line, owners in passed if owners]
-    if passed:
+    if passed := [(frame, line, owners) for frame, line in frames if (owners := _owners(frame))]:
         frame, line, owners = passed[-1]
         called = [choice for choice in owners if passed[0][0].f_code in _codes(choice.value)]
         where = f"{reason} (in {_place(frame, line)})"

@@ -139,11 +139,11 @@ def _prediction(made: SharingPlan) -> list[str]:
             f"{quantity(made.download_s, 's')}, compute {quantity(made.compute_s, 's')}, upload "
             f"{quantity(made.upload_s, 's')}",
         ]
-    ends = made.rounds_interval
+    ends, measure = made.rounds_interval, "" if made.measure == "emd" else f" of {made.measure.upper()}"
     interval = "" if ends is None else f" ({ends[0]:,.0f} to {ends[1]:,.0f} in 90 % of runs)"
     return [
         f"{made.rounds:,.1f} rounds expected{interval} to {made.scenario.rounds.target_accuracy:.4g} accuracy "
-        f"({_fit(made)})",
+        f"(fit {made.fit}, form {made.form}{measure})",
         f"task {quantity(delay.total_s, 's')}: sharing {quantity(delay.sharing_s, 's')}, download "
         f"{quantity(delay.download_s, 's')}, compute {quantity(delay.compute_s, 's')}, upload "
         f"{quantity(delay.upload_s, 's')}",
@@ -186,9 +186,3 @@ def _left_out(made: SharingPlan, world: World, sends: Bools) -> list[str]:
         who = pluralize(int(unable.sum()), "user")
         lines.append(f"{who} cannot take part within the energy budget: left out of training{also}")
     return lines
-
-
-def _fit(made: SharingPlan) -> str:
-    """Return the fit and form of rounds."""
-    measure = "" if made.measure == "emd" else f" of {made.measure.upper()}"
-    return f"fit {made.fit}, form {made.form}{measure}"

@@ -93,11 +93,6 @@ class Content:
         return self.runs[0].scenario
 
     @property
-    def plugin_options(self) -> dict[str, list[Any]]:
-        """Default and meaning of the options of plug-ins of any run, by dotted key."""
-        return {key: option for run in self.runs for key, option in run.plugin_options.items()}
-
-    @property
     def on_devices(self) -> bool:
         """Return whether all runs were trained on real devices, so that there are measured seconds."""
         return all(run.measured_s for run in self.runs)

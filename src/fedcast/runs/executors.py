@@ -178,12 +178,12 @@ def do_in_processes(
 
 
 _send_to_parent: Callable[[tuple[int, int, float]], None]
-_stop_requested: Callable[[], bool]
+_stop_requested: Callable[[], bool] | None = None
 
 
 def stop_requested() -> bool:
-    """Return, in a worker process, whether Ctrl-C asked to end after this round."""
-    return _stop_requested()
+    """Return whether this is a worker process that Ctrl-C asked to end after this round."""
+    return _stop_requested is not None and _stop_requested()
 
 
 @contextmanager
@@ -226,7 +226,7 @@ def _work(position: int, content: str, store: Path, data_dir: Path | None) -> No
                 f"{key}: {name!r} is not known to the worker processes that your script starts; add it to its table at "
                 f"the top level of the script or of a module that it imports, not in main(); or use workers=1"
             )
-    run_job((position, scenario), store, data_dir, lambda *message: _send_to_parent(message), _stop_requested)
+    run_job((position, scenario), store, data_dir, lambda *message: _send_to_parent(message), stop_requested)
 
 
 @contextmanager
@@ -284,7 +284,10 @@ def sweep_on_ray(
         _do_all(
             todo,
             max(1, int(ray.cluster_resources().get("CPU", 1))),
-            lambda job: remote.remote(*_sent(job[1]), data_dir),
+            # The worker's machine need not have the plug-in files.
+            lambda job: remote.remote(
+                job[1].model_dump_json(), [Path(file).read_bytes() for file in job[1].plugins], data_dir
+            ),
             lambda running: ray.wait(list(running), num_returns=1)[0],
             save,
             failed,
@@ -308,11 +311,6 @@ def _connect(address: str) -> Any:
         reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
         raise FedcastError(f"--ray {address}: no Ray cluster there ({reason}); `ray start --head` starts one") from None
     return ray
-
-
-def _sent(scenario: Scenario) -> tuple[str, list[bytes]]:
-    """Return the scenario and the content of its plug-in files, which need not exist on the worker's machine."""
-    return scenario.model_dump_json(), [Path(file).read_bytes() for file in scenario.plugins]
 
 
 def _run_on_worker(content: str, plugins: Sequence[bytes], data_dir: Path | None) -> tuple[str, dict[str, bytes]]:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fedcast.runs.comparison import TO_TARGET, Score, Strategy, scores_of
+from fedcast.runs.comparison import TO_TARGET, Strategy, scores_of
 from fedcast.runs.seed_statistics import Interval, PairedTest, interval, interval_columns, paired_test
 from fedcast.runs.stored_run import RunsLike, as_runs
 
@@ -44,7 +44,10 @@ def gains(runs: RunsLike, tuned: Collection[str] = ()) -> list[Gain]:
             without = scores.get(strategy.without_sharing, {})
             for measure in (*TO_TARGET, "accuracy"):
                 courses = without, scores[control], scores[strategy]
-                if seeds := _common_seeds(courses, to_target=measure in TO_TARGET):
+                common = sorted(set.intersection(*map(set, courses)))
+                if measure in TO_TARGET:
+                    common = [seed for seed in common if all(course[seed].reached for course in courses)]
+                if seeds := tuple(common):
                     start, middle, end = ([course[seed].measure(measure) for seed in seeds] for course in courses)
                     tests = paired_test(middle, start), paired_test(end, middle), paired_test(end, start)
                     found.append(Gain(strategy, control, measure, seeds, interval(start), *tests, interval(end)))
@@ -65,9 +68,3 @@ def gains_table(found: Sequence[Gain]) -> dict[str, list[Any]]:
         table |= interval_columns(part, [test.difference for test in tests])
         table[f"{part}_p_value"] = [test.p_value for test in tests]
     return table | {"with_sharing": [gain.shared.mean for gain in found]}
-
-
-def _common_seeds(courses: Sequence[dict[int, Score]], *, to_target: bool) -> tuple[int, ...]:
-    """Return the seeds that all courses have; to the target: those in which all reached it."""
-    common = sorted(set.intersection(*map(set, courses)))
-    return tuple(seed for seed in common if not to_target or all(course[seed].reached for course in courses))

@@ -56,11 +56,15 @@ def attack_model(
         runs["the same without sharing"] = prepare_run(alone, data_dir=data_dir)
     found, done = [], 0
     for name, run in runs.items():
-        inside = _halves(run, targets, shadows)
+        chosen, dataset = _targets(run, targets), run.world.population.dataset
+        assert dataset is not None
+        # Runs 2j and 2j + 1 hold opposite halves of the targets.
+        first = generator(run.world.scenario.seed, "attack/shadows").random((shadows // 2, targets)) < 0.5
+        inside = np.stack([first, ~first], axis=1).reshape(shadows, targets)
         confidences = np.zeros(inside.shape)
-        chosen = _targets(run, targets)
         for shadow in range(shadows):
-            confidences[shadow] = _confidences(_shadow(run, chosen[~inside[shadow]], shadow), chosen)
+            trained = train_prepared(_shadow(run, chosen[~inside[shadow]], shadow))
+            confidences[shadow] = label_logits(trained.model, dataset, chosen)
             done += 1
             if progress is not None:
                 progress(done)
@@ -88,12 +92,6 @@ def shadow_scores(confidences: Floats, inside: Bools) -> Scores:
         return np.ravel(logs[0] - logs[1])
 
     return Scores(ratio(sides[0]), ratio(sides[1]))
-
-
-def _halves(run: PreparedRun, targets: int, shadows: int) -> Bools:
-    """Return which targets each shadow run holds, bool[shadows, targets]; runs 2j and 2j + 1 hold opposite ones."""
-    first = generator(run.world.scenario.seed, "attack/shadows").random((shadows // 2, targets)) < 0.5
-    return np.stack([first, ~first], axis=1).reshape(shadows, targets)
 
 
 def _targets(run: PreparedRun, count: int) -> Ints:
@@ -124,13 +122,6 @@ def _shadow(run: PreparedRun, left_out: Ints, number: int) -> PreparedRun:
     trained = run.trained & (shared.assignment.sizes > 0)
     world = replace(world, scenario=scenario, population=smaller)
     return replace(run, world=world, clustering=clustering, shared=shared.of(trained))
-
-
-def _confidences(run: PreparedRun, targets: Ints) -> Floats:
-    """Train a run, and return how sure its model is of the labels of some samples, as log p/(1 − p)."""
-    dataset = run.world.population.dataset
-    assert dataset is not None
-    return label_logits(train_prepared(run).model, dataset, targets)
 
 
 def label_logits(model: nn.Module, dataset: Dataset, samples: Ints) -> Floats:

@@ -116,21 +116,11 @@ def run_study(
             for setting in settings:
                 collect(_train(content, setting, top, data_dir), setting)
     else:
-        do_in_processes(settings, workers, _train_in_worker, lambda one: (content, one, top, data_dir), collect)
+        do_in_processes(settings, workers, _train, lambda one: (content, one, top, data_dir), collect)
     return done
 
 
-def _train_in_worker(content: str, setting: Setting, top: float, data_dir: Path | None) -> RoundsRun | str | None:
-    return _train(content, setting, top, data_dir, stop_requested)
-
-
-def _train(
-    content: str,
-    setting: Setting,
-    top: float,
-    data_dir: Path | None,
-    interrupted: Callable[[], bool] = lambda: False,
-) -> RoundsRun | str | None:
+def _train(content: str, setting: Setting, top: float, data_dir: Path | None) -> RoundsRun | str | None:
     """Train one run; return it, or why it failed, or None if it was interrupted."""
     base = Scenario.model_validate_json(content)
     load_plugins(base)
@@ -150,11 +140,11 @@ def _train(
             training_settings(scenario.training),
             seed=scenario.seed,
             progress=lambda record: seen.append(record.accuracy),
-            should_stop=lambda: seen[-1] >= top or interrupted(),
+            should_stop=lambda: seen[-1] >= top or stop_requested(),
         )
     except FedcastError as error:
         return str(error)
-    if interrupted():
+    if stop_requested():
         return None
     before, after, sizes = world.skew, clustering.after, shared.assignment.sizes
     steps = local_steps(population.sizes, sizes, setting.local_epochs, scenario.training.batch_size)

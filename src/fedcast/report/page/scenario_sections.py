@@ -36,7 +36,8 @@ _LISTED = (
 def scenario_section(contents: Sequence[Content]) -> Markup:
     """Return a table of what differs from the defaults, and the whole scenario."""
     content, varied = contents[0], [*contents[0].facet, *contents[0].tuned]
-    options = {key: option for one in contents for key, option in one.plugin_options.items()}
+    runs = [run for one in contents for run in one.runs]
+    options = {key: option for run in runs for key, option in run.plugin_options.items()}
     changed = differences(content.scenario, options, (*COMPARED, *varied))
     listed = {key: (key, *_varied(contents, key)) for key in varied}
     listed |= {line[0]: line for line in _always(content.scenario) if line[0] not in listed}
@@ -79,9 +80,9 @@ def _training_time(run: StoredRun) -> str:
 def reproduce_section(contents: Sequence[Content]) -> Markup:
     """Return commands, run folders and versions."""
     content, runs = contents[0], [run for one in contents for run in one.runs]
-    folders = [
-        (one.name_of(run), tag("code", _folder_name(run)), _training_time(run)) for one in contents for run in one.runs
-    ]
+    # Results of real devices are in a folder of their run.
+    names = {run: run.folder.parent.name if run.measured_s else run.folder.name for run in runs}
+    folders = [(one.name_of(run), tag("code", names[run]), _training_time(run)) for one in contents for run in one.runs]
     packages = dict.fromkeys(name for run in runs for name in run.versions)
     versions = [
         (package, ", ".join(dict.fromkeys(run.versions.get(package, "absent") for run in runs))) for package in packages
@@ -92,7 +93,7 @@ def reproduce_section(contents: Sequence[Content]) -> Markup:
         tag("p", "Save the scenario above as ", tag("code", "scenario.toml"), ", then:"),
         tag("pre", tag("code", "\n".join(commands(*contents)))),
         *([note(_PLUGINS_NOTE)] if content.scenario.plugins else []),
-        note(_DEVICES_NOTE if _on_devices(runs) else _FOLDERS_NOTE),
+        note(_DEVICES_NOTE if any(run.measured_s for run in runs) else _FOLDERS_NOTE),
         tag(
             "div",
             scrolled(table(("run", "folder", "training took"), folders, "words"), "Run folders", tall=True),
@@ -102,18 +103,9 @@ def reproduce_section(contents: Sequence[Content]) -> Markup:
     )
 
 
-def _on_devices(runs: Sequence[StoredRun]) -> bool:
-    return any(run.measured_s for run in runs)
-
-
-def _folder_name(run: StoredRun) -> str:
-    """Return the name of a run's folder; results of real devices are in a folder of their run."""
-    return run.folder.parent.name if run.measured_s else run.folder.name
-
-
 def commands(*contents: Content) -> list[str]:
     """Return one command for a whole grid of runs; otherwise one per run, and one for the page."""
-    if _on_devices([run for one in contents for run in one.runs]):
+    if any(run.measured_s for one in contents for run in one.runs):
         return ["fedcast federation run PROJECT scenario.toml"]
     content, varied = contents[0], [*contents[0].facet, *contents[0].tuned]
     scenarios = [run.scenario for one in contents for run in one.runs]
