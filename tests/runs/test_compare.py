@@ -15,9 +15,10 @@ from fedcast import load_scenario, with_overrides
 from fedcast.cli.comparison_text import _print_comparison
 from fedcast.cost import Delay
 from fedcast.errors import FedcastError
-from fedcast.runs.comparison import Strategy, compare, comparison_table, score, targets_table
+from fedcast.runs.comparison import compare, comparison_table, score, targets_table
 from fedcast.runs.facts import Facts
 from fedcast.runs.seed_statistics import interval, paired_test
+from fedcast.runs.strategies import Strategy
 from fedcast.training import History, Record
 
 BASE = with_overrides(load_scenario(base="digits"), {"rounds.target_accuracy": 0.5})

@@ -115,7 +115,9 @@ def find_bottlenecks(plan: SharingPlan, world: World) -> Bottlenecks:
     if plan.kinds is not None:
         world = with_kinds(world, np.array(plan.kinds, dtype=np.str_))
     world = replace(world, fleet=replace(world.fleet, local_epochs=plan.local_epochs))
-    task = _Task(world, clustering_of(world, plan), plan.trained, _model(plan))
+    rounds, rate, dataset = plan.scenario.rounds, plan.scenario.training.learning_rate, plan.scenario.data.dataset
+    model = None if plan.rounds is None else load_rounds(rounds, rate, dataset)
+    task = _Task(world, clustering_of(world, plan), plan.trained, model)
     sharing, cost, users = task.sharing, task.round, np.flatnonzero(plan.trained)
     phases = np.stack([cost.broadcast_s, cost.compute_s, cost.span_s], axis=1)
     last = np.argsort(-phases.sum(axis=1), kind="stable")[:_SLOWEST]
@@ -144,14 +146,6 @@ def saved(planned: TaskDelays, changed: TaskDelays) -> float:
     return 1 - after / before if before else 0.0
 
 
-def _model(plan: SharingPlan) -> RoundsModel | None:
-    """Return the model of rounds that the plan was made with; None: nothing is predicted."""
-    if plan.rounds is None:
-        return None
-    scenario = plan.scenario
-    return load_rounds(scenario.rounds, scenario.training.learning_rate, scenario.data.dataset)
-
-
 @dataclass(frozen=True, eq=False)
 class _Task:
     """A task as planned, or with a change."""
@@ -159,7 +153,7 @@ class _Task:
     world: World
     clustering: Clustering
     trained: Bools
-    model: RoundsModel | None
+    model: RoundsModel | None  # that the plan was made with; None: nothing is predicted
 
     @cached_property
     def outcome(self) -> TaskDelays:

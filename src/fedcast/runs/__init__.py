@@ -31,12 +31,10 @@ if TYPE_CHECKING:
         Comparison,
         Row,
         Score,
-        Strategy,
         compare,
         comparison_table,
         runs_table,
         score,
-        strategy_of,
         targets_table,
     )
     from fedcast.runs.export import export_run
@@ -88,6 +86,7 @@ if TYPE_CHECKING:
         load_run,
         load_runs,
     )
+    from fedcast.runs.strategies import Strategy, strategy_of
     from fedcast.runs.studies import Study, StudyResult, Trial, facets_table, load_study, sweep_study, trials_table
     from fedcast.runs.sweeps import combinations, grid, sweep, variants, with_given_epochs
     from fedcast.runs.trackers import log_run, log_runs, log_targets

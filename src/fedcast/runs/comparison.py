@@ -9,8 +9,6 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedcast.allocation import METHODS
-from fedcast.clustering import RULES, allocates
 from fedcast.cost import Delay, Metrics
 from fedcast.formatting import html_columns, pluralize
 from fedcast.io import data_frame
@@ -24,9 +22,8 @@ from fedcast.runs.seed_statistics import (
     paired_test,
 )
 from fedcast.runs.stored_run import FailedRun, RunsLike, StoredRun, as_runs
+from fedcast.runs.strategies import Strategy, strategy_of
 from fedcast.runs.user_accuracy import FINE_TUNED, fine_tuned_measures
-from fedcast.scenario import BEST_RULE, Scenario
-from fedcast.sharing import CONTROLS
 
 if TYPE_CHECKING:
     import pandas
@@ -40,59 +37,6 @@ MEASURES = (
 TO_TARGET = ("rounds", "total_s")
 # What is summed up to the target: where it was not reached, means are lower bounds without an interval.
 SUMS = (*TO_TARGET, "download_s", "compute_s", "upload_s", "energy_j", "sent_bytes")
-
-
-@dataclass(frozen=True)
-class Strategy:
-    """A clustering rule, an allocation method, an algorithm and a kind of sharing."""
-
-    rule: str
-    method: str
-    algorithm: str
-    sharing: str = "raw"
-    #: where some runs give a number and others leave the choice to their plan; 0: left to the plan, or all are alike
-    local_epochs: int = 0
-
-    @property
-    def place(self) -> tuple[Any, ...]:
-        """Return the sort key: FedAvg first, then other algorithms without sharing, then rules and methods in order."""
-        return (
-            self.rule != "none", self.local_epochs, *_place_in(RULES, self.rule), *_place_in(METHODS, self.method),
-            self.algorithm != "fedavg", self.algorithm, *_place_in(("raw", *CONTROLS.values()), self.sharing),
-        )  # fmt: skip
-
-    @property
-    def is_baseline(self) -> bool:
-        """Return whether this is plain FedAvg without sharing."""
-        return self.rule == "none" and self.algorithm == "fedavg" and not self.local_epochs
-
-    @property
-    def control(self) -> str:
-        """Return the name of the control that this is, a key of `fedcast.sharing.CONTROLS`; empty: it is none."""
-        return next((name for name, kind in CONTROLS.items() if kind == self.sharing), "")
-
-    def with_sharing(self, kind: str) -> Strategy:
-        """Return the same strategy with another kind of sharing."""
-        return replace(self, sharing=kind if self.rule != "none" else "raw")
-
-    @property
-    def without_sharing(self) -> Strategy:
-        """Return the strategy of the same algorithm without sharing."""
-        return Strategy("none", "jfvo", self.algorithm)
-
-    @property
-    def name(self) -> str:
-        """Return the name for tables; it has no method where there is nothing to allocate."""
-        if self.local_epochs:
-            return f"{replace(self, local_epochs=0).name}, {pluralize(self.local_epochs, 'local epoch')}"
-        if self.is_baseline:
-            return "FedAvg"
-        method = self.method if allocates(self.rule) else "jfvo"
-        sharing = "raw" if self.control else self.sharing
-        rule = "best plan" if self.rule == BEST_RULE else self.rule
-        parts = ((rule, "none"), (method, "jfvo"), (self.algorithm, "fedavg"), (sharing, "raw"))
-        name = " ".join(part for part, usual in parts if part != usual)
-        return f"{name}, {self.control} control" if self.control else name
 
 
 @dataclass(frozen=True)
@@ -195,20 +139,10 @@ def score(run: StoredRun, *, name_epochs: bool = False, target: float | None = N
     )
 
 
-def strategy_of(scenario: Scenario, *, name_epochs: bool = False) -> Strategy:
-    """Return the strategy of a scenario; see `score`."""
-    rule, given = scenario.clustering.rule, scenario.training.local_epochs
-    # Where there is nothing to allocate, all methods are the same one; where nothing is shared, all kinds of sharing.
-    method = scenario.allocation.method if allocates(rule) else "jfvo"
-    sharing = scenario.sharing.kind if rule != "none" else "raw"
-    epochs = given if name_epochs and isinstance(given, int) else 0
-    return Strategy(rule, method, scenario.training.algorithm, sharing, epochs)
-
-
-def _place_in(table: Iterable[str], name: str) -> tuple[int, str]:
-    """Return the place of a name in a table; unknown names come last, by name."""
-    names = list(table)
-    return names.index(name) if name in names else len(names), name
+# Title and unit of the measures that a notebook shows.
+_SHORT_COLUMNS = {
+    "rounds": ("rounds", ""), "total_s": ("time", "s"), "accuracy": ("accuracy", "%"), "emd_after": ("EMD after", ""),
+}  # fmt: skip
 
 
 class Comparison(list[Row]):
@@ -220,24 +154,17 @@ class Comparison(list[Row]):
 
     def _repr_html_(self) -> str:
         """Return the most important columns as a table for notebooks."""
-        titles = ["strategy", "reached", *(title for title, _ in _SHORT_COLUMNS.values()), "speed-up"]
-        return html_columns(titles, [[row.strategy.name, *_short_cells(row)] for row in self])
+        columns = {
+            "strategy": [row.strategy.name for row in self],
+            "reached": [f"{row.reached} of {len(row.seeds)}" for row in self],
+            **{title: [row.text(name, unit) for row in self] for name, (title, unit) in _SHORT_COLUMNS.items()},
+            "speed-up": [row.speed_up.text() if row.speed_up else "" for row in self],
+        }
+        return html_columns(columns, zip(*columns.values(), strict=True))
 
     def to_pandas(self) -> pandas.DataFrame:
         """Return `comparison_table` as a data frame, with one row per strategy."""
         return data_frame(comparison_table(self)).set_index("strategy")
-
-
-# Title and unit of the measures that a notebook shows.
-_SHORT_COLUMNS = {
-    "rounds": ("rounds", ""), "total_s": ("time", "s"), "accuracy": ("accuracy", "%"), "emd_after": ("EMD after", ""),
-}  # fmt: skip
-
-
-def _short_cells(row: Row) -> list[str]:
-    """Return how many seeds reached the target, measures with intervals or as lower bounds, and the speed-up."""
-    cells = [row.text(name, unit) for name, (_, unit) in _SHORT_COLUMNS.items()]
-    return [f"{row.reached} of {len(row.seeds)}", *cells, row.speed_up.text() if row.speed_up else ""]
 
 
 def compare(

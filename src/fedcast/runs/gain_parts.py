@@ -6,9 +6,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fedcast.runs.comparison import TO_TARGET, Strategy, scores_of
+from fedcast.runs.comparison import TO_TARGET, scores_of
 from fedcast.runs.seed_statistics import Interval, PairedTest, interval, interval_columns, paired_test
 from fedcast.runs.stored_run import RunsLike, as_runs
+from fedcast.runs.strategies import Strategy
 
 PARTS = ("work", "skew", "total")
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from fedcast.formatting import number
 from fedcast.runs.comparable import gives_epochs
-from fedcast.runs.comparison import Strategy, strategy_of
 from fedcast.runs.seed_statistics import Interval, interval, interval_columns
 from fedcast.runs.stored_run import FailedRun, RunsLike, as_runs
+from fedcast.runs.strategies import Strategy, strategy_of
 from fedcast.training import History
 
 # What `History.attendance` counts over the rounds of a run, with its title.

@@ -15,9 +15,10 @@ from fedcast import registry
 from fedcast.errors import FedcastError
 from fedcast.formatting import did_you_mean, similar_name
 from fedcast.runs.comparable import Facet, cell, choice_of, decides, facets, mixes_epochs, setting, stacked
-from fedcast.runs.comparison import Score, Strategy, compare, comparison_table, score, strategy_of
+from fedcast.runs.comparison import Score, compare, comparison_table, score
 from fedcast.runs.executors import SweepProgress
 from fedcast.runs.stored_run import FailedRun, StoredRun, load_run
+from fedcast.runs.strategies import Strategy, strategy_of
 from fedcast.runs.sweeps import ARGUMENTS, grid, sweep, with_given_epochs
 from fedcast.scenario import BEST_RULE, Scenario, current_keys, load_scenario, read_study_table
 from fedcast.sharing import CONTROLS

@@ -21,7 +21,7 @@ from fedcast.report.figures.maps import cluster_figure
 from fedcast.report.figures.users import ClassChange, UserValues, class_change_figure, emd_figure, energy_figure
 from fedcast.report.html import Markup, cards, colour_key, figure, note, scrolled, section, table, tag
 from fedcast.report.svg import picture
-from fedcast.runs import Guarantee, StoredRun, fine_tuned_measures
+from fedcast.runs import StoredRun, fine_tuned_measures
 from fedcast.typing import Ints
 
 _Namer = Callable[[int], str]
@@ -210,7 +210,12 @@ def _ledger(run: StoredRun) -> Markup:
     }
     if run.privacy is not None:
         kept = ("users that received some", "copies received")
-        shown = _private_cards(run.privacy) | {name: shown[name] for name in kept}
+        shown = {
+            "largest privacy loss ε of a head": f"{run.privacy.epsilon:.3g}",
+            "at δ": f"{run.privacy.delta:g}",
+            "noise": run.privacy.noise,
+            **{name: shown[name] for name in kept},
+        }
     parts = [cards((name, value, "") for name, value in shown.items())]
     if not heads:
         below = "The server sent the same samples to every user."
@@ -236,14 +241,6 @@ def _ledger(run: StoredRun) -> Markup:
         below = f"The first {_MAX_HEADS} of {pluralize(len(heads), 'head')}. {below}"
     parts.append(scrolled(table(titles, rows), "Heads", tall=True))
     return figure("Privacy ledger", *parts, below=below, class_="ledger")
-
-
-def _private_cards(guarantee: Guarantee) -> dict[str, str]:
-    return {
-        "largest privacy loss ε of a head": f"{guarantee.epsilon:.3g}",
-        "at δ": f"{guarantee.delta:g}",
-        "noise": guarantee.noise,
-    }
 
 
 def _rows(table: dict[str, list[Any]]) -> list[dict[str, Any]]:
