@@ -115,10 +115,9 @@ def attack_heads(
 def _played(run: PreparedRun, kind: str, target: Target, draws: int, number: int) -> tuple[Games, dict[str, Scores]]:
     """Play the games of one target; return them, and the scores of each test."""
     sharing, seed = find_sharing(kind), run.world.scenario.seed + number
-    options, dataset = run.world.scenario.sharing.options("sharing", kind), run.world.population.dataset
-    assert dataset is not None
+    options = run.world.scenario.sharing.options("sharing", kind)
     played = play(sharing.make or make_raw, target, options, draws, seed, sharing.private)
-    shadows = shadow_head_scores(played, target, dataset, first_model(run), run.training, seed)
+    shadows = shadow_head_scores(played, target, run.dataset, first_model(run), run.training, seed)
     tests = {"nearest sample": calibrated(played.near), "shadow heads": calibrated(shadows)}
     return played, tests if played.ratios is None else tests | {"likelihood ratio": played.ratios}
 
@@ -157,14 +156,11 @@ def attack_result(test: str, scores: Scores, claim: Any, kind: str = "") -> Atta
 
 def _targets(run: PreparedRun, count: int) -> list[tuple[str, Target]]:
     """Draw samples of heads with the kinds that these send, and test samples to replace them."""
-    population, clustering, rng = run.world.population, run.clustering, generator(run.world.scenario.seed, "attack")
-    dataset, own = population.dataset, population.assignment
-    assert dataset is not None
-    assert own is not None
+    dataset, clustering, rng = run.dataset, run.clustering, generator(run.world.scenario.seed, "attack")
     balanced = clustering.problem.settings.composition == "balanced"
-    kinds, found = run.plan.kinds or [run.world.scenario.sharing.kind] * population.num_users, []
+    kinds, found = run.plan.kinds or [run.world.scenario.sharing.kind] * run.own.num_users, []
     for head in rng.choice(clustering.heads, count):
-        samples, other = own.of(int(head)), int(rng.integers(len(dataset.test_labels)))
+        samples, other = run.own.of(int(head)), int(rng.integers(len(dataset.test_labels)))
         held = Held(dataset.features(samples), dataset.labels[samples], dataset.num_classes)
         replacement = scaled(np.asarray(dataset.test_inputs[[other]]), dataset.scale)[0]
         position, label = int(rng.integers(len(samples))), int(dataset.test_labels[other])

@@ -61,7 +61,6 @@ def task_of(prepared: PreparedRun, history: History) -> dict[str, Any]:
     """Return the settings of training as plain values, with the users of each round and their weights."""
     settings, scenario = prepared.training, prepared.world.scenario
     population, sizes = prepared.world.population, prepared.shared.assignment.sizes
-    assert population.dataset is not None
     weights = {"shared": sizes, "own": population.sizes, "uniform": np.ones_like(sizes)}[settings.aggregation]
     drawn = (np.flatnonzero(sizes), settings.attendance, dropouts(scenario), np.array(prepared.clock.user_s))
     rounds = range(1, len(history))
@@ -74,7 +73,7 @@ def task_of(prepared: PreparedRun, history: History) -> dict[str, Any]:
         "rounds": len(rounds),
         "dtype": settings.precision,
         **{name: getattr(settings, name) for name in _FOLLOWED},
-        "test_samples": len(population.dataset.test_labels),
+        "test_samples": len(prepared.dataset.test_labels),
         "user_weights": weights.tolist(),
         "participants": None if everybody else chosen,
     }

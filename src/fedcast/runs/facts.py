@@ -78,8 +78,7 @@ def _users(run: PreparedRun, story: Explanation) -> Table:
 
 def _classes(run: PreparedRun) -> Table:
     """Return the samples of each class that each user trains on, before and after sharing."""
-    population, dataset = run.world.population, run.world.population.dataset
-    assert dataset is not None
+    population, dataset = run.world.population, run.dataset
     after = class_counts(run.shared.assignment, run.shared.labels(dataset), dataset.num_classes)
     table: Table = {"user": list(range(population.num_users))}
     for when, counts in (("before", population.counts), ("after", after)):

@@ -56,15 +56,14 @@ def attack_model(
         runs["the same without sharing"] = prepare_run(alone, data_dir=data_dir)
     found, done = [], 0
     for name, run in runs.items():
-        chosen, dataset = _targets(run, targets), run.world.population.dataset
-        assert dataset is not None
+        chosen = _targets(run, targets)
         # Runs 2j and 2j + 1 hold opposite halves of the targets.
         first = generator(run.world.scenario.seed, "attack/shadows").random((shadows // 2, targets)) < 0.5
         inside = np.stack([first, ~first], axis=1).reshape(shadows, targets)
         confidences = np.zeros(inside.shape)
         for shadow in range(shadows):
             trained = train_prepared(_shadow(run, chosen[~inside[shadow]], shadow))
-            confidences[shadow] = label_logits(trained.model, dataset, chosen)
+            confidences[shadow] = label_logits(trained.model, run.dataset, chosen)
             done += 1
             if progress is not None:
                 progress(done)
@@ -96,9 +95,7 @@ def shadow_scores(confidences: Floats, inside: Bools) -> Scores:
 
 def _targets(run: PreparedRun, count: int) -> Ints:
     """Return the samples that are looked for: numbers in the dataset, of users that train."""
-    own = run.world.population.assignment
-    assert own is not None
-    held = own.samples[run.trained[own.owners]]
+    held = run.own.samples[run.trained[run.own.owners]]
     if len(held) < 2 * count:
         raise FedcastError(f"invalid value {count} for targets: expected at most half of the {len(held):,} samples")
     return generator(run.world.scenario.seed, "attack/targets").choice(held, count, replace=False)
@@ -106,14 +103,11 @@ def _targets(run: PreparedRun, count: int) -> Ints:
 
 def _shadow(run: PreparedRun, left_out: Ints, number: int) -> PreparedRun:
     """Return the run without some samples, with a seed of its own."""
-    world, population = run.world, run.world.population
-    own, dataset = population.assignment, population.dataset
-    assert own is not None
-    assert dataset is not None
+    world, population, own = run.world, run.world.population, run.own
     kept = ~np.isin(own.samples, left_out)
     assignment = assignment_from_owners(own.owners[kept], own.samples[kept], own.num_users)
     counts = np.zeros_like(population.counts)
-    np.add.at(counts, (assignment.owners, dataset.labels[assignment.samples]), 1)
+    np.add.at(counts, (assignment.owners, run.dataset.labels[assignment.samples]), 1)
     smaller = replace(population, assignment=assignment, counts=counts)
     volumes = np.minimum(run.clustering.problem.volumes, assignment.sizes)
     clustering = run.clustering.with_volumes(volumes) if run.clustering.broadcast is None else run.clustering

@@ -11,7 +11,7 @@ from torch import nn
 
 from fedcast.clustering import Clustering
 from fedcast.cost import model_size
-from fedcast.data import Dataset, Population, Skew, skew_of
+from fedcast.data import Assignment, Dataset, Population, Skew, skew_of
 from fedcast.plan import Planned, SharingPlan, World, check_world, control_of, make_world, plan_world
 from fedcast.runs.checks import check_model_size, check_samples_of, check_size, dropouts, own_tests
 from fedcast.scenario import BEST_KIND, Scenario, ScenarioLike, as_scenario, load_plugins, model_name
@@ -36,6 +36,20 @@ class PreparedRun(Planned):
     """Everything that is known before the first round: the plan, and `shared`, the data after sharing."""
 
     shared: Shared
+
+    @property
+    def dataset(self) -> Dataset:
+        """Return the samples before sharing."""
+        dataset = self.world.population.dataset
+        assert dataset is not None
+        return dataset
+
+    @property
+    def own(self) -> Assignment:
+        """Return which of them each user holds before sharing."""
+        assignment = self.world.population.assignment
+        assert assignment is not None
+        return assignment
 
     @property
     def trained(self) -> Bools:
@@ -207,9 +221,7 @@ def _only(population: Population, users: Bools) -> Population:
 
 def first_model(prepared: PreparedRun) -> nn.Module:
     """Return the model that the scenario names, with its weights before the first round."""
-    dataset = prepared.world.population.dataset
-    assert dataset is not None
-    return model_of(prepared.world.scenario, dataset)
+    return model_of(prepared.world.scenario, prepared.dataset)
 
 
 def model_of(scenario: Scenario, dataset: Dataset) -> nn.Module:
@@ -230,10 +242,8 @@ def train_prepared(
 ) -> TrainedRun:
     """Train a prepared run; arguments are those of `train_scenario`."""
     world, scenario = prepared.world, prepared.world.scenario
-    dataset = world.population.dataset
-    assert dataset is not None
+    dataset, shared = prepared.dataset, prepared.shared
     distributions = skew_of(world.population.counts).distributions
-    shared = prepared.shared
     tests = own_tests(scenario, world.population)
     federation = Federation(shared.dataset(dataset), shared.assignment, world.population.sizes, distributions, tests)
     checked = check_model(first_model(prepared) if model is None else model, replace_batch_norm=replace_batch_norm)

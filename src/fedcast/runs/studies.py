@@ -7,9 +7,10 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import Field, TypeAdapter, ValidationError
 
 from fedcast import registry
 from fedcast.errors import FedcastError
@@ -25,13 +26,14 @@ from fedcast.sharing import CONTROLS
 
 # Sections of parameters that belong to a strategy, so that they can be tuned; those of others make a task.
 _TUNED_SECTIONS = ("training", "clustering", "allocation", "sharing")
-_EXPECTED = {
-    "rules": "a list of names, at least one",
-    **dict.fromkeys(("methods", "algorithms", "controls"), "a list of names"),
-    "seeds": "a whole number >= 1",
-    "tune_on": "a whole number >= 0",
-    "vary": "a table of lists of values",
-    "targets": "a list of accuracies between 0 and 1",
+# Keys of a study: type of the value, and its name in messages.
+_KEYS: dict[str, tuple[Any, str]] = {
+    "rules": (Annotated[Sequence[str], Field(min_length=1)], "a list of names, at least one"),
+    **dict.fromkeys(("methods", "algorithms", "controls"), (Sequence[str], "a list of names")),
+    "seeds": (Annotated[int, Field(ge=1)], "a whole number >= 1"),
+    "tune_on": (Annotated[int, Field(ge=0)], "a whole number >= 0"),
+    "vary": (Mapping[str, Annotated[list[Any] | tuple[Any, ...], Field(min_length=1)]], "a table of lists of values"),
+    "targets": (Sequence[Annotated[float, Field(gt=0, lt=1)]], "a list of accuracies between 0 and 1"),
 }
 Settings = dict[str, Any]
 
@@ -156,11 +158,14 @@ def load_study(
     table = read_study_table(path, base)
     for name, value in (table | given).items():
         where = f"{path}: study.{name}" if name in table else name
-        if name not in _EXPECTED:
-            hint = did_you_mean(similar_name(name, _EXPECTED), f"there are {', '.join(_EXPECTED)}")
+        if name not in _KEYS:
+            hint = did_you_mean(similar_name(name, _KEYS), f"there are {', '.join(_KEYS)}")
             raise FedcastError(f"{where}: unknown key{hint}")
-        if not _is_valid(name, value):
-            raise FedcastError(f"{where}: invalid value {value!r}: expected {_EXPECTED[name]}")
+        kind, expected = _KEYS[name]
+        try:
+            TypeAdapter(kind).validate_python(value, strict=True)
+        except ValidationError:
+            raise FedcastError(f"{where}: invalid value {value!r}: expected {expected}") from None
     return Study(load_scenario(path, base=base, overrides=overrides), **_merged(table, given))
 
 
@@ -185,17 +190,6 @@ def _merged(table: Settings, given: Settings) -> Settings:
     if "tune_on" not in given and not any(key.partition(".")[0] in _TUNED_SECTIONS for key in merged.get("vary", {})):
         merged.pop("tune_on", None)
     return merged
-
-
-def _is_valid(name: str, value: Any) -> bool:
-    if name in ("seeds", "tune_on"):
-        return isinstance(value, int) and not isinstance(value, bool) and value >= (name == "seeds")
-    if name == "vary":
-        return isinstance(value, Mapping) and all(isinstance(one, list | tuple) and one for one in value.values())
-    if name == "targets":
-        return isinstance(value, list | tuple) and all(isinstance(one, float) and 0 < one < 1 for one in value)
-    is_list = isinstance(value, list | tuple) and all(isinstance(one, str) for one in value)
-    return is_list and (name != "rules" or len(value) > 0)
 
 
 def sweep_study(
