@@ -64,6 +64,14 @@ def test_compare_over_seeds_writes_its_table(fedcast, tmp_path):
     assert (tmp_path / "report.html").exists()
 
 
+@pytest.mark.parametrize("words", [("run", "--seeds"), ("compare", "--seeds"), ("compare", "--tune-on")])
+def test_too_many_seeds_are_refused_before_the_grid_is_made(fedcast, tmp_path, words):
+    code, _, err = fedcast(*words, 1_000_000_000, "--out", tmp_path / "out")
+    assert code == 2
+    assert "10000" in err
+    assert not (tmp_path / "out").exists()
+
+
 def test_another_target_trains_nothing_again(fedcast, tmp_path):
     words = ("compare", *SMALL, "--rules", "none,daca", "--seeds", 1, "--workers", 1, "--out", tmp_path)
     code, out, _ = fedcast(*words)

@@ -18,7 +18,15 @@ from fedcast.errors import FedcastError
 if TYPE_CHECKING:
     from fedcast.runs import Study, StudyResult
 
-Seeds = Annotated[int, typer.Option(min=1, metavar="N", help="Number of seeds, starting with the scenario's.")]
+# More seeds are a typing error, and would take all memory before the first run.
+_MOST_SEEDS = 10_000
+
+
+def _seeds_option(text: str) -> Any:
+    return typer.Option(min=1, max=_MOST_SEEDS, metavar="N", help=text)
+
+
+Seeds = Annotated[int, _seeds_option("Number of seeds, starting with the scenario's.")]
 Workers = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="Number of runs at the same time. Default: one per core.")
 ]
@@ -64,8 +72,8 @@ def compare(
     algorithms: Annotated[str | None, typer.Option(help="Algorithms. Default: the scenario's.")] = None,
     controls: Annotated[str | None, typer.Option(help="Also train as much without sharing: work, epochs.")] = None,
     vary: Annotated[list[str] | None, typer.Option(metavar="KEY=V,…", help="Vary any parameter. Repeatable.")] = None,
-    tune_on: Annotated[int | None, typer.Option(min=1, metavar="N", help="Tune each strategy on N more seeds.")] = None,
-    seeds: Annotated[int | None, typer.Option(min=1, metavar="N", help="Number of seeds. Default: 5.")] = None,
+    tune_on: Annotated[int | None, _seeds_option("Tune each strategy on N more seeds.")] = None,
+    seeds: Annotated[int | None, _seeds_option("Number of seeds. Default: 5.")] = None,
     targets: Targets = None,
     spec: Annotated[Path | None, typer.Option(hidden=True, help="Scenario file with a table [study].")] = None,
     workers: Workers = None,
