@@ -34,8 +34,8 @@ WHY = (
     "On MNIST all strategies end close to each other after these rounds, and noise of this level hardly skews the "
     "task; the order shows earlier, in the rounds to a target (beyond-rounds). Roles of Shakespeare use characters "
     "with much the same frequencies, so there is little skew for sharing to reduce. Accuracy there still rises after "
-    "the last round, and no difference is conclusive; sending one small set to all users (central) makes the "
-    "distributions of characters differ more."
+    "the last round, a larger learning rate reaches more (studies/step), and no difference is conclusive; sending one "
+    "small set to all users (central) makes the distributions of characters differ more."
 )
 PANELS = {
     "mnist": "MNIST, 80 % one-class users",

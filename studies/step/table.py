@@ -1,14 +1,16 @@
 """Print the mean test accuracy of ten rounds up to a few rounds, for every stored run of the study.
 
-    python studies/cifar10_step/table.py
+    python studies/step/table.py cifar10
+    python studies/step/table.py shakespeare
 
-Runs of 100 rounds at learning rate 0.005 without momentum (table2) and 0.001 with momentum 0.9 (table2-volumes) are in
-results/full/runs.
+Runs of 100 rounds of CIFAR-10 at learning rate 0.005 without momentum (table2) and 0.001 with momentum 0.9
+(table2-volumes) are in results/full/runs.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -24,20 +26,20 @@ IN_TABLES = {
 MEAN_OF, AT = 10, (25, 40, 50, 60, 70, 77, 85, 100)
 
 
-def courses() -> dict[str, list[float]]:
+def courses(dataset: str) -> dict[str, list[float]]:
     """Return the accuracy after every round, by momentum, learning rate and seed."""
-    stored: dict[str, list[float]] = json.loads((HERE / "accuracy.json").read_text())
-    for name, run in IN_TABLES.items():
+    stored: dict[str, list[float]] = json.loads((HERE / dataset / "accuracy.json").read_text())
+    for name, run in IN_TABLES.items() if dataset == "cifar10" else ():
         stored[name] = json.loads((PAPER_RUNS / f"{run}.json").read_text())["curves"]["accuracy"]
     return dict(sorted(stored.items()))
 
 
-def main() -> None:
+def main(dataset: str) -> None:
     print(f"{'mean of ten rounds up to':42s}" + "".join(f"{last:6d}" for last in AT))
-    for name, course in courses().items():
+    for name, course in courses(dataset).items():
         means = [f"{100 * np.mean(course[last + 1 - MEAN_OF : last + 1]):6.1f}" for last in AT if last < len(course)]
         print(f"{name:42s}" + "".join(means))
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])

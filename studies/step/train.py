@@ -1,7 +1,7 @@
 """Train the runs that `pack.py` packed; needs PyTorch and NumPy alone.
 
-    python studies/cifar10_step/train.py out/cifar10_step/pack out/cifar10_step/trained --rounds 25 --processes 4
-    python studies/cifar10_step/train.py out/cifar10_step/pack out/cifar10_step/trained --runs momentum-0-lr-0.01-s0
+    python studies/step/train.py out/step/pack out/step/trained --rounds 25 --processes 4
+    python studies/step/train.py out/step/pack out/step/trained --runs momentum-0-lr-0.01-s0
 
 The first command trains every run of seed 0 for 25 rounds, the second resumes one of them. Each writes to
 accuracy.json the test accuracy after every round of all that is trained so far (round 0 first).
