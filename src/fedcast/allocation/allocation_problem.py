@@ -239,8 +239,7 @@ def _slow_down_rounds(fleet: Fleet, held: Floats, trained: NDArray[np.bool_]) ->
     broadcast_s = np.zeros(cell_of.max() + 1)
     np.maximum.at(broadcast_s, cell_of[trained], download_s[trained])
     round_s = round_cost(fleet.of(trained), held[trained]).round_s
-    slow: NDArray[np.bool_] = (download_s > broadcast_s[cell_of]) | (broadcast_s[cell_of] + fleet.upload_s > round_s)
-    return slow
+    return (download_s > broadcast_s[cell_of]) | (broadcast_s[cell_of] + fleet.upload_s > round_s)
 
 
 def _infeasible_users_text(report: Feasibility) -> str:

@@ -169,8 +169,7 @@ class AverageSkew:
         return self.measure(self.own + sent[self.cluster], slope[self.cluster], samples, self.global_distribution)
 
     def _by_cluster(self, values: Floats) -> Floats:
-        sums: Floats = np.bincount(self.cluster, values, len(self.members_of)).astype(np.float64, copy=False)
-        return sums
+        return np.bincount(self.cluster, values, len(self.members_of)).astype(np.float64, copy=False)
 
 
 def emd_of_members(deviation: Floats, slope: Floats, samples: Floats, global_distribution: Floats) -> MemberSkew:  # noqa: ARG001

@@ -157,8 +157,7 @@ class _StepState(NamedTuple):
         by_skew = self.point.expected(self.betas).by_skew
         excess_s = self.point.round_s * max(by_skew, 0.0) * above
         squares = change**2
-        curvature: Floats = np.divide(2 * excess_s, squares, out=np.zeros_like(squares), where=squares > 0)
-        return curvature
+        return np.divide(2 * excess_s, squares, out=np.zeros_like(squares), where=squares > 0)
 
 
 def search(

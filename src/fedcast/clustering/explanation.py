@@ -85,8 +85,7 @@ class Explanation:
         before, after = problem.emd[members], clustering.after.emd[members]
 
         def per_head(values: Floats) -> Floats:
-            sums: Floats = np.bincount(head_of, values, problem.num_users)[heads].astype(np.float64)
-            return sums
+            return np.bincount(head_of, values, problem.num_users)[heads].astype(np.float64)
 
         numbers = clustering.cluster_sizes[heads]
         ranks = 1 + np.searchsorted(np.sort(problem.emd), problem.emd[heads] - TIE)

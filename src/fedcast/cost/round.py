@@ -59,8 +59,7 @@ def best_frequency_hz(
     per_squared_hz = energy_coefficient * np.asarray(cycles, dtype=np.float64)
     with np.errstate(divide="ignore"):
         allowed = np.sqrt(np.where(per_squared_hz > 0, left, np.inf) / per_squared_hz)
-    frequency: Floats = np.minimum(max_frequency_hz, allowed)
-    return frequency
+    return np.minimum(max_frequency_hz, allowed)
 
 
 def fastest_compute_s(

@@ -84,8 +84,7 @@ def sample_spec(data: Data) -> SampleSpec | None:
         SampleSpec(shape=(1, 28, 28), num_classes=10)
     """
     spec = find("dataset", data.dataset).value.spec
-    found: SampleSpec | None = None if spec is None else spec(data.options("dataset"))
-    return found
+    return None if spec is None else spec(data.options("dataset"))
 
 
 @dataclass(frozen=True)

@@ -33,8 +33,7 @@ def noisy_counts(counts: Ints, epsilon: float, seed: int) -> Ints:
 def _geometric(epsilon: float, seed: int, purpose: str, users: int) -> Ints:
     """Draw k ≥ 0 with probability proportional to exp(−k·ε/2) for each user."""
     uniform = 1 - user_uniform(seed, f"noisy counts/{purpose}", range(users))  # above 0
-    drawn: Ints = np.floor(-np.log(uniform) * COUNTS_SENSITIVITY / epsilon).astype(np.int64)
-    return drawn
+    return np.floor(-np.log(uniform) * COUNTS_SENSITIVITY / epsilon).astype(np.int64)
 
 
 def counts_of_size(noisy: Ints, sizes: ArrayLike) -> Ints:

@@ -89,8 +89,7 @@ def make_population(data: Data, seed: int = 0, data_dir: str | Path | None = Non
 
 def counts_file(data: Data) -> str | None:
     """Return the table of label counts that a scenario names; None: it names none."""
-    file: str | None = data.options("dataset").counts_file if data.dataset == SYNTHETIC else None
-    return file
+    return data.options("dataset").counts_file if data.dataset == SYNTHETIC else None
 
 
 def population_assumptions(data: Data, seed: int) -> tuple[str, ...]:

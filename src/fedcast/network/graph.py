@@ -64,8 +64,7 @@ class Graph:
         """Return the entries of the arrays that join some pairs of users, given as [N, 2]; both directions, bool[E]."""
         ends = np.asarray(pairs, dtype=np.int64).reshape(-1, 2)
         keys = np.concatenate([ends, ends[:, ::-1]]) @ np.array([self.num_users, 1])
-        found: NDArray[np.bool_] = np.isin(self.rows * self.num_users + self.neighbours, keys)
-        return found
+        return np.isin(self.rows * self.num_users + self.neighbours, keys)
 
     def links_of(self, user: int) -> slice:
         """Return the slice of the arrays that holds the links of a user."""

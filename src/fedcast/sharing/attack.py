@@ -115,8 +115,7 @@ def _not_below(values: Floats, others: Floats) -> Floats:
     """Return the part of the others that each value exceeds, ties by half."""
     ordered = np.sort(others)
     sides = [np.searchsorted(ordered, values, side=side) for side in ("left", "right")]
-    parts: Floats = (sides[0] + sides[1]) / (2 * len(others))
-    return parts
+    return (sides[0] + sides[1]) / (2 * len(others))
 
 
 def _bound(hits: int, games: int, error: float) -> float:

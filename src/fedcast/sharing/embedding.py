@@ -139,8 +139,7 @@ def noisy_embedding(
     vectors = np.concatenate([vectors, np.full((len(inputs), 1), weight)], axis=1)
     noisy = gaussian_release([(vectors, labels)], (num_classes, vectors.shape[1]), sensitivity, mu, noise)
     counts, sigma = noisy[:, -1] / weight, sensitivity / mu / weight
-    means: Floats = noisy[:, :-1] / np.maximum(counts, sigma)[:, None]
-    return means
+    return noisy[:, :-1] / np.maximum(counts, sigma)[:, None]
 
 
 def matched(wanted: Floats, labels: Ints, places: Floats, features: Features) -> Floats:

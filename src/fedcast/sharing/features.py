@@ -46,8 +46,7 @@ def gaussian_release(
         order = np.argsort(cells, kind="stable")
         held, first = np.unique(cells[order], return_index=True)
         sums[held] += np.add.reduceat(np.trunc(vectors[order] / step).astype(np.int64), first, axis=0)
-    noisy: Floats = noise(sums).astype(np.float64) * step
-    return noisy
+    return noise(sums).astype(np.float64) * step
 
 
 @lru_cache(maxsize=8)

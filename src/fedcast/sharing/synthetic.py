@@ -96,8 +96,7 @@ def triangles(residuals: Floats, most: float) -> Floats:
     """Return r rᵀ of each residual as a vector of the same norm, [n, k(k + 1)/2]: beside the diagonal times √2."""
     rows, columns = np.triu_indices(residuals.shape[1])
     bounded = limited(residuals, math.sqrt(most))
-    vectors: Floats = bounded[:, rows] * bounded[:, columns] * _weights(residuals.shape[1])
-    return vectors
+    return bounded[:, rows] * bounded[:, columns] * _weights(residuals.shape[1])
 
 
 def _weights(size: int) -> Floats:

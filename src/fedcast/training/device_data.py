@@ -149,5 +149,4 @@ def own_accuracies(class_accuracy: Floats, distributions: Floats) -> Floats:
         >>> own_accuracies(np.array([1.0, 0.5]), np.array([[0.5, 0.5], [0.0, 1.0]])).tolist()
         [0.75, 0.5]
     """
-    own: Floats = distributions @ class_accuracy
-    return own
+    return distributions @ class_accuracy

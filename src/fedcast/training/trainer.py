@@ -55,8 +55,7 @@ class Federation:
             return own
         tests, correct = self.own_tests, scored.correct.cpu().numpy()
         hits = np.bincount(tests.owners, correct[tests.samples], minlength=len(own))
-        found: Floats = np.divide(hits, tests.sizes, out=own, where=tests.sizes > 0)
-        return found
+        return np.divide(hits, tests.sizes, out=own, where=tests.sizes > 0)
 
 
 @dataclass

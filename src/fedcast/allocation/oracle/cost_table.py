@@ -75,8 +75,7 @@ def least_skew(table: CostTable, caps: Floats, ratios: Floats) -> Floats:
     `ratios` are ascending Dinkelbach ratios around the answer; ignored unless weighting is B.
     """
     if not table.fractional:
-        average: Floats = least_sums(table, caps, 0.0) / table.total
-        return average
+        return least_sums(table, caps, 0.0) / table.total
     sums = [least_sums(table, caps, float(ratio)) for ratio in ratios]
     if ratios[-1] <= ratios[0]:
         return np.full(sums[0].shape, ratios[0])

@@ -157,8 +157,7 @@ def all_prices(problem: AllocationProblem, table: CostTable) -> Floats:
     """Return prices of local steps, float64[L], up to one at which every head sends all it may; denser where low."""
     slopes = problem.averages.steps_gradient
     steep = _steepest(table)[slopes > 0] / slopes[slopes > 0]
-    prices: Floats = float(steep.max(initial=1e-9)) * (np.arange(1, STEP_PRICES + 1) / STEP_PRICES) ** 3
-    return prices
+    return float(steep.max(initial=1e-9)) * (np.arange(1, STEP_PRICES + 1) / STEP_PRICES) ** 3
 
 
 def _leak_prices(problem: AllocationProblem, table: CostTable) -> Floats:
@@ -167,8 +166,7 @@ def _leak_prices(problem: AllocationProblem, table: CostTable) -> Floats:
     leaks = problem.feasible.leak / problem.feasible.sizes
     # The highest price outweighs a fall of the costs and the worth of local steps at their highest price.
     most = 2 * float((_steepest(table) / leaks).max(initial=0.0))
-    prices: Floats = most * (np.arange(LEAK_PRICES) / (LEAK_PRICES - 1)) ** 3
-    return prices
+    return most * (np.arange(LEAK_PRICES) / (LEAK_PRICES - 1)) ** 3
 
 
 def _steepest(table: CostTable) -> Floats:
