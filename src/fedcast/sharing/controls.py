@@ -18,17 +18,23 @@ from fedcast.sharing.ledger import Ledger, Shared, Sharing, own_samples
 from fedcast.typing import Ints
 
 
-def repeat_received(population: Population, clustering: Clustering, seed: int, _: NoOptions) -> Shared:
+def repeat_received(
+    population: Population, clustering: Clustering, seed: int = 0, options: NoOptions | None = None
+) -> Shared:
     """Let every user repeat as many of its own samples as it would receive: ñ_k samples a round, as in the plan."""
+    del options
     own = own_samples(population, clustering)
     return _repeat(own, _received(own, clustering), seed)
 
 
-def repeat_evenly(population: Population, clustering: Clustering, seed: int, _: NoOptions) -> Shared:
+def repeat_evenly(
+    population: Population, clustering: Clustering, seed: int = 0, options: NoOptions | None = None
+) -> Shared:
     """Let every user train on the same multiple Σñ/Σn of its own samples, rounded such that the total is Σñ.
 
     Small users that receive many samples would repeat their few ones often; here all users repeat theirs equally often.
     """
+    del options
     own = own_samples(population, clustering)
     total = int(own.sizes.sum() + _received(own, clustering).sum())
     return _repeat(own, split_by_shares(total, own.sizes.astype(np.float64)) - own.sizes, seed)
