@@ -1,11 +1,6 @@
 """Allocation: how much heads share and how fast devices compute. One file per method; `METHODS` lists them."""
 
-from fedcast.allocation.allocation_problem import (
-    AllocationProblem,
-    make_allocation_problem,
-    part_of,
-    skew_for_model,
-)
+from fedcast.allocation.allocation_problem import AllocationProblem, make_allocation_problem, part_of, skew_for_model
 from fedcast.allocation.engine import Solution, Step
 from fedcast.allocation.inner import Feasible, Minimiser, Surrogate, minimise_surrogate
 from fedcast.allocation.methods import (

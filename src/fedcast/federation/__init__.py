@@ -33,12 +33,7 @@ if TYPE_CHECKING:
     from fedcast.federation.flare.start import start_device, start_server
     from fedcast.federation.flare.trial import fill_trial
     from fedcast.federation.loopback import Loopback
-    from fedcast.federation.phases import (
-        FederationResult,
-        FederationRun,
-        Timeouts,
-        Transport,
-    )
+    from fedcast.federation.phases import FederationResult, FederationRun, Timeouts, Transport
     from fedcast.federation.planning import described_world
     from fedcast.federation.state import RunState, load_state, start_run
 

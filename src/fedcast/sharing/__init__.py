@@ -4,17 +4,7 @@ from fedcast.sharing.attack import Games, RecordedNoise, Scores, Target, calibra
 from fedcast.sharing.by_head import share_by_head
 from fedcast.sharing.gaussian_noise import SIGMA_STEPS, Noise, happens_exp, secure_noise, seeded_noise
 from fedcast.sharing.generate import PrivacyOptions, check_samples, generating
-from fedcast.sharing.ledger import (
-    SERVER,
-    Held,
-    Ledger,
-    Made,
-    Privacy,
-    Request,
-    Shared,
-    Sharing,
-    find_sharing,
-)
+from fedcast.sharing.ledger import SERVER, Held, Ledger, Made, Privacy, Request, Shared, Sharing, find_sharing
 from fedcast.sharing.privacy import (
     DEFAULT_DELTA,
     Release,
