@@ -11,10 +11,10 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fedcast.data import TextWindows
+from fedcast.data import Dataset, TextWindows
 from fedcast.training.algorithms import Tensors
 from fedcast.training.model_checks import without_dropout
-from fedcast.training.settings import MOST_SHIFT, check_augmentation
+from fedcast.training.settings import MOST_SHIFT, TrainingSettings, check_augmentation
 from fedcast.typing import Bools, Floats, Ints
 
 _CONVERTED_BYTES = 2**30
@@ -102,6 +102,13 @@ def to_device(
         return DeviceData(stored, on_device, scale, dtype, augmented=VIEWS[augmentation] > 1)
     codes, starts = (torch.from_numpy(np.array(each)).to(device) for each in (inputs.codes, inputs.starts))
     return DeviceData(codes, on_device, None, dtype, starts, inputs.length)
+
+
+def training_data(dataset: Dataset, settings: TrainingSettings, device: torch.device) -> DeviceData:
+    """Copy the training samples of a dataset to a device, in the precision and with the views of the settings."""
+    dtype = torch.float64 if settings.precision == "float64" else torch.float32
+    labels = dataset.labels if dataset.soft_labels is None else dataset.soft_labels
+    return to_device(dataset.inputs, labels, dataset.scale, device, dtype, settings.augmentation)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from fedcast.data import Assignment, Dataset
 from fedcast.errors import FedcastError
 from fedcast.random import stream_key
 from fedcast.training.algorithms import Tensors
-from fedcast.training.device_data import DeviceData, score, to_device
+from fedcast.training.device_data import DeviceData, score, training_data
 from fedcast.training.engines import Round, Task, choose_device, choose_engine
 from fedcast.training.model_checks import check_model
 from fedcast.training.settings import TrainingSettings
@@ -32,11 +32,9 @@ def train_separately(
     All start from the weights of `model`, which stays as it is. Users train in stacks, as in a round.
     """
     device = choose_device(settings.device)
-    dtype = torch.float64 if settings.precision == "float64" else torch.float32
-    own = check_model(model).to(device, dtype)
-    labels = dataset.labels if dataset.soft_labels is None else dataset.soft_labels
-    samples = to_device(dataset.inputs, labels, dataset.scale, device, dtype)
     local = replace(local_settings(settings, epochs), augmentation="none", compile="never")
+    samples = training_data(dataset, local, device)
+    own = check_model(model).to(device, samples.dtype)
     weights = [weight.detach().clone() for weight in own.parameters()]
     current = Round(1, weights, local.learning_rate, {}, {})
     with torch.random.fork_rng([device] if device.type == "cuda" else []):

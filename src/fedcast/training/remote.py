@@ -21,7 +21,7 @@ from fedcast.data import Assignment, Dataset
 from fedcast.errors import FedcastError
 from fedcast.random import stream_key
 from fedcast.training.algorithms import Tensors
-from fedcast.training.device_data import to_device
+from fedcast.training.device_data import training_data
 from fedcast.training.engines import BlockResult, Round, Task, choose_device, choose_engine
 from fedcast.training.history import Clock
 from fedcast.training.model_checks import check_model
@@ -61,12 +61,11 @@ class LocalTraining:
             raise FedcastError(f"invalid value {user} for user: expected 0 … {num_users - 1}")
         self.settings, self.seed, self.user = settings, seed, user
         self.device = choose_device(settings.device)
-        dtype = torch.float64 if settings.precision == "float64" else torch.float32
-        data = to_device(dataset.inputs, dataset.labels, dataset.scale, self.device, dtype, settings.augmentation)
+        data = training_data(dataset, settings, self.device)
         # The only user with samples, under the number that it has among all.
         offsets = np.where(np.arange(num_users + 1) > user, len(dataset), 0)
         held = Assignment(np.arange(len(dataset)), offsets)
-        self.task = Task(model.to(self.device, dtype), data, held, settings, seed)
+        self.task = Task(model.to(self.device, data.dtype), data, held, settings, seed)
         self.engine = choose_engine(settings.engine, self.task)
 
     def round(self, number: int, weights: Arrays, context: Arrays) -> dict[str, Any]:

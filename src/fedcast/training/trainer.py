@@ -18,7 +18,7 @@ from fedcast.participation import Attendance, Pairs, attend
 from fedcast.random import generator, stream_key
 from fedcast.training.algorithms import Tensors, Upload, effective_steps
 from fedcast.training.checkpoint import TrainingState, fingerprint_of, load_checkpoint, save_checkpoint
-from fedcast.training.device_data import ModelScores, own_accuracies, score, to_device
+from fedcast.training.device_data import ModelScores, own_accuracies, score, to_device, training_data
 from fedcast.training.engines import BlockResult, Round, Task, choose_device, choose_engine, rows_of, worth_compiling
 from fedcast.training.engines.choose import matrix_precision
 from fedcast.training.engines.engine_protocol import Aggregate, one_sample
@@ -128,12 +128,10 @@ class Trainer:
         if not sizes.any():
             raise FedcastError("training: no user holds a sample; check data.partition and the files it reads")
         self.device = choose_device(settings.device)
-        dtype = torch.float64 if settings.precision == "float64" else torch.float32
-        self.model = model.to(self.device, dtype)
-        labels = dataset.labels if dataset.soft_labels is None else dataset.soft_labels
-        samples = to_device(dataset.inputs, labels, dataset.scale, self.device, dtype, settings.augmentation)
+        samples = training_data(dataset, settings, self.device)
+        self.model = model.to(self.device, samples.dtype)
         check_scores(self.model, one_sample(self.model, samples), dataset.num_classes)
-        self.test = to_device(dataset.test_inputs, dataset.test_labels, dataset.scale, self.device, dtype)
+        self.test = to_device(dataset.test_inputs, dataset.test_labels, dataset.scale, self.device, samples.dtype)
         self.noisy_test = None
         if dataset.noisy_test_inputs is not None:
             noisy = torch.from_numpy(dataset.noisy_test_inputs).to(self.device, self.test.inputs.dtype)
