@@ -65,7 +65,8 @@ _REPLACED = {
     "fedcast.report.content": "report.shown",
     "fedcast.report.report_files": "report.tables report.write",
     "fedcast.report.figures": "figures report.plots",
-    "fedcast.report.figures.maps": "figures.cluster_map figures.network_map",
+    "fedcast.report.figures.maps": "figures.cluster_map",
+    "fedcast.report.figures.network_maps": "figures.network_map",
     "fedcast.report.figures.training": "figures.delay_split figures.leakage figures.learning",
     "fedcast.report.figures.users": "figures.class_change figures.class_dots figures.emd_change figures.user_energy "
     "report.plots.classes",

@@ -21,10 +21,11 @@ from fedcast.plan import LeakagePoint
 from fedcast.registry import names as names_of
 from fedcast.report import Line, write_report
 from fedcast.report.colours import series_class
-from fedcast.report.content import MEASURES, gather, leakage_curves, learning_figure, time_split
+from fedcast.report.content import gather
 from fedcast.report.page import page
 from fedcast.report.page.headline_section import evidence, headline
 from fedcast.report.page.scenario_sections import COMPARED, commands, differences
+from fedcast.report.run_figures import MEASURES, leakage_curves, learning_figure, time_split
 from fedcast.runs.comparison import compare
 from fedcast.runs.store import run_folder
 from fedcast.runs.stored_run import load_runs

@@ -190,13 +190,12 @@ def plan_from_json(text: str, where: str = "plan") -> SharingPlan:
         value = "" if first["type"] == "value_error" else f"invalid value {shown_value(first['input'])}: "
         raise FedcastError(f"{where}: {path or 'plan'}: {value}{first['msg']}") from None
     values: dict[str, Any] = {name: np.array(getattr(document, name), dtype) for name, dtype in _ARRAYS.items()}
+    values |= {name: tuple(getattr(document, name)) for name in _TEXTS}
     for name, kind in _LISTS.items():
         values[name] = tuple(kind(**vars(entry)) for entry in getattr(document, name))
     return SharingPlan(
         scenario=document.scenario,
         **values,
-        notes=tuple(document.notes),
-        assumptions=tuple(document.assumptions),
         names=None if document.names is None else np.array(document.names, dtype=np.str_),
         **{name: getattr(document, name) for name in _SCALARS} | _of_older_plans(document),
         **_costs(document, where),

@@ -9,7 +9,7 @@ from typing import Any
 
 from fedcast.errors import FedcastError
 from fedcast.io import Column, read_table, save_table, write_file
-from fedcast.report import content as contents
+from fedcast.report import run_figures
 from fedcast.report.content import Content, gather_facets
 from fedcast.report.drawing import Figure
 from fedcast.report.figures.maps import cluster_figure
@@ -124,21 +124,21 @@ def _all_tables(found: Sequence[Content]) -> dict[str, _Columns]:
 
 def _figures(content: Content, ending: str) -> Iterator[tuple[str, Figure]]:
     """Yield the name of the file and the figure, computed when it is needed."""
-    for measure, axis in product(contents.MEASURES, content.axes):
-        yield f"{measure}_by_{axis}{ending}", contents.learning_figure(content, measure, axis)
-    for column, figure in contents.user_figures(content).items():
+    for measure, axis in product(run_figures.MEASURES, content.axes):
+        yield f"{measure}_by_{axis}{ending}", run_figures.learning_figure(content, measure, axis)
+    for column, figure in run_figures.user_figures(content).items():
         yield f"users_{column}{ending}", figure
-    yield f"time_split{ending}", contents.split_figure(content)
-    if curves := contents.leakage_curves(content):
+    yield f"time_split{ending}", run_figures.split_figure(content)
+    if curves := run_figures.leakage_curves(content):
         yield f"leakage{ending}", leakage_figure(curves)
     for run in content.inside:
         name, title, facts = run.folder.name, content.name_of(run), run.facts
-        yield f"map_{name}", cluster_figure(contents.cluster_map_of(content, run), f"Clusters of {title}")
-        classes = contents.class_change_of(run)
+        yield f"map_{name}", cluster_figure(run_figures.cluster_map_of(content, run), f"Clusters of {title}")
+        classes = run_figures.class_change_of(run)
         yield f"classes_{name}", class_change_figure(classes, f"Samples per class and user, {title}")
-        emd = contents.emd_change_of(run)
+        emd = run_figures.emd_change_of(run)
         yield f"emd_{name}", emd_figure(emd, facts.emd_before, facts.emd_after, f"EMD of each user, {title}")
-        yield f"energy_{name}", energy_figure(*contents.user_energy_of(run), f"Energy of each user, {title}")
+        yield f"energy_{name}", energy_figure(*run_figures.user_energy_of(run), f"Energy of each user, {title}")
 
 
 def _of_one_type(values: list[Any]) -> list[Any]:
@@ -151,7 +151,7 @@ def _of_one_type(values: list[Any]) -> list[Any]:
 def _tables(content: Content) -> dict[str, _Columns]:
     """Return tables of strategies, runs, lost updates, gains, rounds, users, heads, samples received, and delay."""
     parts = [(_names_of(content, run), _tables_of(run)) for run in content.runs]
-    names, seconds = contents.time_split(content)
+    names, seconds = run_figures.time_split(content)
     split = {f"{part}_s": seconds[:, place].tolist() for place, part in enumerate(PARTS)}
     return {
         "comparison": comparison_table(content.rows),

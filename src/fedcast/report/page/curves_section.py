@@ -8,12 +8,13 @@ from collections.abc import Collection, Iterator, Sequence
 import numpy as np
 
 from fedcast.formatting import SPACE, number, quantity
-from fedcast.report.content import MEASURES, Content, leakage_curves, learning_figure, split_figure, user_figures
+from fedcast.report.content import Content
 from fedcast.report.drawing import Dots, Line
 from fedcast.report.figures.training import PART_COLOURS, PARTS, leakage_figure
 from fedcast.report.html import Markup, cell_table, colour_key, empty_tag, figure, note, scrolled, section, swatch, tag
 from fedcast.report.layout import lay_out
 from fedcast.report.page.comparison_section import by_facet, small, strategy_cell, to_target
+from fedcast.report.run_figures import MEASURES, leakage_curves, learning_figure, split_figure, user_figures
 from fedcast.report.svg import picture
 
 # What the accuracy of a user on its own labels is, by training.user_test.

@@ -8,18 +8,11 @@ from typing import Any
 import numpy as np
 
 from fedcast.formatting import SPACE, number, percent, pluralize, quantity
-from fedcast.report.content import (
-    MAX_INSIDE,
-    Content,
-    class_change_of,
-    cluster_map_of,
-    emd_change_of,
-    user_energy_of,
-    user_names,
-)
+from fedcast.report.content import MAX_INSIDE, Content
 from fedcast.report.figures.maps import cluster_figure
 from fedcast.report.figures.users import ClassChange, UserValues, class_change_figure, emd_figure, energy_figure
 from fedcast.report.html import Markup, cards, colour_key, figure, note, scrolled, section, table, tag
+from fedcast.report.run_figures import class_change_of, cluster_map_of, emd_change_of, user_energy_of, user_names
 from fedcast.report.svg import picture
 from fedcast.runs import StoredRun, fine_tuned_measures
 from fedcast.typing import Ints
