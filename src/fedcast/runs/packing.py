@@ -5,17 +5,15 @@ The other machine needs only PyTorch and NumPy, see `fedcast.training.packed`.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache
 from pathlib import Path
 
-import numpy as np
-
-from fedcast.data import Dataset, find_partition, load_dataset, skew_of
+from fedcast.data import find_partition, load_dataset, skew_of
 from fedcast.errors import FedcastError
 from fedcast.io import write_file
+from fedcast.rounds import dataset_digest
 from fedcast.runs.checks import dropouts, own_tests
 from fedcast.runs.prepare import PreparedRun
 from fedcast.runs.store import finish_run, locked, prepare_folder
@@ -43,7 +41,8 @@ def pack(scenarios: Sequence[Scenario], store: Path, folder: Path, *, data_dir: 
             data = scenario.data
             tables = {name: table for name, table in data.tables.items() if name == data.dataset}
             dataset = load(Data(dataset=data.dataset, tables=tables).model_dump_json())
-        name = dataset_name(dataset)
+        # With a digest of the content, so that a pack does not mix two versions of a dataset.
+        name = f"{dataset.name}-{dataset_digest(dataset)[:8]}"
         write_dataset(folder, name, dataset)
         plugins = [write_plugin(folder, Path(file)) for file in scenario.plugins]
         runs[run_folder.name] = replace(packed_run(run_folder.name, name, prepared), plugins=plugins)
@@ -100,21 +99,6 @@ def unpack(folder: Path, store: Path) -> list[str]:
             finish_run(run, history)
         finished.append(run.name)
     return finished
-
-
-def dataset_name(dataset: Dataset) -> str:
-    """Return a name with a hash of the content, so that a pack does not mix two versions of a dataset.
-
-    Example:
-        >>> dataset_name(load_dataset(Data())).partition("-")[0]
-        'digits'
-    """
-    digest = hashlib.sha256()
-    for inputs in (dataset.inputs, dataset.test_inputs):
-        for array in (inputs,) if isinstance(inputs, np.ndarray) else (inputs.codes, inputs.starts):
-            digest.update(np.ascontiguousarray(array).data)
-    digest.update(dataset.labels.data)
-    return f"{dataset.name}-{digest.hexdigest()[:8]}"
 
 
 def _changes_samples(scenario: Scenario) -> bool:
