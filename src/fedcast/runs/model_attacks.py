@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from fedcast.data import Dataset, assignment_from_owners, scaled
+from fedcast.data import Dataset, assignment_from_owners, class_counts, scaled
 from fedcast.errors import FedcastError
 from fedcast.random import generator
 from fedcast.runs.attacks import AttackResult, attack_result, stored_scenario
@@ -106,8 +106,7 @@ def _shadow(run: PreparedRun, left_out: Ints, number: int) -> PreparedRun:
     world, population, own = run.world, run.world.population, run.own
     kept = ~np.isin(own.samples, left_out)
     assignment = assignment_from_owners(own.owners[kept], own.samples[kept], own.num_users)
-    counts = np.zeros_like(population.counts)
-    np.add.at(counts, (assignment.owners, run.dataset.labels[assignment.samples]), 1)
+    counts = class_counts(assignment, run.dataset.labels, run.dataset.num_classes)
     smaller = replace(population, assignment=assignment, counts=counts)
     volumes = np.minimum(run.clustering.problem.volumes, assignment.sizes)
     clustering = run.clustering.with_volumes(volumes) if run.clustering.broadcast is None else run.clustering

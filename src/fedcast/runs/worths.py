@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,13 +10,13 @@ from functools import cache
 import numpy as np
 
 from fedcast.allocation import part_of
+from fedcast.cost import privacy_mu
 from fedcast.data import average_emd, distribution_shift
 from fedcast.plan import SharingPlan, clustering_of, make_world
 from fedcast.rounds import LEAST_RUNS, GeneratedRun, RoundsFit, Worth, fit_worth, local_steps, signal_of
 from fedcast.runs.prepare import kind_of
 from fedcast.runs.stored_run import StoredRun
 from fedcast.scenario import Scenario
-from fedcast.sharing import find_sharing, gaussian_mu
 from fedcast.training import History
 
 
@@ -62,7 +61,5 @@ def generated_run(scenario: Scenario, plan: SharingPlan) -> GeneratedRun:
         steps = local_steps(before.sizes, counted.sizes, plan.local_epochs, batch)
         return average_emd(before, counted, scenario.clustering.weighting), steps, distribution_shift(counted)
 
-    kind, options = find_sharing(scenario.sharing.kind), scenario.sharing.options("sharing")
-    mu = gaussian_mu(options.epsilon, options.delta) if kind.private else math.inf
-    signals = signal_of(mu, world.population.counts)[clustering.heads]
+    signals = signal_of(privacy_mu(scenario, scenario.sharing.kind), world.population.counts)[clustering.heads]
     return GeneratedRun(signals, lambda worth: of_worth(worth.tobytes()), scenario.training.learning_rate, 1, met=False)
