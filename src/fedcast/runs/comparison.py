@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedcast.cost import Delay, Metrics
@@ -261,36 +260,27 @@ def runs_table(
     Rounds and time to the target are None where it was not reached. Parameters that `varied`, by dotted key, have a
     column each; None: it decides nothing in this run. Where users were lost or updates are stale, columns say how many.
     """
-    runs, failed = list(runs), list(failed)
+    runs, failed, varied = list(runs), list(failed), list(varied)
     named = gives_epochs([*runs, *failed])
-    scores: dict[Path, Score] = {run.folder: score(run, name_epochs=named) for run in runs}
-    reasons = {one.folder: one.reason for one in failed}
-    scenarios = {run.folder: run.scenario for run in runs} | {one.folder: one.scenario for one in failed}
-    strategies = {folder: strategy_of(one, name_epochs=named) for folder, one in scenarios.items()}
-    folders = sorted(scenarios, key=lambda folder: (strategies[folder].place, scenarios[folder].seed))
-
-    def measured(name: str) -> list[float | None]:
-        found = [scores.get(folder) for folder in folders]
-        known = [None if one is None or (name in TO_TARGET and not one.reached) else one for one in found]
-        return [one.measure(name) if one is not None and name in one.names else None for one in known]
-
-    who = {run.folder: run.history.attendance() for run in runs}
-    counted = dict.fromkeys(name for counts in who.values() for name in counts)
-
-    def values(key: str) -> list[Any]:
-        return [cell(setting(scenarios[one], key)) if decides(scenarios[one], key) else None for one in folders]
-
-    return {
-        **{key: values(key) for key in varied},
-        "strategy": [strategies[folder].name for folder in folders],
-        "seed": [scenarios[folder].seed for folder in folders],
-        "status": ["failed" if folder in reasons else "finished" for folder in folders],
-        "reason": [reasons.get(folder) for folder in folders],
-        "reached": [None if folder in reasons else scores[folder].reached for folder in folders],
-        **{name: measured(name) for name in _names(any, scores.values())},
-        **{name: [who.get(folder, {}).get(name) for folder in folders] for name in counted},
-        "run": [folder.name for folder in folders],
-    }
+    scores = {run.folder: score(run, name_epochs=named) for run in runs}
+    both: list[StoredRun | FailedRun] = [*runs, *failed]
+    everyone = {one.folder: one for one in both}
+    strategies = {folder: strategy_of(one.scenario, name_epochs=named) for folder, one in everyone.items()}
+    rows: list[dict[str, Any]] = []
+    for folder in sorted(everyone, key=lambda folder: (strategies[folder].place, everyone[folder].scenario.seed)):
+        one = everyone[folder]
+        row = {key: cell(setting(one.scenario, key)) for key in varied if decides(one.scenario, key)}
+        row |= {"strategy": strategies[folder].name, "seed": one.scenario.seed, "run": folder.name}
+        if isinstance(one, FailedRun):
+            row |= {"status": "failed", "reason": one.reason}
+        else:
+            found = scores[folder]
+            row |= {"status": "finished", "reached": found.reached, **one.history.attendance()}
+            row |= {name: found.measure(name) for name in found.names if found.reached or name not in TO_TARGET}
+        rows.append(row)
+    counted = dict.fromkeys(name for run in runs for name in run.history.attendance())
+    results = ("strategy", "seed", "status", "reason", "reached", *_names(any, scores.values()), *counted, "run")
+    return {name: [row.get(name) for row in rows] for name in (*varied, *results)}
 
 
 def _row(strategy: Strategy, own: dict[int, Score], baseline: dict[int, Score]) -> Row:
