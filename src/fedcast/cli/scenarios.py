@@ -14,7 +14,6 @@ from fedcast.errors import DataError, FedcastError, OutsideFitError, ScenarioErr
 from fedcast.text_files import is_file
 
 if TYPE_CHECKING:
-    from fedcast.data import Population
     from fedcast.scenario import Devices, Scenario
     from fedcast.typing import Names
 
@@ -69,17 +68,17 @@ def validate(
     readers = _readers(scenario, people.names if people else None, names_known=not faults)
     faults += [f"{source}: {fault}" for fault in missing_files(scenario)]
     faults += _study_faults(path, preset, overrides) if not faults else []
-    for read in readers:
-        try:
-            read()
-        except FedcastError as error:
-            faults.append(f"{source}: {error}")
+    faults += [f"{source}: {fault}" for fault in map(_error_of, readers) if fault]
     if faults:
         raise ScenarioError("\n".join(faults))
     size = [model_size(scenario).note] if _samples_known(scenario) else []
     for note in (*filter(None, size), *scenario_notes(scenario)):
         typer.echo(f"fedcast: {note}", err=True)
-    reason = _why_not_trained(scenario, people, data_dir)
+    reason = "a table of label counts has no samples"
+    if people is None:
+        from fedcast.runs import check_training
+
+        reason = _error_of(lambda: check_training(scenario, data_dir))
     typer.echo(f"{source}: ok" if not reason else f"{source}: ok to plan; not to train: {reason}")
 
 
@@ -91,22 +90,14 @@ def _study_faults(path: Path | None, preset: str | None, overrides: list[str] | 
         return []
     from fedcast.runs import load_study
 
+    error = _error_of(lambda: load_study(path, base=preset, overrides=overrides or []).scenarios())
+    return [error if error.startswith(str(path)) else f"{path}: [study]: {error}"] if error else []
+
+
+def _error_of(check: Callable[[], object]) -> str:
+    """Return the message of the error that a check raises; empty: it raises none."""
     try:
-        study = load_study(path, base=preset, overrides=overrides or [])
-        study.scenarios()
-    except FedcastError as error:
-        return [text if (text := str(error)).startswith(str(path)) else f"{path}: [study]: {text}"]
-    return []
-
-
-def _why_not_trained(scenario: Scenario, people: Population | None, data_dir: Path | None) -> str:
-    """Return the error that training would give before its plan; empty if it would give none."""
-    from fedcast.runs import check_training
-
-    if people is not None:
-        return "a table of label counts has no samples"
-    try:
-        check_training(scenario, data_dir)
+        check()
     except FedcastError as error:
         return str(error)
     return ""

@@ -120,16 +120,15 @@ def find_left_out(
     shared, users = bool(inside.any()), np.arange(len(statuses))
     # Where nobody shares, not everyone is a case of its own.
     chosen = ~plan.trained | (~inside & shared)
-    untrusted = None if refused is None else refused.count(len(users), by_trust=True)
-    too_slow = None if refused is None else refused.count(len(users), by_trust=False)
+    counted = [] if refused is None else [refused.count(len(users), by_trust=trust) for trust in (True, False)]
 
     def row(user: int) -> LeftOut:
         status, why = STATUSES[statuses[user]], []
+        untrusted, too_slow = [int(each[user]) for each in counted] or (None, None)
         if world.population.names is not None and world.population.names[user] in world.scenario.changes.without:
             why.append("taken out: changes.without")
         if not inside[user]:
-            reach = (untrusted[user], too_slow[user]) if untrusted is not None and too_slow is not None else None
-            why.append(_why_alone(status, reach) if shared else _NOBODY)
+            why.append(_why_alone(status, untrusted, too_slow) if shared else _NOBODY)
             if shared and not world.fleet.devices.consent[user]:
                 why.append("it does not consent to share, so that it cannot lead")
         if not plan.trained[user]:
@@ -141,8 +140,8 @@ def find_left_out(
             bool(plan.trained[user]),
             tuple(dict.fromkeys(why)),
             int(world.graph.degrees[user]),
-            None if untrusted is None else int(untrusted[user]),
-            None if too_slow is None else int(too_slow[user]),
+            untrusted,
+            too_slow,
             float(world.fleet.devices.consent[user]),
             float(missing_j[user]),
         )
@@ -164,11 +163,10 @@ def _counts(plan: SharingPlan, statuses: NDArray[np.int8], inside: Bools, chosen
     return {reason: count for reason, count in counts.items() if count}
 
 
-def _why_alone(status: Status, reach: tuple[int, int] | None) -> str:
-    """Return why a user is in no cluster; `reach`: users that it does not trust enough, and that are too slow."""
-    if reach is None:
+def _why_alone(status: Status, untrusted: int | None, too_slow: int | None) -> str:
+    """Return why a user is in no cluster, from the users that it does not trust enough, and those that are too slow."""
+    if untrusted is None:
         return REASONS[status]
-    untrusted, too_slow = reach
     if status != "no link":
         more = f"; {pluralize(untrusted, 'other user')} in reach {'is' if untrusted == 1 else 'are'} not close enough"
         return REASONS[status] + (more if untrusted and status == "no head in reach" else "")
