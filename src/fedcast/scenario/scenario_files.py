@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from fedcast import registry
 from fedcast.errors import FedcastError, MovedKeyWarning, ScenarioError
 from fedcast.formatting import did_you_mean, shown_value, similar_name
-from fedcast.scenario.describe import Fault, fault_lines, faults_of, unknown_key, values_of
+from fedcast.scenario.describe import Fault, fault_lines, faults_of, section_at, unknown_key, values_of
 from fedcast.scenario.file_paths import change_paths, leaves
 from fedcast.scenario.moved import Tree, move_all, moved_note, set_twice
 from fedcast.scenario.option_tables import ChoiceSection
@@ -173,9 +173,9 @@ def load_plugins(scenario: Scenario) -> None:
 def _unknown_names(tree: Tree) -> list[Fault]:
     """Return the choices and option tables that are not registered."""
     faults = []
-    for section_type in ChoiceSection.__subclasses__():
-        name, section = section_type.section, tree.get(section_type.section)
-        if not isinstance(section, Mapping):
+    for name in Scenario.model_fields:
+        section, section_type = tree.get(name), section_at([name])
+        if not (isinstance(section, Mapping) and section_type and issubclass(section_type, ChoiceSection)):
             continue
         for kind in registry.kinds_of(name):
             key = registry.KINDS[kind].key
