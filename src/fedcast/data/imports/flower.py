@@ -61,7 +61,8 @@ def _samples(folder: Path, data: Any, inputs: str | None, labels: str | None) ->
     others = images or [name for name in _INPUTS if name in features] or [name for name in features if name != label]
     column = _column(folder, features, inputs, others, "inputs")
     if column in images:
-        values = [_channels_first(np.asarray(image)) for image in data[column]]
+        images_of = map(np.asarray, data[column])
+        values = [np.moveaxis(image, -1, 0) if image.ndim == 3 else image for image in images_of]
     else:
         values = data.with_format("numpy")[column]
     names = tuple(features[label].names) if label in classes else ()
@@ -74,7 +75,3 @@ def _column(folder: Path, features: Any, asked: str | None, found: list[str], wh
     if asked is None and len(found) != 1:
         raise DataError(f"{folder}: columns {', '.join(features)}; name the one with {what} (--{what})")
     return asked or found[0]
-
-
-def _channels_first(image: Any) -> Any:
-    return np.moveaxis(image, -1, 0) if image.ndim == 3 else image

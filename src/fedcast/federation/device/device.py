@@ -157,7 +157,9 @@ class Device:
             if envelope is None:
                 return {"count": 0, "untrusted": untrusted, "delivered": [], "rejected": {}, "silent": []}
             # Trust may have been revoked since the envelope was made: who is not trusted now gets no more of it.
-            current = _limited_to(envelope, {name: keys for name, keys in trusted.items() if name not in asked.away})
+            reached = {name: keys for name, keys in trusted.items() if name not in asked.away}
+            members = tuple((name, keys) for name, keys in envelope.contents.members if reached.get(name) == keys)
+            current = replace(envelope, contents=replace(envelope.contents, members=members))
             result = deliver(current, self._spool(envelope), send, self.ledger)
             everyone, have = {name for name, _ in envelope.contents.members}, self.ledger.delivered(envelope.id)
             result.silent += sorted((everyone & asked.away) - have)
@@ -239,7 +241,10 @@ class Device:
     def _seal(self, run: str, asked: ShareRequest, trusted: Mapping[str, PublicKeys]) -> Envelope | None:
         for stale in self._outbox.iterdir():
             stale.unlink()
-        if not trusted or not self._allowed(asked):
+        if not trusted:
+            return None
+        if asked.kind not in self.consent.kinds:
+            self.ledger.log("refused", "", f"asked to share {asked.kind}, which the consent file does not allow")
             return None
         at_once = chunk_samples(self.own.format)
         if asked.kind == RAW:
@@ -260,20 +265,6 @@ class Device:
         sync_folder(self._outbox)
         self.ledger.record_sealed(envelope, hashes)
         return envelope
-
-    def _allowed(self, asked: ShareRequest) -> bool:
-        """Return whether the consent file allows the kind of sharing; if not, log it."""
-        if asked.kind in self.consent.kinds:
-            return True
-        self.ledger.log("refused", "", f"asked to share {asked.kind}, which the consent file does not allow")
-        return False
-
-    def _volume(self, asked: ShareRequest) -> tuple[int, int]:
-        """Return how many samples to send, and how many the consent file allows."""
-        most = int(self.consent.max_ratio * len(self.own) + _ROUNDING)
-        if most < asked.count:
-            self.ledger.log("cut", "", f"asked for {asked.count} samples, consent allows {most} of {len(self.own)}")
-        return min(asked.count, most), most
 
     def _released(self, run: str, asked: ShareRequest) -> NDArray[Any]:
         """Generate samples with differential privacy, as records, after their ε is counted against the budget.
@@ -306,8 +297,11 @@ class Device:
         The consent counts different samples over all runs. What was sent before may be sent again: if the draw asks for
         more new samples than are left, samples that were sent before take their places.
         """
-        size, (volume, most) = len(self.own), self._volume(asked)
-        rng = generator(asked.seed, "share", user=asked.user)
+        size = len(self.own)
+        most = int(self.consent.max_ratio * size + _ROUNDING)
+        if most < asked.count:
+            self.ledger.log("cut", "", f"asked for {asked.count} samples, consent allows {most} of {size}")
+        volume, rng = min(asked.count, most), generator(asked.seed, "share", user=asked.user)
         drawn = draw_samples(np.asarray(self.own.labels), volume, asked.balanced, rng)
         hashes = self._hashes(drawn)
         new = ~np.array(self.ledger.revealed(hashes), dtype=bool)
@@ -328,9 +322,3 @@ class Device:
 
     def _spool(self, envelope: Envelope) -> Path:
         return self._outbox / f"{envelope.id}.chunks"
-
-
-def _limited_to(envelope: Envelope, trusted: Mapping[str, PublicKeys]) -> Envelope:
-    """Return an envelope without the members that are not among the given ones."""
-    kept = tuple((name, keys) for name, keys in envelope.contents.members if trusted.get(name) == keys)
-    return replace(envelope, contents=replace(envelope.contents, members=kept))

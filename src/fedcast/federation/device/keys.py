@@ -101,7 +101,8 @@ def load_or_create_keys(path: str | Path) -> KeyPair:
     if not path.exists():
         keys = new_key_pair()
         path.parent.mkdir(parents=True, exist_ok=True)
-        pem = [_pem(private) for private in (keys.signing, keys.agreement)]
+        form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        pem = [private.private_bytes(*form) for private in (keys.signing, keys.agreement)]
         # O_EXCL: of two processes that start at once one fails, instead of a key that only one of them knows.
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
             stream.write(b"".join(pem))
@@ -112,11 +113,6 @@ def load_or_create_keys(path: str | Path) -> KeyPair:
         raise FedcastError(f"{path}: other users of this machine can read the private keys; run chmod 600 {path}")
     signing, agreement = _read_pem(path)
     return KeyPair(signing, agreement)
-
-
-def _pem(private: Ed25519PrivateKey | X25519PrivateKey) -> bytes:
-    kind = serialization
-    return private.private_bytes(kind.Encoding.PEM, kind.PrivateFormat.PKCS8, kind.NoEncryption())
 
 
 def _read_pem(path: Path) -> tuple[Ed25519PrivateKey, X25519PrivateKey]:
