@@ -284,10 +284,7 @@ def sweep_on_ray(
         _do_all(
             todo,
             max(1, int(ray.cluster_resources().get("CPU", 1))),
-            # The worker's machine need not have the plug-in files.
-            lambda job: remote.remote(
-                job[1].model_dump_json(), [Path(file).read_bytes() for file in job[1].plugins], data_dir
-            ),
+            lambda job: remote.remote(*_sent(job[1]), data_dir),
             lambda running: ray.wait(list(running), num_returns=1)[0],
             save,
             failed,
@@ -311,6 +308,11 @@ def _connect(address: str) -> Any:
         reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
         raise FedcastError(f"--ray {address}: no Ray cluster there ({reason}); `ray start --head` starts one") from None
     return ray
+
+
+def _sent(scenario: Scenario) -> tuple[str, list[bytes]]:
+    """Return the scenario and the content of its plug-in files, which need not exist on the worker's machine."""
+    return scenario.model_dump_json(), [Path(file).read_bytes() for file in scenario.plugins]
 
 
 def _run_on_worker(content: str, plugins: Sequence[bytes], data_dir: Path | None) -> tuple[str, dict[str, bytes]]:
