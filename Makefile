@@ -22,8 +22,9 @@ quick: $(VENV)/.dev
 quick-tests: $(VENV)/.dev
 	$(PYTEST) -m "not slow and not long" --durations=10 --durations-min=2
 
+# One worker more than cores: some tests wait for other processes.
 test: checks
-	$(PYTEST) -m "not slow" --durations=25
+	$(PYTEST) -n $$(($$(nproc) + 1)) -m "not slow" --durations=25
 
 # With coverage, which takes a quarter more time and must not fall below the limit in pyproject.toml.
 test-all: checks
