@@ -24,7 +24,7 @@ quick-tests: $(VENV)/.dev
 
 # One worker more than cores: some tests wait for other processes.
 test: checks
-	$(PYTEST) -n $$(($$(nproc) + 1)) -m "not slow" --durations=25
+	$(PYTEST) -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) -m "not slow" --durations=25
 
 # With coverage, which takes a quarter more time and must not fall below the limit in pyproject.toml.
 test-all: checks
