@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Sequence
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -54,21 +55,16 @@ class DeviceExecutor(Executor):  # type: ignore[misc]
 
     def _on_call(self, topic: str, request: Shareable, fl_ctx: FLContext) -> Shareable:
         del topic
-        device = self._device
-        if device is None:
+        if self._device is None:
             return _reply({"error": self._broken})
         # Importing PyTorch takes seconds and would slow down the messages of a transfer tenfold.
         self._loading.join()
-
-        def send(targets: Sequence[str], message: Message) -> dict[str, Message]:
-            return _send(list(targets), message, fl_ctx)
-
         try:
             asked = decode(request.get(MESSAGE))
         except FedcastError as error:
             return _reply({"error": str(error)})
         with self._one_call:
-            return _reply(device.answer(asked.get("call"), asked.get("request") or {}, send))
+            return _reply(self._device.answer(asked.get("call"), asked.get("request") or {}, partial(_send, fl_ctx)))
 
     def _on_peer(self, topic: str, request: Shareable, fl_ctx: FLContext) -> Shareable:
         del topic
@@ -82,10 +78,10 @@ class DeviceExecutor(Executor):  # type: ignore[misc]
             return _reply({"rejected": str(error)})
 
 
-def _send(targets: list[str], message: Message, fl_ctx: FLContext) -> dict[str, Message]:
+def _send(fl_ctx: FLContext, targets: Sequence[str], message: Message) -> dict[str, Message]:
     engine = fl_ctx.get_engine()
     with engine.new_context() as context:  # several threads send
-        return replies_of(engine.send_aux_request(targets, PEER_TOPIC, packed(message), _MESSAGE_S, context))
+        return replies_of(engine.send_aux_request(list(targets), PEER_TOPIC, packed(message), _MESSAGE_S, context))
 
 
 def replies_of(replies: Any) -> dict[str, Message]:
