@@ -19,7 +19,8 @@ import numpy as np
 
 from fedcast.clustering import Clustering
 from fedcast.plan import World, make_plan, make_world
-from fedcast.plan.make import _Planner
+from fedcast.plan.candidates import delay_of
+from fedcast.plan.search import Search
 from fedcast.scenario import Scenario, load_scenario
 
 RULES = ("daca", "gain", "blend", "scc", "cec")
@@ -31,7 +32,7 @@ def small_world(num_users: int, seed: int) -> tuple[Scenario, World]:
             "data.dataset=synthetic", f"data.num_users={num_users}", "data.partition=dirichlet",
             "data.dirichlet.alpha=0.3",
             "training.model=cnn", "geometry.cell_radius_m=400", "rounds.fit=mnist-0.95", f"seed={seed}",
-            "clustering.composition=own",
+            "rounds.form=paper", "rounds.target_accuracy=0.95", "training.local_epochs=1", "clustering.composition=own",
         ]
     )  # fmt: skip
     return scenario, make_world(scenario)
@@ -48,11 +49,10 @@ def clusterings(world: World) -> Iterator[np.ndarray]:
 
 def best_of_all(world: World) -> tuple[float, int]:
     """Return the least expected delay over all clusterings, and how many there are."""
-    planner = _Planner(world)
-    settings = planner.problem.settings.model_copy(update={"composition": "own"})
-    problem = replace(planner.problem, settings=settings)
-    delays = [planner.allocate(Clustering(problem, heads)).objective_s for heads in clusterings(world)]
-    return min(delays), len(delays)
+    search = Search(world)
+    found = [search.at("exact", Clustering(world.problem(), heads), 1) for heads in clusterings(world)]
+    delays = [delay_of(candidate) for candidate in found if candidate is not None]
+    return min(delays), len(found)
 
 
 def losses(num_users: int, seed: int) -> dict[str, float]:
@@ -64,7 +64,7 @@ def losses(num_users: int, seed: int) -> dict[str, float]:
         chosen = scenario.model_copy(update={"clustering": scenario.clustering.model_copy(update={"rule": rule})})
         plan = make_plan(chosen, world=replace(world, scenario=chosen), with_curve=False)
         found[rule] = plan.delay.total_s / best - 1
-    found["none"] = plan.delay_without_s / best - 1
+    found["none"] = plan.without.delay_s / best - 1
     return found
 
 
