@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import lzma
 import time
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -136,7 +138,9 @@ def test_the_kit_finds_a_broken_partition(check, partition, message):
 
 
 @pytest.mark.parametrize("name", [name for name in CATALOGUE if name not in ("file", "synthetic")])
-def test_every_dataset_passes_every_check(name):
+def test_every_dataset_passes_every_check(name, monkeypatch):
+    # Decompressing CIFAR-10 takes most of the time: once is enough.
+    monkeypatch.setattr(lzma, "decompress", cache(lzma.decompress))
     if presence(name).state not in ("here", "built in"):
         pytest.skip("real datasets are tested only where FEDCAST_DATA names a folder that holds them")
     # Overlapping sequences are many, and no different.
