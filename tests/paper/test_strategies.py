@@ -182,6 +182,8 @@ def test_table2_volumes_shares_what_its_columns_say(job, volume, method, cap):
     if method == "fixed":
         ratio = {allocation.options("allocation", "fixed").ratio for allocation in daca}
         assert ratio == {table2_volumes.VOLUMES[volume]}
+    rules = {one.clustering.rule for one in table2_volumes.cell_scenarios(job, "cifar10", "Dir 0.1", volume)}
+    assert ("central" in rules) == (method == "fixed")
 
 
 def test_table2_volumes_has_a_column_for_the_plan(job):
