@@ -35,17 +35,18 @@ def snoop(module):
 
 
 def swap(module):
-    message = module._message
+    packed = module.packed
     keys = {
         name: bytes.fromhex(text) for name, text in json.loads(Path(os.environ["FEDCAST_SWAP"]).read_text()).items()
     }
 
-    def swapped(call, request):
-        if call == "share":
-            request["members"].update(keys)  # in place: such a server does not refuse answers that name them
-        return message(call, request)
+    def swapped(message):
+        if message["call"] == "share":
+            # In place: such a server does not refuse answers that name them.
+            message["request"]["members"].update(keys)
+        return packed(message)
 
-    module._message = swapped
+    module.packed = swapped
 
 
 def peek(module):
