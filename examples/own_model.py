@@ -27,7 +27,7 @@ weights = sum(weight.numel() for weight in model.parameters())
 scenario = fedcast.load_scenario(
     base="digits",
     # Delay, energy and bytes of every round follow from the number of weights.
-    overrides=[f"training.model_weights={weights}", "training.learning_rate=0.05", "training.rounds=10"],
+    overrides=[f"training.model_weights={weights}", "training.learning_rate=0.05", "training.rounds=5"],
 )
 
 

@@ -3,6 +3,7 @@ import hashlib
 import lzma
 import shutil
 import tarfile
+from functools import cache
 
 import numpy as np
 import pytest
@@ -13,8 +14,10 @@ from fedcast.data.catalogue import SourceFile, fetch
 from fedcast.data.dataset import stratified_split
 from fedcast.data.shakespeare import SEQUENCE_LENGTH, VOCABULARY, text_dataset
 from fedcast.errors import DataError, FedcastError
+from fedcast.registry import NoOptions
 from fedcast.runs import train_scenario
 from fedcast.scenario import Data, load_scenario
+from fedcast.testing import datasets
 
 MNIST_TRAIN = [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
 MNIST_TEST = [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]
@@ -44,7 +47,12 @@ def test_mnist(data_dir):
     assert mnist.bits_per_sample == 6272
 
 
-def test_cifar10(data_dir):
+def test_cifar10(data_dir, monkeypatch):
+    # Decompressing takes most of the time, so that this test also runs the conformance kit.
+    monkeypatch.setattr(lzma, "decompress", cache(lzma.decompress))
+    monkeypatch.setenv("FEDCAST_DATA", str(data_dir))
+    for check in datasets.CHECKS:
+        check(CATALOGUE["cifar10"], NoOptions())
     cifar = load_dataset(Data(dataset="cifar10"), data_dir)
     assert cifar.class_sizes.tolist() == [5000] * 10
     assert np.bincount(cifar.test_labels).tolist() == [1000] * 10
