@@ -208,7 +208,7 @@ def test_gpu_layers_compile_to_the_same():
 
 @pytest.mark.parametrize(("shared_bytes", "enough"), [(232_448, True), (166_912, False), (101_376, False)])
 def test_tiles_in_triton_need_the_shared_memory_of_a_large_gpu(monkeypatch, shared_bytes, enough):
-    """That of an H100, an A100 and a GPU for games."""
+    """Use the shared memory of an H100, an A100 and a consumer GPU."""
     from fedcast.training.engines import triton_convolution
 
     properties = SimpleNamespace(shared_memory_per_block_optin=shared_bytes)

@@ -62,7 +62,8 @@ def _volume(result: Result) -> str:
         f"**The paper's gains need heads that share all they hold.** Then FedAvg ends at {fedavg['accuracy']:.1f} and "
         f"DACA at {daca['accuracy']:.1f} % on CIFAR-10 at Dir 0.1 (paper: {fedavg['paper']:.1f} and "
         f"{daca['paper']:.1f}), {daca['seeds']} seeds. Of the {daca['gain']:.1f} points {daca['work']:.1f} come from "
-        f"more local work and {daca['skew']:.1f} from less skew. The order is "
+        f"more local work and {daca['skew']:.1f} from less skew. The order, uncertain with so "
+        "few seeds, is "
         f"{_ordered(ours, 'accuracy')} (paper: {_ordered(theirs, 'paper')}; table2-volumes)."
     )
 

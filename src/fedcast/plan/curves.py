@@ -1,4 +1,4 @@
-"""What a plan is compared with: tasks without sharing, and its delay against leakage and against ε."""
+"""Tasks without sharing, with which a plan is compared, and the plan's delay against leakage and against ε."""
 
 from __future__ import annotations
 

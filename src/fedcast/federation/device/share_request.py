@@ -1,4 +1,4 @@
-"""What a server asks of a head, validated: it may come from another host, and say anything."""
+"""Requests of a server to a head, validated: they may come from another host, with any content."""
 
 from __future__ import annotations
 
