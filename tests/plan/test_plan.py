@@ -271,8 +271,7 @@ def test_the_servers_broadcast_is_planned(tmp_path):
     here = scenario("clustering.rule=central")
     world = make_world(here)
     made = make_plan(here, world=world)
-    clustering = cluster(world.problem())
-    assert made.server_samples == clustering.broadcast.volume > 0
+    clustering = cluster(replace(world.problem(), server_volume=made.server_samples))
     assert (made.received == made.server_samples).all()
     assert (len(made.heads), made.leakage, made.passes) == (0, (), 1)
     assert made.emd_after == pytest.approx(average_emd(world.skew, clustering.after, "B"))
@@ -286,6 +285,24 @@ def test_the_servers_broadcast_is_planned(tmp_path):
     more = replace(again, server_samples=2 * made.server_samples)
     assert any("samples from the server" in line for line in diff_plans(made, more).lines())
     assert not diff_plans(made, more).same
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        ("allocation.method=jfvo",),
+        ("allocation.method=jfvo", "allocation.max_sharing_ratio=1.0"),
+        ("allocation.method=fixed", "allocation.fixed.ratio=0.03"),
+        # Rounds are not predicted: the ratio decides alone.
+        (*PAPER_ROUNDS, "rounds.target_accuracy=0.5", "allocation.method=fixed", "allocation.fixed.ratio=0.03"),
+    ],
+)
+def test_the_server_sends_as_many_samples_as_members_receive_under_daca(method):
+    daca, central = (
+        make_plan(scenario(*method, f"clustering.rule={rule}"), with_curve=False) for rule in ("daca", "central")
+    )
+    assert daca.received.any()
+    assert central.server_samples == pytest.approx(daca.received[daca.received > 0].mean(), rel=1e-9)
 
 
 @pytest.mark.parametrize("rule", ["none", "central", "daca"])

@@ -192,7 +192,7 @@ def test_runs_that_differ_in_anything_else_are_not_compared():
         (Strategy("none", "jfvo", "scaffold"), "scaffold"),
         (Strategy("daca", "jfvo", "fedavg"), "daca"),
         (Strategy("blend", "saa", "fedprox"), "blend saa fedprox"),
-        (Strategy("central", "saa", "fedavg"), "central"),
+        (Strategy("central", "saa", "fedavg"), "central saa"),
         (Strategy("blend", "jfvo", "fedavg", "work_control"), "blend, work control"),
         (Strategy("blend", "fixed", "scaffold", "epochs_control"), "blend fixed scaffold, epochs control"),
         (Strategy("blend", "jfvo", "fedavg", "synthetic"), "blend synthetic"),

@@ -28,6 +28,7 @@ from fedcast.clustering.rules import (
     least_users,
     proving_rule,
     quick_rules,
+    uses_method,
     with_composition,
 )
 from fedcast.clustering.sample_problems import DataKind, disc_problem, path_problem, table_problem, user_counts
@@ -71,6 +72,7 @@ __all__ = [
     "quick_rules",
     "table_problem",
     "user_counts",
+    "uses_method",
     "water_fill",
     "with_composition",
 ]

@@ -13,8 +13,9 @@ def central(problem: Problem, _: object = None) -> Clustering:
     """Send all users the same samples, as equal over classes as all data together allow; nobody has a head.
 
     There are `server_volume` samples; by default as many as a member receives under DACA on average, so that both
-    cost a member the same. They are samples of users, of each no more than it consents to. Where the descriptor does
-    not show classes (`one_hot` is false) they have the global distribution.
+    cost a member the same (in a plan: under DACA as planned by the same method). They are samples of users, of each no
+    more than it consents to. Where the descriptor does not show classes (`one_hot` is false) they have the global
+    distribution.
 
     Example:
         >>> from fedcast.clustering.sample_problems import path_problem

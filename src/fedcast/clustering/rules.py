@@ -51,6 +51,11 @@ def allocates(name: str) -> bool:
     return name not in RULES or find_rule(name).allocates
 
 
+def uses_method(name: str) -> bool:
+    """Return whether volumes of a rule depend on the allocation method: its own, or DACA's that the server matches."""
+    return allocates(name) or from_server(name)
+
+
 def from_server(name: str) -> bool:
     """Return whether a rule has the server send samples; one that is not installed is taken not to."""
     return name in RULES and find_rule(name).from_server

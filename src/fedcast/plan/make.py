@@ -258,10 +258,9 @@ def _extrapolation(model: RoundsModel, steps: float) -> list[str]:
 def _not_predicted(world: World, reason: str) -> Planned:
     """Plan the fixed ratio or the rule without heads where the fit of rounds does not cover the scenario."""
     scenario, settings = world.scenario, world.scenario.allocation
-    clustering = cluster(world.problem())
+    ratio = min(settings.options("allocation", "fixed").ratio, settings.max_sharing_ratio)
+    clustering = cluster(world.problem(scenario.clustering.model_copy(update={"sharing_ratio": ratio})))
     if clustering.broadcast is None:
-        ratio = min(settings.options("allocation", "fixed").ratio, settings.max_sharing_ratio)
-        clustering = cluster(world.problem(scenario.clustering.model_copy(update={"sharing_ratio": ratio})))
         average, limit = clustering.average_sharing_ratio, settings.max_asr
         if limit is not None and average > limit:
             volumes = np.floor(clustering.problem.volumes * (limit / average) + ROUNDING)

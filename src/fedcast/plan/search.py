@@ -27,6 +27,7 @@ from fedcast.clustering import (
     cluster,
     enough_can_share,
     find_rule,
+    from_server,
     quick_rules,
 )
 from fedcast.cost import Fleet, feasibility, round_cost
@@ -65,6 +66,7 @@ class Search:
     _last: tuple[Clustering, AllocationProblem] | None = field(init=False, default=None)
     _first: dict[str, tuple[Clustering, Candidate | None]] = field(init=False, default_factory=dict)  # pass of a rule
     _failures: list[NotReachableError] = field(init=False, default_factory=list)
+    _found: dict[str, Candidate | None] = field(init=False, default_factory=dict)  # of each rule that was planned
 
     def __post_init__(self) -> None:
         scenario = self.world.scenario
@@ -224,9 +226,16 @@ class Search:
         return self.world.problem(self.world.scenario.clustering.model_copy(update={"rule": rule}))
 
     def _of_rule(self, rule: str, previous: SharingPlan | None) -> Candidate | None:
-        """Return the best candidate of a rule; None: the target is not reachable."""
+        """Return the best candidate of a rule, found once; None: the target is not reachable."""
+        if rule not in self._found:
+            self._found[rule] = self._planned_rule(rule, previous)
+        return self._found[rule]
+
+    def _planned_rule(self, rule: str, previous: SharingPlan | None) -> Candidate | None:
         problem = self._problem(rule)
         if not allocates(rule):
+            if from_server(rule):
+                problem = replace(problem, server_volume=self._received_under_daca(previous))
             clustering = cluster(problem)
             found = [self.at(rule, clustering, epochs) for epochs in self.choices]
             return min(filter(None, found), key=delay_of, default=None)
@@ -235,6 +244,11 @@ class Search:
             former = match_users(previous, self.world.population.num_users, self.world.population.names)
             start = _carried_ratios(problem, former.head_of, former.shared)
         return self._best_of_passes(rule, problem, start)
+
+    def _received_under_daca(self, previous: SharingPlan | None) -> float | None:
+        """Return the samples that a member receives on average under DACA as planned; None: nobody does."""
+        compared = self._of_rule("daca", previous)
+        return None if compared is None else self._refined(compared).result.clustering.mean_received or None
 
     def carried(self, previous: SharingPlan) -> Candidate | None:
         """Return the best candidate with the clusters of another plan, as far as links exist; None: no clusters."""

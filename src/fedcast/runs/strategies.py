@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fedcast.allocation import METHODS
-from fedcast.clustering import RULES, allocates
+from fedcast.clustering import RULES, uses_method
 from fedcast.formatting import pluralize
 from fedcast.scenario import BEST_RULE, Scenario
 from fedcast.sharing import CONTROLS
@@ -53,12 +53,12 @@ class Strategy:
 
     @property
     def name(self) -> str:
-        """Return the name for tables; it has no method where there is nothing to allocate."""
+        """Return the name for tables; it has no method where no volume depends on it."""
         if self.local_epochs:
             return f"{replace(self, local_epochs=0).name}, {pluralize(self.local_epochs, 'local epoch')}"
         if self.is_baseline:
             return "FedAvg"
-        method = self.method if allocates(self.rule) else "jfvo"
+        method = self.method if uses_method(self.rule) else "jfvo"
         sharing = "raw" if self.control else self.sharing
         rule = "best plan" if self.rule == BEST_RULE else self.rule
         parts = ((rule, "none"), (method, "jfvo"), (self.algorithm, "fedavg"), (sharing, "raw"))
@@ -69,8 +69,8 @@ class Strategy:
 def strategy_of(scenario: Scenario, *, name_epochs: bool = False) -> Strategy:
     """Return the strategy of a scenario; see `score`."""
     rule, given = scenario.clustering.rule, scenario.training.local_epochs
-    # Where there is nothing to allocate, all methods are the same one; where nothing is shared, all kinds of sharing.
-    method = scenario.allocation.method if allocates(rule) else "jfvo"
+    # Where no volume depends on the method, all methods are one; where nothing is shared, all kinds of sharing.
+    method = scenario.allocation.method if uses_method(rule) else "jfvo"
     sharing = scenario.sharing.kind if rule != "none" else "raw"
     epochs = given if name_epochs and isinstance(given, int) else 0
     return Strategy(rule, method, scenario.training.algorithm, sharing, epochs)

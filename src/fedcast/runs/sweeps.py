@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from fedcast import registry
 from fedcast.allocation import find_method
-from fedcast.clustering import allocates, find_rule
+from fedcast.clustering import find_rule, uses_method
 from fedcast.data import make_population
 from fedcast.errors import FedcastError, ScenarioError, SweepError
 from fedcast.rounds import fit_of
@@ -41,8 +41,8 @@ def grid(
 ) -> list[Scenario]:
     """Return the scenario for every combination; an empty list means the scenario's own value.
 
-    Rules ``none`` and ``central`` allocate nothing, so that all methods would give the same run: only the first method
-    is used with them. `controls` (``work``, ``epochs``) add runs that train as much as each strategy without sharing,
+    Rule ``none`` allocates nothing, so that all methods would give the same run: only the first method is used with
+    it. `controls` (``work``, ``epochs``) add runs that train as much as each strategy without sharing,
     see `fedcast.runs.gains`; they need the rule ``none`` among the rules. `vary` has values of any other parameters, by
     dotted key; `fedcast.facets` groups the runs by them.
 
@@ -137,7 +137,7 @@ def combinations(
     seeds = seeds or [scenario.seed]
     kinds, made = [scenario.sharing.kind, *(CONTROLS[name] for name in controls)], []
     for rule, method, algorithm, kind, seed in itertools.product(rules, methods, algorithms, kinds, seeds):
-        if (method == methods[0] or allocates(rule)) and (kind == kinds[0] or rule != "none"):
+        if (method == methods[0] or uses_method(rule)) and (kind == kinds[0] or rule != "none"):
             values = {"clustering.rule": rule, "allocation.method": method, "training.algorithm": algorithm}
             made.append(with_overrides(scenario, {**values, "sharing.kind": kind, "seed": seed}))
     return _each_once(made)
