@@ -3,8 +3,8 @@
     python studies/step/table.py cifar10
     python studies/step/table.py shakespeare
 
-Runs of 100 rounds of CIFAR-10 at learning rate 0.005 without momentum (table2) and 0.001 with momentum 0.9
-(table2-volumes) are in results/full/runs.
+Runs of 100 rounds of CIFAR-10 at learning rate 0.005 without momentum and 0.001 with momentum 0.9 (table2)
+are in results/full/runs.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ PAPER_RUNS = HERE.parents[1] / "results" / "full" / "runs"
 IN_TABLES = {
     "momentum-0-lr-0.005-s0 (table2)": "none-fixed-fedavg-0-723b28b08379",
     "momentum-0-lr-0.005-s1 (table2)": "none-fixed-fedavg-1-904666cf94af",
-    "momentum-0.9-lr-0.001-s0 (table2-volumes)": "none-fixed-fedavg-0-08dd037700a0",
-    "momentum-0.9-lr-0.001-s1 (table2-volumes)": "none-fixed-fedavg-1-c8fa9abf3285",
+    "momentum-0.9-lr-0.001-s0 (table2)": "none-fixed-fedavg-0-08dd037700a0",
+    "momentum-0.9-lr-0.001-s1 (table2)": "none-fixed-fedavg-1-c8fa9abf3285",
 }
 MEAN_OF, AT = 10, (25, 40, 50, 60, 70, 77, 85, 100)
 

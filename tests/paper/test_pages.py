@@ -3,7 +3,9 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy import stats
 
 from fedcast_paper import REPRODUCTIONS, Result, Verdict, load_result, save_result
 from fedcast_paper.findings import findings
@@ -14,12 +16,13 @@ from fedcast_paper.pages import (
     overall,
     results_page,
     stored_results,
-    summary,
+    summaries,
     verdicts_on,
     write_pages,
 )
 from fedcast_paper.reproduction_result import where
 from fedcast_paper.text_tables import mean_text
+from fedcast_paper.volume_tables import ACCURACY_CAPTION, GAIN_CAPTION
 
 TOP = Path(__file__).parents[2]
 
@@ -46,17 +49,21 @@ def test_what_was_not_run_is_said_and_nothing_is_guessed():
     assert claims.count("**Not run yet.**") == len(CLAIMS)
 
 
-def test_a_section_holds_paper_numbers_verdicts_reason_and_setting():
-    page = results_page({"fig7b": result_of(Verdict("JFVO converges within 6 iterations", "yes", "after 3"))})
+def test_a_section_holds_paper_numbers_reason_verdicts_and_setting():
+    claimed, other = Verdict("JFVO converges within 6 iterations", "yes", "after 3"), Verdict("mine", "no", "p = 0.1")
+    page = results_page({"fig7b": result_of(claimed, other)})
     section = page[page.index("## fig7b") : page.index("## fig8")]
     parts = [
         REPRODUCTIONS["fig7b"].paper,
         f"![fig7b: {REPRODUCTIONS['fig7b'].shows}](images/results/fig7b.png)",
-        "| JFVO converges within 6 iterations | holds | after 3 |",
-        REPRODUCTIONS["fig7b"].why, "A note.", "- seeds: 0, 1", "commit abc",
+        REPRODUCTIONS["fig7b"].why, "A note.", "**The paper's claims** here: holds: 1 ([evidence](claims.md))",
+        "Other claims: does not hold: 1", "| mine | does not hold | p = 0.1 |", "- seeds: 0, 1", "commit abc",
     ]  # fmt: skip
     places = [section.index(part) for part in parts]
     assert places == sorted(places)
+    # The evidence on claims of the paper has a page of its own.
+    assert "after 3" not in page
+    assert "within 6 iterations: holds; after 3" in claims_page({"fig7b": result_of(claimed, other)})
 
 
 def test_a_claim_holds_only_if_it_holds_wherever_it_was_tested():
@@ -73,45 +80,59 @@ def test_every_claim_names_ids_that_there_are():
 
 
 def cells_of(**columns):
-    """Cells of table 2 at Dir 0.1, of FedAvg, SCC and blend unless said otherwise."""
+    """Cells of table 2 on CIFAR-10 at Dir 0.1 with all shared, of FedAvg and blend unless said otherwise."""
     count = len(columns["accuracy"])
-    fixed = {"dataset": ["cifar10"] * count, "alpha": [0.1] * count, "ratio": [0.1] * count}
-    rest = {name: [None] * count for name in ("gain", "gain_half_width", "paper_gain")}
-    return fixed | rest | {"rule": ["none", "scc", "blend"], "received_samples": [0.0] * count} | columns
+    same = {
+        "dataset": "cifar10", "partition": "Dir 0.1", "volume": "all", "seeds": 3, "first_step": False, "rounds": 100,
+        "half_width": 0.1, "noisy_accuracy": None, "noisy_accuracy_half_width": None, "gain": None,
+        "gain_half_width": None, "work": None, "work_half_width": None, "skew": None, "skew_half_width": None,
+        "paper": None, "paper_gain": None, "average_sharing_ratio": 0.0, "largest_revealed_share": 0.0,
+        "distinct_samples": 0.0, "gain_per_leakage": None, "local_epochs": 1.0, "simulated_s": 1234.5,
+    }  # fmt: skip
+    return {name: [value] * count for name, value in same.items()} | {"rule": ["none", "blend"]} | columns
 
 
-def test_table2_has_ours_the_paper_and_the_difference():
+def test_table2_has_ours_and_the_paper_with_leakage_and_time():
     cells = cells_of(
-        dataset=["mnist"] * 3, ratio=[0.1, 0.1, 0.05], rule=["none", "blend", "blend"],
-        accuracy=[96.5, 98.0, 97.0], half_width=[0.1, 0.2, 0.3], seeds=[5, 3, 5], late_accuracy=[96.0, 97.0, 96.0],
-        paper=[96.17, None, None], difference=[0.33, None, None], gain=[None, 1.4, 0.5],
-        gain_half_width=[None, 0.25, 0.1],
+        accuracy=[67.6, 77.0], half_width=[13.7, 2.6], seeds=[3, 2], paper=[67.72, None], gain=[None, 9.4],
+        gain_half_width=[None, 11.2], average_sharing_ratio=[0.0, 0.621], largest_revealed_share=[0.0, 1.0],
+        distinct_samples=[0.0, 13529.0], local_epochs=[1.0, 2.5],
     )  # fmt: skip
-    table = summary("table2", result_of(tables={"cells": cells}))
-    assert table["accuracy, %"] == ["MNIST, Dir 0.1, 10% shared", *[""] * 5, "MNIST, Dir 0.1, 5% shared", "", ""]
-    whose = ["ours, 5 seeds", "paper", "difference", "ours minus FedAvg, paired by seed", "paper minus FedAvg",
-             "samples received"]  # fmt: skip
-    assert table["source"] == [*whose, whose[0], whose[3], whose[5]]
-    assert table["FedAvg"] == ["96.50 ± 0.10", "96.17", "+0.33", "–", "–", "0", "–", "–", "–"]
-    assert table["blend"][:4] == ["98.00 ± 0.20 (3 seeds)", "–", "–", "+1.40 ± 0.25"]
-    assert table["blend"][6:8] == ["97.00 ± 0.30", "+0.50 ± 0.10"]
-    assert table["DACA"] == ["–"] * 9
+    tables = summaries("table2", result_of(tables={"cells": cells}))
+    assert list(tables) == [ACCURACY_CAPTION]  # without a control no gain is split
+    assert tables[ACCURACY_CAPTION] == {
+        "setting": ["CIFAR-10, Dir 0.1 (100 rounds, 3 seeds)", ""],
+        "strategy": ["FedAvg", "blend"],
+        "paper": ["67.72", "–"],
+        "all": [
+            "67.60 ± 13.70<br>1,234 s",
+            "77.00 ± 2.60 (2 seeds)<br>+9.40 ± 11.20<br>0.62, 1, 13,529<br>1,234 s, E = 2.5",
+        ],
+    }
 
 
-def test_few_seeds_show_the_last_ten_rounds_and_the_paper_is_never_left_out():
+def test_a_strategy_that_was_not_run_at_a_volume_has_a_dash_there():
     cells = cells_of(
-        accuracy=[65.7, None, 69.9], half_width=[None] * 3, seeds=[1, 0, 1], late_accuracy=[66.2, None, 69.2],
-        paper=[67.72, 74.0, None], difference=[-2.02, None, None], received_samples=[0.0, None, 5886.0],
-        paper_gain=[None, 6.28, None],
+        accuracy=[67.6, 77.0, 66.2], rule=["none", "blend", "none"], volume=["all", "all", "10 %"],
+        first_step=[False, False, True], noisy_accuracy=[None, None, 60.0],
     )  # fmt: skip
-    table = summary("table2", result_of(tables={"cells": cells}))
-    assert table["source"][:3] == ["ours, 1 seed", "ours, mean of the last 10 rounds", "paper"]
-    assert table["FedAvg"] == ["65.70", "66.20", "67.72", "-2.02", "–", "–", "0"]
-    assert table["SCC"] == ["–", "–", "74.00", "–", "–", "+6.28", "–"]
-    none = {name: [None] * 3 for name in ("accuracy", "half_width", "late_accuracy", "difference", "received_samples")}
-    table = summary("table2", result_of(tables={"cells": cells_of(**none, seeds=[0] * 3, paper=cells["paper"])}))
-    assert table["source"] == ["paper; ours not run"]
-    assert table["SCC"] == ["74.00"]
+    table = summaries("fig4", result_of(tables={"cells": cells}))[ACCURACY_CAPTION]
+    assert "paper" not in table  # Fig. 4 prints no numbers
+    assert table["10 %"] == ["66.20 ± 0.10\\*<br>with noise 60.00<br>1,234 s", "–"]
+
+
+def test_gains_are_shown_with_their_parts():
+    cells = cells_of(
+        accuracy=[60.0, 62.1, 70.0], rule=["none", "daca work", "daca"], gain=[None, 2.1, 10.0],
+        work=[None, None, 2.1], work_half_width=[None, None, 0.25], skew=[None, None, 7.9],
+        paper_gain=[None, None, 8.18], gain_per_leakage=[None, None, 0.143],
+    )  # fmt: skip
+    table = summaries("table2", result_of(tables={"cells": cells}))[GAIN_CAPTION]
+    assert {name: column[0] for name, column in table.items()} == {
+        "setting": "CIFAR-10, Dir 0.1", "volume": "all", "strategy": "DACA", "FedAvg": "60.00", "work control": "62.10",
+        "with sharing": "70.00", "work": "+2.10 ± 0.25", "skew": "+7.90", "gain": "+10.00", "paper's gain": "+8.18",
+        "points per 1 %": "+0.143",
+    }  # fmt: skip
 
 
 def test_a_lower_bound_is_marked():
@@ -121,30 +142,35 @@ def test_a_lower_bound_is_marked():
         "seconds_half_width": [None, 81.0], "speed_up": [None, 1.11], "speed_up_at_least": [False, True],
         "emd_after": [1.8, 1.7], "shift": [0.0, 0.1], "received_samples": [0.0, 4750.0],
     }  # fmt: skip
-    table = summary("beyond-rounds", result_of(tables={"strategies": columns}))
+    (table,) = summaries("beyond-rounds", result_of(tables={"strategies": columns})).values()
     assert table["speed-up over FedAvg"] == ["–", "> 1.11"]
 
 
 def test_the_head_says_how_tests_are_corrected_if_there_are_any():
-    verdicts = [Verdict("JFVO converges within 6 iterations", "yes", f"p = {p}") for p in (0.01, 0.02)]
-    for page in (results_page, claims_page):
-        assert "corrected together by Holm's method" in page({"fig7b": result_of(*verdicts)})
+    texts = {claims_page: "JFVO converges within 6 iterations", results_page: "no claim of the paper"}
+    for page, claim in texts.items():
+        assert "corrected together by Holm's method" in page({"fig7b": result_of(Verdict(claim, "yes", "p = 0.01"))})
         assert "Holm" not in page({})
 
 
 def test_findings_are_numbers_of_the_stored_results():
-    stored = {name: load_result(name, "full", TOP / "results") for name in ("fig1a", "table2-volumes", "fig7a")}
-    skew, volume, methods = findings(stored)
+    stored = {name: load_result(name, "full", TOP / "results") for name in ("fig1a", "table2", "fig7a")}
+    skew, volume, parts, methods = findings(stored)
     runs = stored["fig1a"].tables["runs"]
     rounds = [r for r, share in zip(runs["rounds"], runs["one_class_share"], strict=True) if share == 0.8]
     assert f"and {sum(rounds) / len(rounds):.0f} if 80 % of them hold one class" in skew
-    cells = stored["table2-volumes"].tables["cells"]
-    full = where(cells, dataset="cifar10", partition="Dir 0.1", volume="all")
-    accuracy = dict(zip(full["rule"], full["accuracy"], strict=True))
-    assert f"DACA at {accuracy['daca']:.1f} % on CIFAR-10" in volume
-    assert accuracy["cec"] > accuracy["scc"] > accuracy["daca"] > accuracy["central"] > accuracy["none"]
-    assert f"The order, uncertain with so few seeds, is CEC {accuracy['cec']:.1f}, SCC" in volume
+    runs = where(stored["table2"].tables["runs"], dataset="cifar10", partition="Dir 0.1", volume="all")
+    rules = ("none", "daca work", "central", "daca", "scc", "cec")
+    accuracy = {rule: 100 * np.array(where(runs, rule=rule)["accuracy"]) for rule in rules}
+    mean = {rule: values.mean() for rule, values in accuracy.items()}
+    assert f"FedAvg {mean['none']:.1f}, DACA {mean['daca']:.1f} %" in volume
+    assert f"{(accuracy['daca'] - accuracy['none']).mean():+.2f} ± " in volume
+    assert mean["cec"] > mean["scc"] > mean["daca"] > mean["central"] > mean["none"]
+    assert f"The order, uncertain with so few seeds, is CEC {mean['cec']:.1f}, SCC" in volume
     assert "(paper: DACA 75.9, central 75.7, CEC 74.9, SCC 74.0, FedAvg 67.7;" in volume
+    work, beyond = (accuracy[a] - accuracy[b] for a, b in (("daca work", "none"), ("daca", "daca work")))
+    assert f"CIFAR-10, Dir 0.1: work {work.mean():+.2f} ± " in parts
+    assert f", skew {beyond.mean():+.2f} ± {stats.t.ppf(0.975, 2) * stats.sem(beyond):.2f}" in parts
     assert "JFVO, SMM and SAA find the same delay**, within 0.00" in methods
     assert results_page(stored).index("## Findings") < results_page(stored).index("## Terms")
     assert "Findings" not in results_page({})

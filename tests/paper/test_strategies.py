@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from fedcast.sharing import CONTROLS
 from fedcast_paper.figure_parts import learning_curves
-from fedcast_paper.figures import table2_volumes
+from fedcast_paper.figures import fig4
 from fedcast_paper.figures.beyond_rounds import speed_up
-from fedcast_paper.figures.table2 import cell_scenarios
 from fedcast_paper.over_seeds import LAST_ROUNDS, gain_rows, late_accuracy
-from fedcast_paper.pages import summary
 from fedcast_paper.reproduction_result import Verdict, columns_of, where
 from fedcast_paper.reproductions import training_scenarios
+from fedcast_paper.text_tables import rows_of
+from fedcast_paper.training_setting import STRATEGIES
 from fedcast_paper.verdicts import (
     accuracy_verdicts,
     as_family,
@@ -23,26 +24,52 @@ from fedcast_paper.verdicts import (
     larger_gain,
     welch_test,
 )
+from fedcast_paper.volume_tables import accuracy_table, gain_table
+from fedcast_paper.volumes import ONE_CLASS, PLAN, TENTH, VOLUMES, Place, volume_scenarios, volumes_of
 from tests.paper.given import data, keep, rising, run_of
+
+DIR_01 = Place("mnist", "Dir 0.1")
+CIFAR_01 = Place("cifar10", "Dir 0.1")
+
+
+def name_of(scenario):
+    """The strategy or control of a scenario, as a key of `NAMES`."""
+    controls = {kind: f"{scenario.clustering.rule} {name}" for name, kind in CONTROLS.items()}
+    return controls.get(scenario.sharing.kind, scenario.clustering.rule)
+
+
+def keep_cell(job, place, volume, lasts, noise=lambda name, seed: 0.0, **facts):
+    """Keep runs of one cell: of each strategy in `lasts`, with that final accuracy."""
+    for scenario in volume_scenarios(job, place, volume):
+        if (name := name_of(scenario)) in lasts:
+            last = lasts[name] + noise(name, scenario.seed)
+            keep(job, scenario, rising(scenario.training.rounds, 20, last), **facts)
+
+
+def row_of(result, **labels):
+    """The only row of the table of cells with these labels."""
+    found = list(rows_of(where(result.tables["cells"], **labels)))
+    assert len(found) == 1, found
+    return found[0]
 
 
 def test_fig4_leaves_out_what_was_not_run_and_says_so(job):
-    ends = {"none": 0.90, "scc": 0.93, "cec": 0.96, "central": 0.95, "daca": 0.95, "gain": 0.94, "blend": 0.97}
-    runs = {}
-    for scenario in training_scenarios(["fig4"], job):
-        if scenario.data.dataset == "mnist" and scenario.data.partition == "label_skew":
-            noise = 0.001 * ((scenario.seed + 1) * ord(scenario.clustering.rule[0]) % 4)
-            last = ends[scenario.clustering.rule] + noise
-            keep(job, scenario, rising(100, 50, last))
-            runs.setdefault(scenario.seed, {})[scenario.clustering.rule] = last
+    place = Place("mnist", ONE_CLASS)
+    ends = {"none": 0.90, "scc": 0.93, "cec": 0.96, "central": 0.95, "daca": 0.95, "gain": 0.94}
+
+    def noise(name, seed):
+        return 0.001 * ((seed + 1) * ord(name[0]) % 4)
+
+    keep_cell(job, place, TENTH, ends, noise)
     result = data("fig4", job)
-    assert set(result.tables["ends"]["panel"]) == {"mnist"}
-    assert len(result.notes) == 3
-    assert any(note.startswith("Shakespeare, roles: not run;") for note in result.notes)
+    cells = result.tables["cells"]
+    # FedAvg shares nothing at any volume, so its runs alone make no cell.
+    assert set(zip(cells["dataset"], cells["partition"], cells["volume"], strict=True)) == {(*place, TENTH)}
+    assert result.notes[-1] == (f"Not run: {place}: all, JFVO, plan; MNIST, noisy users; CIFAR-10; Shakespeare.")
     said = {verdict.claim.split(" on ")[0]: verdict.holds for verdict in result.verdicts}
     assert said == {"DACA ends above FedAvg": "yes", "DACA ends above SCC": "yes", "DACA ends above CEC": "no"}
     gain = where(result.tables["gains"], rule="scc", round=80)
-    ours = [run["scc"] - run["none"] for run in runs.values()]
+    ours = [ends["scc"] + noise("scc", seed) - ends["none"] - noise("none", seed) for seed in range(5)]
     assert gain["gain"] == [pytest.approx(100 * np.mean(ours))]
     half_width = 100 * stats.t.ppf(0.975, 4) * stats.sem(ours)
     assert gain["gain_half_width"] == [pytest.approx(half_width, rel=1e-5)]
@@ -50,155 +77,154 @@ def test_fig4_leaves_out_what_was_not_run_and_says_so(job):
 
 def test_fig4_judges_gains_across_datasets(job):
     gains = {"mnist": 0.02, "cifar10": 0.08, "shakespeare": 0.04}
-    for scenario in training_scenarios(["fig4"], job):
-        rounds, rule = scenario.training.rounds, scenario.clustering.rule
-        last = 0.9 if rule == "none" else 0.9 + gains[scenario.data.dataset] + 0.001 * scenario.seed
-        keep(job, scenario, rising(rounds, rounds // 2, last))
+    job = replace(job, seeds=(0, 1, 2, 3))
+    for place in fig4.PANELS[:3]:
+        lasts = {"none": 0.9, "daca": 0.9 + gains[place.dataset]}
+        keep_cell(job, place, "all", lasts, lambda name, seed: 0.001 * seed * (name == "daca"))
     said = {verdict.claim: verdict for verdict in data("fig4", job).verdicts}
-    # One seed of CIFAR-10 settles nothing, however large its gain.
-    assert said["gains on CIFAR-10 exceed those on MNIST"].holds == "open"
-    assert said["DACA gains 6 points on Shakespeare"].holds == "partly"
-    assert said["DACA gains 6 points on Shakespeare"].evidence == "DACA over FedAvg: +4.00 points, 1 seed"
-    assert said["DACA is at least as good as central on CIFAR-10, 80 % one-class users"].holds == "open"
+    assert said[f"gains on CIFAR-10 exceed those on MNIST, {ONE_CLASS}, if heads share all"].holds == "yes"
+    shakespeare = said["DACA gains 6 points on Shakespeare, if heads share all"]
+    assert (shakespeare.holds, shakespeare.evidence) == ("partly", "DACA over FedAvg: +4.15 ± 0.21 points, 4 seeds")
+    # Three seeds settle nothing, however large the gain.
+    said = {verdict.claim: verdict for verdict in data("fig4", replace(job, seeds=(0, 1, 2))).verdicts}
+    assert {verdict.holds for verdict in said.values()} == {"open"}
 
 
-def test_table2_shows_the_controls_that_are_asked_for(job):
+def test_a_cell_has_the_controls_that_are_asked_for(job):
+    def trained(job):
+        return {name_of(scenario) for scenario in volume_scenarios(job, DIR_01, TENTH)}
+
+    assert trained(job) == {*STRATEGIES, "daca work"}
+    assert trained(replace(job, controls=("epochs",))) == {
+        *STRATEGIES, "daca work", *(f"{rule} epochs" for rule in STRATEGIES if rule != "none"),
+    }  # fmt: skip
     job = replace(job, controls=("work",), seeds=(0,))
-    lasts = {"raw": 0.98, "work_control": 0.975}
-    for scenario in cell_scenarios(job, "mnist", 0.1, 0.1):
-        if (rule := scenario.clustering.rule) in ("none", "daca"):
-            last = 0.97 if rule == "none" else lasts[scenario.sharing.kind]
-            keep(job, scenario, rising(50, 20, last))
+    keep_cell(job, DIR_01, TENTH, {"none": 0.97, "scc": 0.98, "scc work": 0.975})
     result = data("table2", job)
-    daca, control = (where(result.tables["cells"], dataset="mnist", rule=rule) for rule in ("daca", "daca work"))
-    assert (daca["gain"], control["gain"]) == ([pytest.approx(1.0), None, None], [pytest.approx(0.5)])
-    shown = summary("table2", result)
-    place = shown["source"].index("ours minus FedAvg, paired by seed")
-    assert [shown[name][place] for name in ("DACA", "DACA, work control")] == ["+1.00", "+0.50"]
-    assert "SCC, work control" not in shown
-    plain = cell_scenarios(replace(job, controls=()), "mnist", 0.1, 0.1)
-    assert {scenario.sharing.kind for scenario in plain} == {"raw"}
+    scc, control = (row_of(result, rule=rule) for rule in ("scc", "scc work"))
+    assert (scc["gain"], control["gain"]) == (pytest.approx(1.0), pytest.approx(0.5))
+    parts = gain_table(result)
+    assert [(row["strategy"], row["work"], row["skew"]) for row in parts] == [("SCC", "+0.50", "+0.50")]
 
 
 def test_table2_sets_the_paper_beside_ours(job):
-    for scenario in training_scenarios(["table2"], job):
-        if scenario.data.dataset == "mnist":
-            last = {"none": 0.97, "daca": 0.98}.get(scenario.clustering.rule, 0.975)
-            keep(job, scenario, rising(50, 20, last + 0.0004 * scenario.seed))
+    keep_cell(job, DIR_01, TENTH, {"none": 0.97, "daca": 0.98, "scc": 0.975}, lambda _, seed: 0.0004 * seed)
     result = data("table2", job)
-    cell = where(result.tables["cells"], dataset="mnist", alpha=0.1, ratio=0.1, rule="none")
-    assert cell["accuracy"] == [pytest.approx(97.08)]
-    assert cell["paper"] == [96.17]
-    assert cell["difference"] == [pytest.approx(0.91)]
+    fedavg, daca = (row_of(result, rule=rule) for rule in ("none", "daca"))
+    assert (fedavg["accuracy"], fedavg["paper"]) == (pytest.approx(97.08), 96.17)
     # Five seeds 0.04 points apart: t = 2.776, standard error 0.04·√2.5/√5.
-    assert cell["half_width"] == [pytest.approx(2.776 * 0.04 * np.sqrt(2.5) / np.sqrt(5), rel=1e-3)]
-    assert cell["late_accuracy"] == cell["accuracy"]
-    assert (cell["gain"], cell["paper_gain"]) == ([None], [None])
-    half, daca = (where(result.tables["cells"], alpha=0.1, ratio=ratio, rule="daca") for ratio in (0.05, 0.1))
-    # FedAvg has no ratio: runs at half of it are compared with the same ones.
-    assert half["gain"] == daca["gain"][:1] == [pytest.approx(1.0)]
-    assert (half["paper"], half["paper_gain"]) == ([None], [None])
-    assert daca["paper_gain"][0] == pytest.approx(97.98 - 96.17)
-    assert where(result.tables["cells"], ratio=0.05, rule="none")["rule"] == []
+    assert fedavg["half_width"] == pytest.approx(2.776 * 0.04 * np.sqrt(2.5) / np.sqrt(5), rel=1e-3)
+    assert (fedavg["gain"], fedavg["paper_gain"], fedavg["work"]) == (None, None, None)
+    assert (daca["gain"], daca["paper_gain"]) == (pytest.approx(1.0), pytest.approx(97.98 - 96.17))
     said = {verdict.claim: verdict.holds for verdict in result.verdicts}
-    assert said["FedAvg and DACA end within 1.5 points of the paper on MNIST at Dir 0.1"] == "yes"
+    assert said["FedAvg and DACA end within 1.5 points of the paper on MNIST, Dir 0.1, with 10 % shared"] == "yes"
     # The straight line meets 96.17 % when it jumps to its last value, in round 20.
     assert result.notes[0] == (
-        "MNIST, Dir 0.1: FedAvg reaches the paper's 96.17 % after 20 rounds; DACA is then at 98.08 % (paper: 97.98 %)."
+        "MNIST, Dir 0.1: DACA in the round in which FedAvg reaches the paper's 96.17 %, by volume: 10 %: 98.08 % in "
+        "round 20 (paper: 97.98 %)."
     )
-    assert result.notes[-1] == "Not run: CIFAR-10 Dir 0.1 at 10%, CIFAR-10 Dir 1 at 10%, CIFAR-10 Dir 10 at 10%."
-    # What the paper prints stands there although nothing of ours was run.
-    absent = where(result.tables["cells"], dataset="cifar10", alpha=10.0, rule="cec")
-    assert (absent["paper"], absent["accuracy"], absent["seeds"]) == ([77.95], [None], [0])
+    # Flat from round 20 on; 50 rounds.
+    assert result.notes[1].endswith("points: MNIST, Dir 0.1 +0.00.")
+    assert result.notes[-1].endswith("Not run: MNIST, Dir 0.1: all, JFVO, plan; MNIST, Dir 1; MNIST, Dir 10; CIFAR-10.")
 
 
-def test_table2_volumes_splits_gains_into_work_and_skew(job):
+def test_gains_are_split_into_work_and_skew(job):
+    # Seeds move all strategies alike, so that differences have no spread but the one of the control.
     lasts = {"none": 0.60, "daca": 0.70, "daca work": 0.62}
-    volume = table2_volumes.cell_scenarios(job, "cifar10", "Dir 0.1", "all")
-    for scenario in volume:
-        kind = " work" if scenario.sharing.kind == "work_control" else ""
-        if (name := scenario.clustering.rule + kind) in lasts:
-            # Seeds move all strategies alike, so that differences have no spread but the one of the control.
-            last = lasts[name] + 0.03 * scenario.seed + (0.001 * scenario.seed if kind else 0.0)
-            keep(job, scenario, rising(100, 50, last), average_sharing_ratio=0.7)
-    # A tenth without its control stays out: table2 has it.
-    for scenario in table2_volumes.cell_scenarios(job, "mnist", "Dir 0.1", "10 %"):
-        if scenario.clustering.rule == "scc":
-            keep(job, scenario, rising(50, 20, 0.97))
-    result = data("table2-volumes", job)
-    cells = result.tables["cells"]
-    assert set(zip(cells["dataset"], cells["partition"], cells["volume"], strict=True)) == {
-        ("cifar10", "Dir 0.1", "all")
-    }
-    daca = {name: values[0] for name, values in where(cells, rule="daca").items()}
+
+    def spread(name, seed):
+        return 0.03 * seed + (0.001 * seed if name == "daca work" else 0.0)
+
+    keep_cell(job, CIFAR_01, "all", lasts, spread, average_sharing_ratio=0.7)
+    result = data("table2", job)
+    daca, control = (row_of(result, rule=rule) for rule in ("daca", "daca work"))
     assert daca["gain"] == pytest.approx(10) == daca["work"] + daca["skew"]
     assert (daca["work"], daca["gain_half_width"]) == (pytest.approx(2.1), pytest.approx(0, abs=1e-9))
     assert daca["work_half_width"] == pytest.approx(stats.t.ppf(0.975, 2) * 0.1 / np.sqrt(3))
     assert daca["paper_gain"] == pytest.approx(75.90 - 67.72)
     assert (daca["simulated_s"], daca["local_epochs"]) == (5 + 100 * 6, 1)
     assert daca["gain_per_leakage"] == pytest.approx(10 / 70)
-    control = {name: values[0] for name, values in where(cells, rule="daca work").items()}
     assert (control["gain"], control["work"], control["paper"]) == (pytest.approx(2.1), None, None)
-    shown = summary("table2-volumes", result)
-    assert shown["of it skew"] == ["–", "+7.90 ± 0.25", "–"]
-    # Three seeds settle nothing.
-    assert [(verdict.claim, verdict.holds, verdict.p_value) for verdict in result.verdicts] == [
-        ("DACA ends above FedAvg on CIFAR-10 at Dir 0.1 if heads share all", "open", None)
+    assert [(row["work"], row["skew"], row["gain"], row["points per 1 %"]) for row in gain_table(result)] == [
+        ("+2.10 ± 0.25", "+7.90 ± 0.25", "+10.00 ± 0.00", "+0.143")
     ]
-    assert result.notes[0].startswith(
-        "Not run: MNIST; CIFAR-10, Dir 0.1: 10 %, JFVO; CIFAR-10, Dir 1: 10 %, all, JFVO;"
+    # Three seeds settle nothing.
+    above, near = result.verdicts
+    assert (above.claim, above.holds, above.p_value) == (
+        "DACA ends above FedAvg on CIFAR-10, Dir 0.1, if heads share all", "open", None,
+    )  # fmt: skip
+    assert (near.holds, near.evidence) == (
+        "open",
+        "FedAvg -4.72 ± 7.45, DACA -2.90 ± 7.45 points, too few seeds for a verdict",
     )
-    assert result.notes[0].endswith("; Shakespeare.")
 
 
-def test_table2_volumes_judges_claims_as_one_family(job):
+def test_the_claims_of_a_table_are_one_family(job):
     lasts = {"none": 0.90, "daca": 0.95, "scc": 0.95}
     noise = {"none": (0, 3, -2, 1, -1), "daca": (1, -2, 0, 2, -1), "scc": (-1, 1, 2, -2, 0)}
-    for scenario in table2_volumes.cell_scenarios(job, "mnist", "Dir 1", "JFVO"):
-        rule = scenario.clustering.rule
-        if rule in lasts and scenario.sharing.kind != "work_control":
-            last = lasts[rule] + 0.001 * noise[rule][scenario.seed]
-            keep(job, scenario, rising(50, 20, last), average_sharing_ratio=0.7)
-    above, level = data("table2-volumes", job).verdicts
-    assert above.claim == "DACA ends above FedAvg on MNIST at Dir 1 with JFVO's volumes"
-    assert level.claim == "DACA ends above SCC on MNIST at Dir 1 with JFVO's volumes"
+    keep_cell(job, Place("mnist", "Dir 1"), "JFVO", lasts, lambda name, seed: 0.001 * noise[name][seed])
+    above, level, near = data("table2", job).verdicts
+    assert above.claim == "DACA ends above FedAvg on MNIST, Dir 1, with JFVO's volumes"
+    assert level.claim == "DACA ends above SCC on MNIST, Dir 1, with JFVO's volumes"
     gains = [5 + 0.1 * (own - other) for own, other in zip(noise["daca"], noise["none"], strict=True)]
     p_value = stats.ttest_1samp(gains, 0).pvalue
     assert (above.holds, level.holds) == ("yes", "open")
     assert above.p_value == pytest.approx(p_value)
     assert f"{2 * p_value:.2g} corrected for 2 tests" in above.evidence
+    assert (near.holds, near.p_value) == ("no", None)
 
 
 @pytest.mark.parametrize(
-    ("volume", "method", "cap"), [("10 %", "fixed", 0.2), ("all", "fixed", 1.0), ("JFVO", "jfvo", 1.0)]
+    ("volume", "method", "cap"), [(TENTH, "fixed", 0.2), ("all", "fixed", 1.0), ("JFVO", "jfvo", 1.0)]
 )
-def test_table2_volumes_shares_what_its_columns_say(job, volume, method, cap):
-    daca = [
-        scenario.allocation
-        for scenario in table2_volumes.cell_scenarios(job, "cifar10", "Dir 0.1", volume)
-        if scenario.clustering.rule == "daca"
-    ]
-    assert {(allocation.method, allocation.max_sharing_ratio) for allocation in daca} == {(method, cap)}
+def test_cells_share_what_their_columns_say(job, volume, method, cap):
+    scenarios = volume_scenarios(job, CIFAR_01, volume)
+    sharing = [scenario for scenario in scenarios if scenario.clustering.rule != "none"]
+    assert {(one.allocation.method, one.allocation.max_sharing_ratio) for one in sharing} == {(method, cap)}
     if method == "fixed":
-        ratio = {allocation.options("allocation", "fixed").ratio for allocation in daca}
-        assert ratio == {table2_volumes.VOLUMES[volume]}
-    rules = {one.clustering.rule for one in table2_volumes.cell_scenarios(job, "cifar10", "Dir 0.1", volume)}
-    assert ("central" in rules) == (method == "fixed")
+        ratio = {one.allocation.options("allocation", "fixed").ratio for one in sharing}
+        assert ratio == {VOLUMES[volume]}
+    assert {name_of(one) for one in scenarios} == {*STRATEGIES, "daca work"}
+    assert {(one.training.momentum, one.training.learning_rate) for one in scenarios} == {(0.9, 0.001)}
+    assert {(one.rounds.form, one.training.local_epochs) for one in scenarios} == {("paper", 1)}
 
 
-def test_table2_volumes_has_a_column_for_the_plan(job):
+def test_the_plan_has_a_column(job):
     chosen = {"none": 5, "best": 3}
-    for scenario in table2_volumes.cell_scenarios(job, "mnist", "80 % one-class", "plan"):
+    place = Place("mnist", ONE_CLASS)
+    for scenario in volume_scenarios(job, place, PLAN):
         assert (scenario.training.local_epochs, scenario.allocation.method) == ((1, 2, 3, 5, 8), "jfvo")
         last = 0.9 if scenario.clustering.rule == "none" else 0.95
         facts = {"average_sharing_ratio": 0.1, "local_epochs": chosen[scenario.clustering.rule]}
-        keep(job, scenario, rising(50, 20, last), **facts)
-    table = summary("table2-volumes", data("table2-volumes", job))
-    assert table["setting"] == ["MNIST, 80 % one-class, plan"] * 2
-    assert table["strategy"] == ["FedAvg", "plan"]
-    assert table["local epochs"] == ["5", "3"]
-    assert table["above FedAvg"][1].startswith("+5.00")
-    assert table["points per 1 % shared"] == ["–", "+0.50"]
+        keep(job, scenario, rising(100, 20, last), **facts)
+    result = data("fig4", job)
+    fedavg, plan = (row_of(result, rule=rule) for rule in ("none", "best"))
+    assert (fedavg["local_epochs"], plan["local_epochs"], plan["gain"]) == (5, 3, pytest.approx(5.0))
+    assert plan["gain_per_leakage"] == pytest.approx(0.5)
+    rows = accuracy_table(result)
+    assert [row["strategy"] for row in rows] == ["FedAvg", "plan"]
+    assert rows[1][PLAN].endswith("<br>0.1, 0.1, 500<br>605 s, E = 3")
+    assert not result.verdicts  # the paper has no plan
+    # Other datasets have no fit of the law, and so no plan.
+    assert PLAN not in volumes_of(job, CIFAR_01)
+
+
+def test_cells_at_the_first_learning_rate_stand_in_for_missing_ones_and_are_marked(job):
+    for scenario in volume_scenarios(job, CIFAR_01, TENTH, {}):
+        if scenario.clustering.rule in ("none", "daca"):
+            keep(job, scenario, rising(100, 20, 0.6 + 0.05 * (scenario.clustering.rule == "daca")))
+    # FedAvg alone at the tuned rate is no cell: all runs of a cell have the same rate.
+    keep_cell(job, CIFAR_01, TENTH, {"none": 0.7})
+    result = data("table2", job)
+    assert row_of(result, rule="none")["accuracy"] == pytest.approx(60)
+    assert row_of(result, rule="daca")["gain"] == pytest.approx(5)
+    assert accuracy_table(result)[0][TENTH].startswith("60.00 ± 0.00\\*<br>")
+    assert any(note.startswith("\\* Trained with the learning rate of the first runs") for note in result.notes)
+    keep_cell(job, CIFAR_01, TENTH, {"daca": 0.72})
+    result = data("table2", job)
+    assert row_of(result, rule="none")["accuracy"] == pytest.approx(70)
+    assert row_of(result, rule="daca")["gain"] == pytest.approx(2)
+    assert not any("first runs" in note for note in result.notes)
 
 
 def test_beyond_rounds_counts_rounds_seconds_and_who_never_arrives(job):

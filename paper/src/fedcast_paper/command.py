@@ -31,7 +31,10 @@ DropSeeds = Annotated[bool, typer.Option("--drop-seeds", help="Allow a stored re
 Kind = Annotated[Literal["png", "svg", "pdf"], typer.Option("--format", help="Format of figures.")]
 Workers = Annotated[int, typer.Option(metavar="N", min=1, help="Training runs at a time.")]
 Finished = Annotated[bool, typer.Option("--finished", help="Use finished runs only, train nothing.")]
-Controls = Annotated[str | None, typer.Option(metavar="work,epochs", help="Also train and show controls (table2).")]
+Controls = Annotated[
+    str | None,
+    typer.Option(metavar="work,epochs", help="Also train and show these controls of every strategy (table2, fig4)."),
+]
 Pack = Annotated[
     Path | None, typer.Option(metavar="FOLDER", file_okay=False, help="Pack training for another machine.")
 ]

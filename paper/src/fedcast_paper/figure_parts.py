@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fedcast.report import Axis, Colour, Dash, Figure, Line, Panel
+from fedcast.report import Axis, Colour, Dash, Figure, Line, Panel, Text
 from fedcast_paper.reproduction_result import Columns, where
 
 # Series numbers of `fedcast.report`.
@@ -81,3 +81,9 @@ def after_start(table: Columns) -> Columns:
     start = _STEEP * max(table["round"])
     kept = [place for place, number in enumerate(table["round"]) if number >= start]
     return {name: [column[place] for place in kept] for name, column in table.items()}
+
+
+def not_run_panel(title: str = "") -> Panel:
+    """Return a panel that keeps the place of results that are missing."""
+    hidden = Axis(limits=(0.0, 1.0), show=False, grid=False)
+    return Panel([Text(0.5, 0.5, "not run", anchor="middle")], hidden, hidden, title=title)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -85,7 +85,7 @@ class Reproduction:
         data: computes the result.
         draw: draws the result.
         scenarios: the training runs that it needs (at full scale they need a GPU); None: no training.
-        summary: the rows of its table on the results page; None: the verdicts are enough.
+        summaries: the rows of its tables on the results page, by caption; none if the verdicts are enough.
     """
 
     shows: str
@@ -94,7 +94,7 @@ class Reproduction:
     data: Callable[[Job], Result]
     draw: Callable[[Result], Figure]
     scenarios: Callable[[Job], list[Scenario]] | None = None
-    summary: Callable[[Result], list[dict[str, str]]] | None = None
+    summaries: Mapping[str, Callable[[Result], list[dict[str, str]]]] = field(default_factory=dict)
 
     @property
     def trains(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,14 +39,13 @@ CLAIMS = (
     Claim("10 clusters beat 25.", (("fig1c", "clusters beat"),)),
     Claim(
         "Gains on CIFAR-10 exceed those on MNIST.",
-        tuple((name, "CIFAR-10 exceed") for name in ("fig4", "table2", "table2-volumes")),
+        tuple((name, "CIFAR-10 exceed") for name in ("fig4", "table2")),
     ),
     Claim(
         "DACA beats FedAvg.",
         (
             ("fig4", "DACA ends above FedAvg"),
             ("table2", "DACA ends above FedAvg"),
-            ("table2-volumes", "DACA ends above FedAvg"),
             ("beyond-rounds", "DACA needs fewer rounds than FedAvg"),
         ),
     ),
@@ -55,7 +54,6 @@ CLAIMS = (
         (
             ("fig4", "DACA ends above (SCC|CEC)"),
             ("table2", "DACA ends above (SCC|CEC)"),
-            ("table2-volumes", "DACA ends above (SCC|CEC)"),
             ("beyond-rounds", "DACA needs fewer rounds than (SCC|CEC)"),
         ),
     ),
@@ -63,8 +61,7 @@ CLAIMS = (
         "DACA is at least as good as central sharing on CIFAR-10 and on noise-skewed data.",
         (
             ("fig4", "at least as good as central"),
-            ("table2", "at least as good as central on CIFAR-10"),
-            ("table2-volumes", "at least as good as central on CIFAR-10"),
+            ("table2", "at least as good as central"),
         ),
     ),
     Claim("A cluster's sharing ratio falls as its SINR falls.", (("fig9a", "sharing ratio falls"),)),
@@ -187,10 +184,10 @@ def claims_page(stored: Mapping[str, Result]) -> str:
     return typeset("\n".join([_CLAIMS_HEAD, *_on_tests(body), body]))
 
 
-def summary(name: str, result: Result) -> Columns | None:
-    """Return the table of a result for the page; None if its verdicts are enough."""
-    rows = REPRODUCTIONS[name].summary
-    return None if rows is None else columns_of(rows(result))
+def summaries(name: str, result: Result) -> dict[str, Columns]:
+    """Return the tables of a result for the page by caption, without those that have no rows."""
+    found = {caption: rows(result) for caption, rows in REPRODUCTIONS[name].summaries.items()}
+    return {caption: columns_of(rows) for caption, rows in found.items() if rows}
 
 
 def _found(stored: Mapping[str, Result]) -> list[str]:
@@ -198,8 +195,7 @@ def _found(stored: Mapping[str, Result]) -> list[str]:
     if not stored:
         return []
     verdicts = [overall(verdict for _, verdict in verdicts_on(claim, stored)) for claim in CLAIMS]
-    counts = "; ".join(f"{text}: {verdicts.count(text)}" for text in (*ANSWERS.values(), NOT_RUN) if text in verdicts)
-    claims = f"**The paper's {len(CLAIMS)} claims.** {counts.capitalize()} ([claims](claims.md))."
+    claims = f"**The paper's {len(CLAIMS)} claims.** {_count_texts(verdicts).capitalize()} ([claims](claims.md))."
     return ["## Findings\n", *(f"- {text}" for text in (*findings(stored), claims)), ""]
 
 
@@ -230,27 +226,46 @@ def _section(name: str, result: Result | None) -> str:
     if result is None:
         return "\n\n".join([*parts, f"**Reproduction.** {NOT_RUN.capitalize()}.\n"])
     parts += ["**Reproduction.**", f"![{name}: {reproduction.shows}]({IMAGES}/{name}.png)"]
-    table = summary(name, result)
-    if table is not None:
+    for caption, table in summaries(name, result).items():
+        parts += [caption] if caption else []
         parts.append(markdown_table(table).rstrip())
-    if result.verdicts:
-        parts.append(markdown_table(_verdict_table(result)).rstrip())
-    parts.append(f"**Discussion.** {reproduction.why}")
-    return "\n\n".join([*parts, *result.notes, _setting(result)])
+    parts += [f"**Discussion.** {reproduction.why}", *result.notes]
+    parts += _verdict_parts(name, result)
+    return "\n\n".join([*parts, _folded("Setting", _setting(result)), ""])
 
 
-def _verdict_table(result: Result) -> Columns:
-    return {
-        "claim": [verdict.claim for verdict in result.verdicts],
-        "verdict": [ANSWERS[verdict.holds] for verdict in result.verdicts],
-        "evidence": [verdict.evidence for verdict in result.verdicts],
-    }
+def _folded(title: str, text: str) -> str:
+    """Return text that a reader unfolds; blank lines around it keep it Markdown."""
+    return f"<details><summary>{title}</summary>\n\n{text}\n\n</details>"
+
+
+def _counts(verdicts: Sequence[Verdict]) -> str:
+    return _count_texts([ANSWERS[verdict.holds] for verdict in verdicts])
+
+
+def _count_texts(answers: Sequence[str]) -> str:
+    return "; ".join(f"{text}: {answers.count(text)}" for text in (*ANSWERS.values(), NOT_RUN) if text in answers)
+
+
+def _verdict_parts(name: str, result: Result) -> list[str]:
+    """Count the verdicts on the paper's claims, which have a page of their own, and show the others."""
+    claimed = [verdict for claim in CLAIMS for _, verdict in verdicts_on(claim, {name: result})]
+    others = [verdict for verdict in result.verdicts if verdict not in claimed]
+    parts = [f"**The paper's claims** here: {_counts(claimed)} ([evidence](claims.md))."] if claimed else []
+    if others:
+        table = {
+            "claim": [verdict.claim for verdict in others],
+            "verdict": [ANSWERS[verdict.holds] for verdict in others],
+            "evidence": [verdict.evidence for verdict in others],
+        }
+        parts.append(_folded(f"Other claims: {_counts(others)}", markdown_table(table).rstrip()))
+    return parts
 
 
 def _setting(result: Result) -> str:
     lines = [f"- {name}: {value}" for name, value in result.assumptions.items()]
     made = f"- computed with: fedcast {result.made_by['fedcast']}, commit {result.made_by['commit']}"
-    return "\n".join(["Setting:", "", *lines, made, ""])
+    return "\n".join([*lines, made])
 
 
 def _claim(claim: Claim, stored: Mapping[str, Result]) -> str:

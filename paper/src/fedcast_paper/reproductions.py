@@ -32,7 +32,6 @@ from fedcast_paper.figures import (
     fig9a,
     fig9b,
     table2,
-    table2_volumes,
 )
 from fedcast_paper.job import Job, Reproduction, Scale
 from fedcast_paper.reproduction_result import Result, load_result, result_path, save_result
@@ -47,7 +46,6 @@ REPRODUCTIONS: dict[str, Reproduction] = {
     "fig1c": fig1c.REPRODUCTION,
     "fig4": fig4.REPRODUCTION,
     "table2": table2.REPRODUCTION,
-    "table2-volumes": table2_volumes.REPRODUCTION,
     "fig5": fig5.REPRODUCTION,
     "fig6": fig6.REPRODUCTION,
     "fig7a": fig7a.REPRODUCTION,

@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from fedcast.formatting import pluralize
-from fedcast_paper.over_seeds import LAST_ROUNDS, mean_of
+from fedcast_paper.over_seeds import mean_of
 from fedcast_paper.reproduction_result import Columns, Result, where
-from fedcast_paper.training_setting import CONTROLS, STRATEGIES
 
 Row = dict[str, str]
 ABSENT = "–"
-LATE = f"mean of the last {LAST_ROUNDS} rounds"
-RECEIVED = "samples received"
-_ENOUGH_SEEDS = 5
 
 
 def number(value: float | None, form: str, half_width: float | None = None) -> str:
@@ -89,30 +84,3 @@ def by_label(result: Result, column: str, heading: str, name: Callable[[Any], st
             }
         )
     return rows
-
-
-def by_strategy(rows: Columns, text: Callable[[dict[str, Any]], str]) -> Row:
-    """Return a cell for each strategy, and for each control that the rows have."""
-    found = {row["rule"]: text(row) for row in rows_of(rows)}
-    controls = {rule: name for rule, name in CONTROLS.items() if rule in found}
-    return {name: found.get(rule, ABSENT) for rule, name in (STRATEGIES | controls).items()}
-
-
-def with_seeds(rows: Columns, text: Callable[[dict[str, Any]], str]) -> Row:
-    """Return a cell for each strategy, with its number of seeds where it has fewer than others."""
-    most = max(rows["seeds"])
-
-    def cell(row: dict[str, Any]) -> str:
-        return text(row) + (f" ({pluralize(row['seeds'], 'seed')})" if 0 < row["seeds"] < most else "")
-
-    return by_strategy(rows, cell)
-
-
-def received_samples(rows: Columns) -> Row:
-    """Return the number of samples that all users together received under each strategy."""
-    return by_strategy(rows, lambda row: number(row["received_samples"], ",.0f"))
-
-
-def has_few_seeds(seeds: Sequence[int]) -> bool:
-    """Return whether single rounds still dominate a mean over these seeds."""
-    return 0 < max(seeds) < _ENOUGH_SEEDS

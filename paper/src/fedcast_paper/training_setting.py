@@ -125,16 +125,6 @@ def scenario(job: Job, *changes: str) -> Scenario:
     return load_scenario(base=job.sized(smoke="digits", full="default"), overrides=changes)
 
 
-def with_controls(job: Job, rules: Iterable[str]) -> list[str]:
-    """Return the rules, and the controls that the job asks for of each that shares.
-
-    Example:
-        >>> with_controls(Job(controls=("work",)), ["none", "daca"])
-        ['none', 'daca', 'daca work']
-    """
-    return [name for rule in rules for name in (rule, *(f"{rule} {one}" for one in job.controls if rule in SHARING))]
-
-
 def under_rules(
     job: Job, setting: Changes, rules: Iterable[str], seeds: Sequence[int], ratio: float = RATIO
 ) -> list[Scenario]:

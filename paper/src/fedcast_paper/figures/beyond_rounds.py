@@ -8,14 +8,12 @@ from typing import Any, NamedTuple
 from fedcast.report import Axis, Bars, Figure, Panel, Text
 from fedcast.scenario import Scenario
 from fedcast_paper.figure_parts import RULE_COLOURS
-from fedcast_paper.figures import fig4, table2
 from fedcast_paper.job import Job, Reproduction
 from fedcast_paper.over_seeds import mean_of
 from fedcast_paper.reproduction_result import Columns, Result, Verdict, columns_of, where
-from fedcast_paper.text_tables import RECEIVED, Row, number, rows_of
+from fedcast_paper.text_tables import Row, number, rows_of
 from fedcast_paper.trained import Trained, check_some, trained_runs
 from fedcast_paper.training_setting import (
-    RATIO,
     STRATEGIES,
     assumptions,
     label_skew,
@@ -24,6 +22,7 @@ from fedcast_paper.training_setting import (
     under_rules,
 )
 from fedcast_paper.verdicts import LEVEL, answer, as_family, fewer_rounds_verdicts, rounds_test, seeds_range
+from fedcast_paper.volumes import ONE_CLASS, Place, strategy_scenarios
 
 PAPER = "Not in the paper, which compares the accuracy after equal rounds, although its aim is the delay."
 WHY = (
@@ -44,10 +43,16 @@ def scenarios(job: Job) -> list[Scenario]:
 def setting_scenarios(job: Job, setting: str) -> list[Scenario]:
     """Return runs of every strategy in one setting."""
     if setting.startswith("Dir"):
-        return table2.cell_scenarios(job, "mnist", float(setting.split()[1]), RATIO)
+        return strategy_scenarios(job, Place("mnist", setting))
     if setting == "80 % one-class":
-        return fig4.panel_scenarios(job, "mnist")
+        return strategy_scenarios(job, Place("mnist", ONE_CLASS))
     return under_rules(job, task(job, "mnist", *label_skew(1.0)), STRATEGIES, job.seeds_or(smoke=1, full=3))
+
+
+def _by_rule(runs: list[Trained]) -> dict[str, list[Trained]]:
+    """Return the runs of each strategy, in the order of `STRATEGIES`."""
+    found = {rule: [run for run in runs if run.rule == rule] for rule in STRATEGIES}
+    return {rule: some for rule, some in found.items() if some}
 
 
 def data(job: Job) -> Result:
@@ -55,9 +60,9 @@ def data(job: Job) -> Result:
     runs = {setting: trained_runs(job, setting_scenarios(job, setting), some=False) for setting in TARGETS}
     check_some([run for found in runs.values() for run in found])
     rows = [
-        _row(setting, rule, some, fig4.by_rule(found).get("none", []), target_of(job, TARGETS[setting]))
+        _row(setting, rule, some, _by_rule(found).get("none", []), target_of(job, TARGETS[setting]))
         for setting, found in runs.items()
-        for rule, some in fig4.by_rule(found).items()
+        for rule, some in _by_rule(found).items()
     ]
     table = columns_of(rows)
     return Result(
@@ -213,12 +218,12 @@ def summary(result: Result) -> list[Row]:
             "speed-up over FedAvg": ("> " if row["speed_up_at_least"] else "") + number(row["speed_up"], ".2f"),
             "average EMD": number(row["emd_after"], ".3f"),
             "shift": number(row["shift"], ".3f"),
-            RECEIVED: number(row["received_samples"], ",.0f"),
+            "samples received": number(row["received_samples"], ",.0f"),
         }
         for row in rows_of(result.tables["strategies"])
     ]
 
 
 REPRODUCTION = Reproduction(
-    "rounds and seconds to a target", PAPER, WHY, data, draw, scenarios=scenarios, summary=summary
+    "rounds and seconds to a target", PAPER, WHY, data, draw, scenarios=scenarios, summaries={"": summary}
 )

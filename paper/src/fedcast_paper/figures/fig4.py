@@ -1,30 +1,53 @@
-"""Fig. 4: loss and accuracy of every strategy on MNIST, CIFAR-10, Shakespeare and noise-skewed data."""
+"""Fig. 4: loss and accuracy of every strategy on four datasets, at four shared volumes."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from fedcast.formatting import pluralize
-from fedcast.report import Axis, Figure, Panel
+from fedcast.report import Axis, Dash, Figure, Panel
 from fedcast.scenario import Scenario
-from fedcast_paper.figure_parts import RULE_COLOURS, after_start, learning_curves, limits_after_start
-from fedcast_paper.job import Job, Reproduction
-from fedcast_paper.over_seeds import curve_rows, gain_rows, late_accuracy, mean_of, run_row
-from fedcast_paper.reproduction_result import Result, Verdict, columns_of, where
-from fedcast_paper.text_tables import (
-    LATE,
-    RECEIVED,
-    Row,
-    by_strategy,
-    has_few_seeds,
-    mean_text,
-    percent_points,
-    received_samples,
-    with_seeds,
+from fedcast_paper.figure_parts import (
+    RULE_COLOURS,
+    after_start,
+    learning_curves,
+    limits_after_start,
+    not_run_panel,
 )
-from fedcast_paper.trained import NOISY, Trained, check_some, trained_runs
-from fedcast_paper.training_setting import CONTROLS, NOISE, STRATEGIES, assumptions, label_skew, task, under_rules
-from fedcast_paper.verdicts import NOT_WORSE, accuracy_verdicts, as_family, gains_over, larger_gain, seeds_range
+from fedcast_paper.job import Job, Reproduction
+from fedcast_paper.over_seeds import curve_rows, gain_rows, mean_of, run_row
+from fedcast_paper.reproduction_result import Result, Verdict, columns_of, where
+from fedcast_paper.text_tables import mean_text
+from fedcast_paper.trained import check_some
+from fedcast_paper.training_setting import CONTROLS, assumptions
+from fedcast_paper.verdicts import FEW_SEEDS, as_family, gains_over, seeds_range
+from fedcast_paper.volume_tables import (
+    ACCURACY_CAPTION,
+    GAIN_CAPTION,
+    JUDGED,
+    accuracy_table,
+    gain_table,
+    notes_on,
+    place_verdicts,
+    places_of,
+    volume_assumptions,
+)
+from fedcast_paper.volumes import (
+    NAMES,
+    NOISY_USERS,
+    ONE_CLASS,
+    PLAN,
+    ROLES,
+    TENTH,
+    VOLUMES,
+    Cells,
+    Place,
+    all_scenarios,
+    cell_rows,
+    finished_cells,
+    shown,
+)
 
 PAPER = (
     "DACA beats FedAvg, SCC and CEC everywhere and matches or beats central sharing on CIFAR-10 and on noise-skewed "
@@ -37,176 +60,121 @@ WHY = (
     "the last round, a larger learning rate reaches more (studies/step), and no difference is conclusive; sending one "
     "small set to all users (central) makes the distributions of characters differ more."
 )
-PANELS = {
-    "mnist": "MNIST, 80 % one-class users",
-    "cifar10": "CIFAR-10, 80 % one-class users",
-    "shakespeare": "Shakespeare, roles",
-    "noise": "MNIST, noise grows from user to user",
-}
+PANELS = (
+    Place("mnist", ONE_CLASS), Place("cifar10", ONE_CLASS), Place("shakespeare", ROLES), Place("mnist", NOISY_USERS),
+)  # fmt: skip
 # In points of accuracy.
 PAPER_SHAKESPEARE_GAIN = 6.0
+_DASHES: dict[str, Dash] = {rule: "dashed" if rule in CONTROLS else "solid" for rule in NAMES}
+# The volume of the curves of loss and accuracy: the paper's, or what was run.
+_CURVES_AT = ("JFVO", "all", TENTH, PLAN)
+# The plan has the colour of blend: no panel has both.
+_COLOURS = {rule: RULE_COLOURS.get(rule.split()[0], RULE_COLOURS["blend"]) for rule in NAMES}
 
 
 def scenarios(job: Job) -> list[Scenario]:
-    """Return runs of every strategy on every panel."""
-    return [run for panel in PANELS for run in panel_scenarios(job, panel)]
-
-
-def panel_scenarios(job: Job, panel: str) -> list[Scenario]:
-    """Return runs of every strategy on one panel; at full scale one seed if a run takes minutes on a GPU."""
-    seeds = job.seeds_or(smoke=1, full=5 if panel in ("mnist", "noise") else 1)
-    settings = {
-        "mnist": task(job, "mnist", *label_skew()),
-        "cifar10": task(job, "cifar10", *label_skew()),
-        "shakespeare": task(job, "shakespeare"),
-        "noise": task(job, "mnist", *NOISE),
-    }
-    return under_rules(job, settings[panel], STRATEGIES, seeds)
+    """Return runs of every strategy on every panel at all volumes."""
+    return all_scenarios(job, PANELS)
 
 
 def data(job: Job) -> Result:
     """Compute learning curves and final values of every strategy; panels without runs are left out."""
-    panels = {panel: trained_runs(job, panel_scenarios(job, panel), some=False) for panel in PANELS}
-    check_some([run for runs in panels.values() for run in runs])
-    there = {panel: by_rule(runs) for panel, runs in panels.items() if runs}
+    every = finished_cells(job, PANELS)
+    cells = shown(every)
+    runs = [run for cell in cells.values() for run in cell.runs]
+    check_some(runs)
     return Result(
         tables={
-            "courses": columns_of(
-                row
-                for panel, rules in there.items()
-                for rule, runs in rules.items()
-                for row in curve_rows(runs, panel=panel, rule=rule)
+            "courses": columns_of(_of_rules(cells, lambda some, _, **labels: curve_rows(some, **labels))),
+            "gains": columns_of(_of_rules(cells, gain_rows)),
+            "cells": columns_of(cell_rows(cells, {})),
+            "runs": columns_of(
+                run_row(run, dataset=place.dataset, partition=place.skew, volume=volume)
+                for (place, volume), cell in cells.items()
+                for run in cell.runs
             ),
-            "gains": columns_of(
-                row
-                for panel, rules in there.items()
-                for rule, runs in rules.items()
-                for row in gain_rows(runs, rules.get("none", []), panel=panel, rule=rule)
-            ),
-            "ends": columns_of(
-                {"panel": panel, "rule": rule, **_end(runs)}
-                for panel, rules in there.items()
-                for rule, runs in rules.items()
-            ),
-            "runs": columns_of(run_row(run, panel=panel) for panel, runs in panels.items() for run in runs),
         },
         scenario=scenarios(job)[0].model_dump(mode="json"),
         assumptions=assumptions(
-            job,
-            [run for runs in panels.values() for run in runs],
+            job, runs, **volume_assumptions(),
             noise="IID; user k adds Gaussian noise of variance 0.1·k/K; planned on histograms of values",
             skew="80 % of users hold one class; Shakespeare: users are roles, planned on histograms of characters",
         ),
-        verdicts=_verdicts({panel: panels[panel] for panel in there}),
-        notes=tuple(
-            f"{PANELS[panel]}: not run; `fedcast reproduce fig4 --scale full` trains only what is missing."
-            for panel in PANELS
-            if panel not in there
-        ),
-    )
+        verdicts=(*as_family(place_verdicts(cells)), *_shakespeare(cells)),
+        notes=tuple(notes_on(every)),
+    )  # fmt: skip
 
 
-def by_rule(runs: list[Trained]) -> dict[str, list[Trained]]:
-    """Return the runs of each strategy, in the order of `STRATEGIES`, then of each control."""
-    found = {rule: [run for run in runs if run.rule == rule] for rule in (*STRATEGIES, *CONTROLS)}
-    return {rule: some for rule, some in found.items() if some}
+def _of_rules(cells: Cells, rows: Callable[..., list[dict[str, Any]]]) -> Iterator[dict[str, Any]]:
+    """Iterate over the rows of every strategy in every cell, made from its runs and those of FedAvg there."""
+    for (place, volume), cell in cells.items():
+        for rule in NAMES:
+            if some := cell.of(rule):
+                labels = {"dataset": place.dataset, "partition": place.skew, "volume": volume, "rule": rule}
+                yield from rows(some, cell.of("none"), **labels)
 
 
-def _end(runs: list[Trained]) -> dict[str, float | int | None]:
-    accuracy, loss = mean_of(run.accuracy for run in runs), mean_of(run.curve("test_loss")[-1] for run in runs)
-    worst = mean_of(run.curve("worst_accuracy")[-1] for run in runs)
-    noisy = mean_of(run.curve(NOISY)[-1] for run in runs) if all(NOISY in run.curves for run in runs) else None
-    return {
-        "seeds": accuracy.seeds,
-        "rounds": len(runs[0].curve("accuracy")) - 1,
-        "accuracy": accuracy.mean,
-        "accuracy_half_width": accuracy.half_width,
-        "late_accuracy": mean_of(late_accuracy(run) for run in runs).mean,
-        "loss": loss.mean,
-        "worst_accuracy": worst.mean,
-        "noisy_accuracy": noisy and noisy.mean,
-        "noisy_accuracy_half_width": noisy and noisy.half_width,
-        "emd_after": mean_of(run.facts["emd_after"] for run in runs).mean,
-        "received_samples": mean_of(run.facts["received_samples"] for run in runs).mean,
-    }
-
-
-def _verdicts(panels: dict[str, list[Trained]]) -> tuple[Verdict, ...]:
-    found = []
-    for panel, runs in panels.items():
-        found += accuracy_verdicts(runs, "daca", ["none", "scc", "cec"], f" on {PANELS[panel]}")
-        if panel in ("cifar10", "noise"):
-            found += accuracy_verdicts(runs, "daca", ["central"], f" on {PANELS[panel]}", NOT_WORSE)
-    gains = {panel: gains_over(runs, "daca") for panel, runs in panels.items()}
-    return (*as_family([*found, *larger_gain(gains)]), *_shakespeare(gains.get("shakespeare")))
-
-
-def _shakespeare(gains: list[float] | None) -> list[Verdict]:
+def _shakespeare(cells: Cells) -> list[Verdict]:
     """Judge whether DACA gains as much as in the paper: partly if at least half of it."""
-    if not gains:
-        return []
-    gain = mean_of(gains)
-    return [
-        Verdict(
-            f"DACA gains {PAPER_SHAKESPEARE_GAIN:g} points on Shakespeare",
-            "yes"
-            if gain.mean >= PAPER_SHAKESPEARE_GAIN
-            else "partly"
-            if gain.mean >= PAPER_SHAKESPEARE_GAIN / 2
-            else "no",
-            f"DACA over FedAvg: {mean_text(gains, '+z.2f')} points, {pluralize(gain.seeds, 'seed')}",
+    verdicts = []
+    for (place, volume), cell in cells.items():
+        if place.dataset != "shakespeare" or not (gains := gains_over(cell.runs, "daca")):
+            continue
+        enough = mean_of(gains).mean / PAPER_SHAKESPEARE_GAIN
+        few = len(gains) <= FEW_SEEDS
+        seeds = f"{pluralize(len(gains), 'seed')}{', too few for a verdict' if few else ''}"
+        verdicts.append(
+            Verdict(
+                f"DACA gains {PAPER_SHAKESPEARE_GAIN:g} points on Shakespeare, {JUDGED[volume]}",
+                "open" if few else "yes" if enough >= 1 else "partly" if enough >= 1 / 2 else "no",
+                f"DACA over FedAvg: {mean_text(gains, '+z.2f')} points, {seeds}",
+            )
         )
-    ]
+    return verdicts
 
 
 def draw(result: Result) -> Figure:
-    """Draw a column for each panel: loss, accuracy, and points above FedAvg with intervals over seeds."""
-    panels = [panel for panel in PANELS if panel in result.tables["courses"]["panel"]]
-    columns = [_column(result, panel, first=panel == panels[0]) for panel in panels]
-    return Figure(list(zip(*columns, strict=True)), width=250.0 * len(panels))
+    """Draw a column for each panel of the paper: loss and accuracy at one volume, then the gain at each volume.
+
+    Accuracy at another volume is that of FedAvg, which shares nothing, and the gain.
+    """
+    cells = result.tables["cells"]
+    volumes = [volume for volume in VOLUMES if volume in cells["volume"]]
+    places = places_of(cells)
+    columns = [
+        [*_curves(result, place), *(_gain(result, place, volume, last=volume == volumes[-1]) for volume in volumes)]
+        for place in places
+    ]
+    return Figure(list(zip(*columns, strict=True)), width=275.0 * len(places))
 
 
-def _column(result: Result, panel: str, *, first: bool) -> tuple[Panel, Panel, Panel]:
-    curves, gains = where(result.tables["courses"], panel=panel), where(result.tables["gains"], panel=panel)
-    rounds = (0.0, float(max(curves["round"])))
-    seeds = seeds_range(where(result.tables["ends"], panel=panel)["seeds"])
+def _curves(result: Result, place: Place) -> tuple[Panel, Panel]:
+    """Return panels of loss and accuracy at the paper's volumes or, if that was not run, at others."""
+    at_place = where(result.tables["courses"], dataset=place.dataset, partition=place.skew)
+    volume = next(volume for volume in _CURVES_AT if volume in at_place["volume"])
+    curves = where(at_place, volume=volume)
     loss, accuracy = (
-        learning_curves(curves, quantity, "rule", STRATEGIES, RULE_COLOURS, bands=False)
+        learning_curves(curves, quantity, "rule", NAMES, _COLOURS, bands=False, dashes=_DASHES)
         for quantity in ("loss", "accuracy")
     )
-    gain = learning_curves(after_start(gains), "gain", "rule", STRATEGIES, RULE_COLOURS)
     y = Axis(limits=limits_after_start(curves, "accuracy"), percent=True)
-    titles = ["loss", "accuracy"] if first else ["", ""]
     return (
-        Panel(loss, Axis(), Axis(titles[0], kind="log"), title=PANELS[panel]),
-        Panel(accuracy, Axis(), replace(y, label=titles[1])),
-        Panel(gain, Axis("round", limits=rounds), Axis(), title=f"points above FedAvg, {seeds}"),
+        Panel(loss, Axis(), Axis(kind="log"), title=f"{place}: loss; {volume}"),
+        Panel(accuracy, Axis(), y, title=f"accuracy; {volume}"),
     )
 
 
-def summary(result: Result) -> list[Row]:
-    """Return the final accuracy of every strategy on every panel, and the samples received."""
-    ends = result.tables["ends"]
-    rows = []
-    for panel in dict.fromkeys(ends["panel"]):
-        some = where(ends, panel=panel)
-        size = f"{some['rounds'][0]} rounds, {pluralize(max(some['seeds']), 'seed')}"
-        lines = {
-            f"{PANELS[panel]} ({size})": with_seeds(
-                some, lambda row: percent_points(row["accuracy"], row["accuracy_half_width"])
-            )
-        }
-        if has_few_seeds(some["seeds"]):
-            lines[LATE] = by_strategy(some, lambda row: percent_points(row["late_accuracy"]))
-        if any(some["noisy_accuracy"]):
-            lines["tested with the users' noise"] = by_strategy(
-                some, lambda row: percent_points(row["noisy_accuracy"], row["noisy_accuracy_half_width"])
-            )
-        lines[RECEIVED] = received_samples(some)
-        rows += [{"accuracy, %": head, **cells} for head, cells in lines.items()]
-    return rows
+def _gain(result: Result, place: Place, volume: str, *, last: bool) -> Panel:
+    labels = {"dataset": place.dataset, "partition": place.skew, "volume": volume}
+    gains, cells = (where(result.tables[name], **labels) for name in ("gains", "cells"))
+    if not gains["round"]:
+        return not_run_panel(f"points above FedAvg; {volume}")
+    lines = learning_curves(after_start(gains), "gain", "rule", NAMES, _COLOURS, dashes=_DASHES)
+    rounds = Axis("round" if last else "", limits=(0.0, float(max(gains["round"]))))
+    return Panel(lines, rounds, Axis(), title=f"points above FedAvg; {volume}, {seeds_range(cells['seeds'])}")
 
 
 REPRODUCTION = Reproduction(
-    "loss and accuracy of all strategies", PAPER, WHY, data, draw, scenarios=scenarios, summary=summary
-)
+    "loss and accuracy of all strategies at four volumes", PAPER, WHY, data, draw, scenarios=scenarios,
+    summaries={ACCURACY_CAPTION: accuracy_table, GAIN_CAPTION: gain_table},
+)  # fmt: skip

@@ -13,7 +13,7 @@ from fedcast.report import Axis, Dots, Figure, Line, Panel
 from fedcast.rounds import AccuracyFit, FormName, RoundsModel, fit_accuracy, fit_rounds
 from fedcast.scenario import Scenario
 from fedcast_paper.figure_parts import BLUE, WIDE_PT
-from fedcast_paper.figures import fig1a, fig4
+from fedcast_paper.figures import fig1a
 from fedcast_paper.job import Job, Reproduction
 from fedcast_paper.over_seeds import run_row
 from fedcast_paper.reproduction_result import Columns, Result, Verdict, columns_of, where
@@ -21,6 +21,7 @@ from fedcast_paper.text_tables import Row, number, percent, rows_of
 from fedcast_paper.trained import Trained, trained_runs
 from fedcast_paper.training_setting import assumptions
 from fedcast_paper.verdicts import rank_correlation
+from fedcast_paper.volumes import ONE_CLASS, Place, strategy_scenarios
 
 PAPER = (
     "Rounds grow with the average EMD, slowly at first and then ever faster; 1/(b1 D² + b2 D + b3) fits with NMSE "
@@ -40,7 +41,7 @@ _WITHOUT, _ALL = "without sharing", "all"
 
 def scenarios(job: Job) -> list[Scenario]:
     """Return runs of FedAvg at every degree of skew, and of every strategy at one of them."""
-    return fig1a.scenarios(job) + fig4.panel_scenarios(job, "mnist")
+    return fig1a.scenarios(job) + strategy_scenarios(job, Place("mnist", ONE_CLASS))
 
 
 def targets(job: Job) -> tuple[float, ...]:
@@ -233,5 +234,5 @@ def summary(result: Result) -> list[Row]:
 
 
 REPRODUCTION = Reproduction(
-    "rounds and accuracy against skew, fitted", PAPER, WHY, data, draw, scenarios=scenarios, summary=summary
+    "rounds and accuracy against skew, fitted", PAPER, WHY, data, draw, scenarios=scenarios, summaries={"": summary}
 )

@@ -1,0 +1,212 @@
+"""Training tasks at several shared volumes: accuracy, what part of a gain is more work, what is revealed, and time.
+
+A head's volume is a tenth of its samples, all of them, what the paper's JFVO chooses without a limit, or what fedcast's
+own plan chooses. Table 2 and Fig. 4 show every strategy at each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from fedcast.scenario import Scenario
+from fedcast_paper.job import Job
+from fedcast_paper.over_seeds import Mean, differences, late_accuracy, mean_of
+from fedcast_paper.trained import NOISY, Trained, trained_runs
+from fedcast_paper.training_setting import (
+    CONTROLS,
+    DATASETS,
+    DIRICHLET,
+    NOISE,
+    RATIO,
+    STRATEGIES,
+    TUNED_STEP,
+    Changes,
+    dirichlet,
+    label_skew,
+    scenario,
+    shared_by,
+    task,
+    under_rules,
+)
+
+ONE_CLASS, ROLES, NOISY_USERS = "80 % one-class users", "roles", "noisy users"
+SKEWS: dict[str, Changes] = {
+    **{f"Dir {alpha:g}": dirichlet(alpha) for alpha in DIRICHLET},
+    ONE_CLASS: label_skew(), ROLES: (), NOISY_USERS: NOISE,
+}  # fmt: skip
+# The paper's accuracies on MNIST are those of a short training: FedAvg exceeds 97.8 % at Dir 10 within 50 rounds.
+MNIST_ROUNDS = 50
+TENTH, PLAN = "10 %", "plan"
+# The fraction of its samples that every head shares; None: what JFVO, or the plan, chooses.
+VOLUMES: dict[str, float | None] = {TENTH: RATIO, "all": 1.0, "JFVO": None, PLAN: None}
+# The plan chooses rule, volumes within the preset's limit and local epochs. It needs a fit of the dataset.
+_PLANNED: dict[str, Changes] = {
+    "mnist": (
+        "allocation.method=jfvo", "rounds.form=auto", "rounds.fit=mnist", "training.local_epochs=[1, 2, 3, 5, 8]",
+        "training.learning_rate=0.2",
+    )
+}  # fmt: skip
+_SMOKE_SKEWS = ("Dir 0.1", ONE_CLASS)
+# The control of DACA; job.controls adds those of all rules.
+CONTROL = "daca work"
+NAMES = {**STRATEGIES, "best": "plan", **CONTROLS}
+
+
+class Place(NamedTuple):
+    """A dataset and how its users differ, one setting of a table."""
+
+    dataset: str
+    skew: str  #: a key of `SKEWS`
+
+    def __str__(self) -> str:
+        """Return both in words."""
+        return f"{DATASETS[self.dataset]}, {self.skew}"
+
+
+class Cell(NamedTuple):
+    """The finished runs of a place at one volume."""
+
+    runs: list[Trained]
+    first_step: bool = False  #: whether they have the learning rate of the first runs
+
+    def of(self, rule: str) -> list[Trained]:
+        """Return the runs of a strategy or control."""
+        return [run for run in self.runs if run.rule == rule]
+
+    @property
+    def shares(self) -> bool:
+        """Return whether there are other runs than those of FedAvg, which all volumes have."""
+        return any(run.rule != "none" for run in self.runs)
+
+
+Cells = dict[tuple[Place, str], Cell]
+
+
+def strategy_scenarios(job: Job, place: Place, ratio: float = RATIO) -> list[Scenario]:
+    """Return runs of every strategy in which every head shares the same fraction."""
+    return under_rules(job, _setting(job, place, TUNED_STEP), STRATEGIES, _seeds(job, place), ratio)
+
+
+def volume_scenarios(job: Job, place: Place, volume: str, steps: Mapping[str, Changes] = TUNED_STEP) -> list[Scenario]:
+    """Return runs of every strategy and the work control at a volume; for the plan, of it and of FedAvg at its best."""
+    setting, seeds = _setting(job, place, steps), _seeds(job, place)
+    if volume == PLAN:
+        planned = job.sized(smoke=("training.local_epochs=[1, 2]",), full=_PLANNED.get(place.dataset, ()))
+        sharing = [(f"clustering.rule={rule}", *planned) for rule in ("none", "best")]
+    else:
+        controls = [name for name in CONTROLS if name == CONTROL or name.split()[1] in job.controls]
+        rules = tuple(STRATEGIES) if job.scale == "full" or volume == TENTH else ("none", "daca")
+        sharing = [_sharing(rule, VOLUMES[volume]) for rule in (*rules, *controls)]
+    return [scenario(job, *setting, *changes, f"seed={seed}") for changes in sharing for seed in seeds]
+
+
+def _setting(job: Job, place: Place, steps: Mapping[str, Changes]) -> Changes:
+    rounds = MNIST_ROUNDS if place.dataset == "mnist" and place.skew.startswith("Dir") else None
+    step = job.sized(smoke=(), full=steps.get(place.dataset, ()))
+    return task(job, place.dataset, *SKEWS[place.skew], *step, rounds=rounds)
+
+
+def _seeds(job: Job, place: Place) -> tuple[int, ...]:
+    return job.seeds_or(smoke=1, full=5 if place.dataset == "mnist" else 3)
+
+
+def _sharing(rule: str, ratio: float | None) -> Changes:
+    """Return the changes by which heads share a fraction, or what JFVO chooses; FedAvg shares nothing."""
+    if ratio is not None or rule == "none":
+        return shared_by(rule, ratio or RATIO)
+    return (*shared_by(rule), "allocation.method=jfvo", "allocation.max_sharing_ratio=1.0")
+
+
+def volumes_of(job: Job, place: Place) -> list[str]:
+    """Return the volumes at which a place is trained; at smoke scale all of them in one place of each table only."""
+    everywhere = [volume for volume in VOLUMES if volume != PLAN or place.dataset in _PLANNED]
+    return job.sized(smoke=everywhere if place.skew in _SMOKE_SKEWS else [TENTH], full=everywhere)
+
+
+def all_scenarios(job: Job, places: Iterable[Place]) -> list[Scenario]:
+    """Return the runs of all places at all volumes."""
+    return [
+        run for place in places for volume in volumes_of(job, place) for run in volume_scenarios(job, place, volume)
+    ]
+
+
+def finished_cells(job: Job, places: Iterable[Place]) -> Cells:
+    """Return all places and volumes, each with its runs; missing runs are trained if the job allows."""
+    return {(place, volume): _cell(job, place, volume) for place in places for volume in volumes_of(job, place)}
+
+
+def _cell(job: Job, place: Place, volume: str) -> Cell:
+    """Return the runs at the tuned learning rate or, where only FedAvg has any, those at the first one."""
+    cell = Cell(trained_runs(job, volume_scenarios(job, place, volume), some=False))
+    if cell.shares or volume == PLAN or place.dataset not in TUNED_STEP or job.scale == "smoke":
+        return cell
+    stored = replace(job, only_finished=True)
+    first = Cell(trained_runs(stored, volume_scenarios(stored, place, volume, {}), some=False), first_step=True)
+    return first if first.shares else cell
+
+
+def shown(cells: Cells) -> Cells:
+    """Return the cells that have other runs than FedAvg's."""
+    return {key: cell for key, cell in cells.items() if cell.shares}
+
+
+def cell_rows(cells: Cells, printed: Mapping[Place, Mapping[str, float]]) -> list[dict[str, Any]]:
+    """Return a row for each strategy in each cell: accuracy, parts of the gain, leakage, time, the paper's accuracy."""
+    return [
+        _row(place, volume, rule, cell, printed.get(place, {}) if volume != PLAN else {})
+        for (place, volume), cell in cells.items()
+        for rule in NAMES
+        if cell.of(rule)
+    ]
+
+
+def _row(place: Place, volume: str, rule: str, cell: Cell, printed: Mapping[str, float]) -> dict[str, Any]:
+    # A control is compared with FedAvg alone: all that it gains is work.
+    runs, fedavg, control = cell.of(rule), cell.of("none"), cell.of(f"{rule} work")
+    parts = {"gain": (runs, fedavg), "work": (control, fedavg), "skew": (runs, control)} if rule != "none" else {}
+    gains = {name: _mean(differences(*pair, _percent)) for name, pair in parts.items()}
+    accuracy, revealed, gain = mean_of(map(_percent, runs)), _fact(runs, "average_sharing_ratio"), gains.get("gain")
+    noisy = mean_of(100 * run.curve(NOISY)[-1] for run in runs) if all(NOISY in run.curves for run in runs) else None
+    return {
+        "dataset": place.dataset, "partition": place.skew, "volume": volume, "rule": rule, "seeds": len(runs),
+        "first_step": cell.first_step, "rounds": len(runs[0].curve("accuracy")) - 1,
+        "accuracy": accuracy.mean, "half_width": accuracy.half_width,
+        "late_accuracy": mean_of(100 * late_accuracy(run) for run in runs).mean,
+        "noisy_accuracy": noisy and noisy.mean, "noisy_accuracy_half_width": noisy and noisy.half_width,
+        "loss": mean_of(run.curve("test_loss")[-1] for run in runs).mean,
+        "worst_accuracy": mean_of(100 * run.curve("worst_accuracy")[-1] for run in runs).mean,
+        **{key: value for name in ("gain", "work", "skew") for key, value in _columns(name, gains.get(name)).items()},
+        "paper": printed.get(rule),
+        "paper_gain": printed[rule] - printed["none"] if rule in printed and rule != "none" else None,
+        **{name: _fact(runs, name) for name in _LEAKAGE},
+        "gain_per_leakage": gain.mean / (100 * revealed) if revealed and gain is not None else None,
+        "local_epochs": mean_of(run.local_epochs for run in runs).mean,
+        "simulated_s": mean_of(map(_seconds, runs)).mean,
+    }  # fmt: skip
+
+
+_LEAKAGE = ("average_sharing_ratio", "largest_revealed_share", "distinct_samples", "received_samples")
+
+
+def _columns(name: str, mean: Mean | None) -> dict[str, float | None]:
+    return {name: mean and mean.mean, f"{name}_half_width": mean and mean.half_width}
+
+
+def _mean(values: list[float]) -> Mean | None:
+    return mean_of(values) if values else None
+
+
+def _fact(runs: list[Trained], name: str) -> float:
+    return mean_of(run.facts[name] for run in runs).mean
+
+
+def _percent(run: Trained) -> float:
+    return 100 * run.accuracy
+
+
+def _seconds(run: Trained) -> float:
+    """Return the simulated time of sharing and all rounds."""
+    round_s = sum(run.facts[phase] for phase in ("download_s", "compute_s", "upload_s"))
+    return run.facts["sharing_s"] + run.scenario.training.rounds * round_s
