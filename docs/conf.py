@@ -25,6 +25,8 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphin
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = "fedcast"
+html_static_path = ["_static"]
+html_css_files = ["tables.css"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
 # Shown by name: the trailing underscore of numpy.str_ would be read as a reference.

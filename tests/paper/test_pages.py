@@ -22,7 +22,7 @@ from fedcast_paper.pages import (
 )
 from fedcast_paper.reproduction_result import where
 from fedcast_paper.text_tables import mean_text
-from fedcast_paper.volume_tables import ACCURACY_CAPTION, GAIN_CAPTION
+from fedcast_paper.volume_tables import ACCURACY_CAPTION, GAIN_CAPTION, NO_BREAK
 
 TOP = Path(__file__).parents[2]
 
@@ -92,6 +92,11 @@ def cells_of(**columns):
     return {name: [value] * count for name, value in same.items()} | {"rule": ["none", "blend"]} | columns
 
 
+def plain(table):
+    """The table with breaking spaces."""
+    return {name: [text.replace(NO_BREAK, " ") for text in column] for name, column in table.items()}
+
+
 def test_table2_has_ours_and_the_paper_with_leakage_and_time():
     cells = cells_of(
         accuracy=[67.6, 77.0], half_width=[13.7, 2.6], seeds=[3, 2], paper=[67.72, None], gain=[None, 9.4],
@@ -99,14 +104,15 @@ def test_table2_has_ours_and_the_paper_with_leakage_and_time():
         distinct_samples=[0.0, 13529.0], local_epochs=[1.0, 2.5],
     )  # fmt: skip
     tables = summaries("table2", result_of(tables={"cells": cells}))
-    assert list(tables) == [ACCURACY_CAPTION]  # without a control no gain is split
-    assert tables[ACCURACY_CAPTION] == {
-        "setting": ["CIFAR-10, Dir 0.1 (100 rounds, 3 seeds)", ""],
+    # Without a control no gain is split.
+    (caption,) = tables
+    assert caption == f"{ACCURACY_CAPTION}\n\n**CIFAR-10, Dir 0.1** (100 rounds, 3 seeds)"
+    assert plain(tables[caption]) == {
         "strategy": ["FedAvg", "blend"],
         "paper": ["67.72", "–"],
         "all": [
             "67.60 ± 13.70<br>1,234 s",
-            "77.00 ± 2.60 (2 seeds)<br>+9.40 ± 11.20<br>0.62, 1, 13,529<br>1,234 s, E = 2.5",
+            "77.00 ± 2.60 (+9.40 ± 11.20), 2 seeds<br>0.62, 1, 13,529; 1,234 s; E = 2.5",
         ],
     }
 
@@ -116,7 +122,7 @@ def test_a_strategy_that_was_not_run_at_a_volume_has_a_dash_there():
         accuracy=[67.6, 77.0, 66.2], rule=["none", "blend", "none"], volume=["all", "all", "10 %"],
         first_step=[False, False, True], noisy_accuracy=[None, None, 60.0],
     )  # fmt: skip
-    table = summaries("fig4", result_of(tables={"cells": cells}))[ACCURACY_CAPTION]
+    (table,) = map(plain, summaries("fig4", result_of(tables={"cells": cells})).values())
     assert "paper" not in table  # Fig. 4 prints no numbers
     assert table["10 %"] == ["66.20 ± 0.10\\*<br>with noise 60.00<br>1,234 s", "–"]
 
@@ -127,11 +133,11 @@ def test_gains_are_shown_with_their_parts():
         work=[None, None, 2.1], work_half_width=[None, None, 0.25], skew=[None, None, 7.9],
         paper_gain=[None, None, 8.18], gain_per_leakage=[None, None, 0.143],
     )  # fmt: skip
-    table = summaries("table2", result_of(tables={"cells": cells}))[GAIN_CAPTION]
+    table = plain(summaries("table2", result_of(tables={"cells": cells}))[GAIN_CAPTION])
     assert {name: column[0] for name, column in table.items()} == {
-        "setting": "CIFAR-10, Dir 0.1", "volume": "all", "strategy": "DACA", "FedAvg": "60.00", "work control": "62.10",
-        "with sharing": "70.00", "work": "+2.10 ± 0.25", "skew": "+7.90", "gain": "+10.00", "paper's gain": "+8.18",
-        "points per 1 %": "+0.143",
+        "setting": "CIFAR-10, Dir 0.1", "volume": "all", "strategy": "DACA",
+        "FedAvg → control → strategy": "60.00 → 62.10 → 70.00", "work": "+2.10 ± 0.25", "skew": "+7.90",
+        "gain": "+10.00", "paper": "+8.18", "points per 1 %": "+0.143",
     }  # fmt: skip
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -15,6 +15,7 @@ Scale = Literal["smoke", "full"]
 SCALES: tuple[Scale, ...] = ("smoke", "full")
 # Steps done, total number of steps.
 Progress = Callable[[int, int], None]
+Rows = list[dict[str, str]]
 
 T = TypeVar("T")
 
@@ -85,7 +86,7 @@ class Reproduction:
         data: computes the result.
         draw: draws the result.
         scenarios: the training runs that it needs (at full scale they need a GPU); None: no training.
-        summaries: the rows of its tables on the results page, by caption; none if the verdicts are enough.
+        summary: the rows of its table on the results page, or of several tables by caption; None: verdicts are enough.
     """
 
     shows: str
@@ -94,7 +95,7 @@ class Reproduction:
     data: Callable[[Job], Result]
     draw: Callable[[Result], Figure]
     scenarios: Callable[[Job], list[Scenario]] | None = None
-    summaries: Mapping[str, Callable[[Result], list[dict[str, str]]]] = field(default_factory=dict)
+    summary: Callable[[Result], Rows | dict[str, Rows]] | None = None
 
     @property
     def trains(self) -> bool:

@@ -186,8 +186,10 @@ def claims_page(stored: Mapping[str, Result]) -> str:
 
 def summaries(name: str, result: Result) -> dict[str, Columns]:
     """Return the tables of a result for the page by caption, without those that have no rows."""
-    found = {caption: rows(result) for caption, rows in REPRODUCTIONS[name].summaries.items()}
-    return {caption: columns_of(rows) for caption, rows in found.items() if rows}
+    summary = REPRODUCTIONS[name].summary
+    found = [] if summary is None else summary(result)
+    tables = found if isinstance(found, dict) else {"": found}
+    return {caption: columns_of(rows) for caption, rows in tables.items() if rows}
 
 
 def _found(stored: Mapping[str, Result]) -> list[str]:

@@ -14,17 +14,19 @@ from fedcast_paper.verdicts import NOT_WORSE, accuracy_verdicts, gains_over, lar
 from fedcast_paper.volumes import NAMES, NOISY_USERS, SKEWS, TENTH, VOLUMES, Cell, Cells, Place, shown
 
 ACCURACY_CAPTION = (
-    "Accuracy in percent after the last round, by the volume that heads share. Below it: points above FedAvg on the "
-    "same seeds; average sharing ratio, largest share of its samples that a user reveals, and different samples "
-    "revealed (samples of the server's set, under central, count for no user); simulated time. E: local epochs, if not "
-    "1."
+    "Accuracy in percent after the last round, by the volume that heads share, and in parentheses the points above "
+    "FedAvg on the same seeds. Below them: average sharing ratio, largest share of its samples that a user reveals, "
+    "and different samples revealed (the server's set, under central, counts for no user); simulated time; E, the "
+    "local epochs, if not 1."
 )
 GAIN_CAPTION = (
-    "Where the gain comes from. Work: points that the work control gains over FedAvg by training on as many samples a "
-    "round, all its own. Skew: points that the strategy gains over the control. The last column divides the gain by "
-    "the average sharing ratio in percent: what 1 % of leakage buys."
+    "Where the gain comes from: accuracy in percent after the last round, and differences in points. Work: what the "
+    "work control gains over FedAvg by training on as many samples a round as with sharing, all its own. Skew: what "
+    "the strategy gains over the control. Paper: the gain there. The last column divides the gain by the average "
+    "sharing ratio in percent: what 1 % of leakage buys."
 )
 FIRST_STEP = "*"
+NO_BREAK = "\N{NO-BREAK SPACE}"
 _FIRST_STEP_NOTE = (
     "Trained with the learning rate of the first runs, 0.005 without momentum, and compared with FedAvg at the same."
 )
@@ -111,31 +113,37 @@ def _missing_texts(every: Sequence[tuple[Place, str]], missing: Sequence[tuple[P
     return texts
 
 
-def accuracy_table(result: Result) -> list[Row]:
-    """Return a row for each strategy in each place, with a column for each volume; the paper's numbers beside ours."""
+def volume_tables(result: Result) -> dict[str, list[Row]]:
+    """Return the table of gains and one of accuracies for each place, by caption."""
     cells = result.tables["cells"]
-    volumes = [volume for volume in VOLUMES if volume in cells["volume"]]
-    rows: list[Row] = []
+    tables = {GAIN_CAPTION: gain_table(cells)}
     for place in places_of(cells):
         some = where(cells, dataset=place.dataset, partition=place.skew)
-        rules = [rule for rule in NAMES if rule in some["rule"]]
-        for rule in rules:
-            of_rule = {row["volume"]: row for row in rows_of(where(some, rule=rule))}
-            paper = next((row["paper"] for row in of_rule.values() if row["paper"] is not None), None)
-            rows.append(
-                {
-                    "setting": _heading(place, some) if rule == rules[0] else "",
-                    "strategy": NAMES[rule],
-                    "paper": number(paper, ".2f"),
-                    **{
-                        volume: _cell_text(of_rule[volume], where(some, volume=volume)) if volume in of_rule else ABSENT
-                        for volume in volumes
-                    },
-                }
-            )
-    if all(row["paper"] == ABSENT for row in rows):
-        rows = [{name: text for name, text in row.items() if name != "paper"} for row in rows]
-    return rows
+        caption = f"**{place}** ({some['rounds'][0]} rounds, {pluralize(max(some['seeds']), 'seed')})"
+        tables[caption if len(tables) > 1 else f"{ACCURACY_CAPTION}\n\n{caption}"] = accuracy_table(some)
+    return tables
+
+
+def accuracy_table(cells: Columns) -> list[Row]:
+    """Return a row for each strategy in one place, with a column for each volume; the paper's numbers beside ours."""
+    volumes = [volume for volume in VOLUMES if volume in cells["volume"]]
+    rows: list[Row] = []
+    for rule in (rule for rule in NAMES if rule in cells["rule"]):
+        of_rule = {row["volume"]: row for row in rows_of(where(cells, rule=rule))}
+        texts = {
+            volume: _cell_text(of_rule[volume], where(cells, volume=volume)) if volume in of_rule else ABSENT
+            for volume in volumes
+        }
+        paper = next((row["paper"] for row in of_rule.values() if row["paper"] is not None), None)
+        rows.append({"strategy": NAMES[rule], "paper": number(paper, ".2f"), **texts})
+    return _without_empty(rows, "paper")
+
+
+def _without_empty(rows: list[Row], column: str) -> list[Row]:
+    """Return the rows without a column that has no values."""
+    if any(row[column] != ABSENT for row in rows):
+        return rows
+    return [{name: text for name, text in row.items() if name != column} for row in rows]
 
 
 def places_of(cells: Columns) -> list[Place]:
@@ -143,52 +151,52 @@ def places_of(cells: Columns) -> list[Place]:
     return [Place(*pair) for pair in dict.fromkeys(zip(cells["dataset"], cells["partition"], strict=True))]
 
 
-def _heading(place: Place, cells: Columns) -> str:
-    return f"{place} ({cells['rounds'][0]} rounds, {pluralize(max(cells['seeds']), 'seed')})"
-
-
 def _cell_text(row: Mapping[str, Any], cell: Columns) -> str:
-    """Return accuracy, gain, leakage and time of a strategy in one cell, a line each."""
-    few = f" ({pluralize(row['seeds'], 'seed')})" if row["seeds"] < max(cell["seeds"]) else ""
-    epochs = "" if row["local_epochs"] == 1 else f", E = {row['local_epochs']:.3g}"
-    mark = f"\\{FIRST_STEP}" if row["first_step"] else ""
-    lines = [f"{number(row['accuracy'], '.2f', row['half_width'])}{mark}{few}"]
-    if row["noisy_accuracy"] is not None:
-        lines.append(f"with noise {number(row['noisy_accuracy'], '.2f', row['noisy_accuracy_half_width'])}")
+    """Return accuracy and gain of a strategy in one cell, and leakage and time on a line of their own."""
+    first = number(row["accuracy"], ".2f", row["half_width"]) + (f"\\{FIRST_STEP}" if row["first_step"] else "")
     if row["gain"] is not None:
-        lines.append(number(row["gain"], "+z.2f", row["gain_half_width"]))
+        first += f" ({number(row['gain'], '+z.2f', row['gain_half_width'])})"
+    if row["seeds"] < max(cell["seeds"]):
+        first += f", {pluralize(row['seeds'], 'seed')}"
+    last = f"{row['simulated_s']:,.0f} s"
     if row["distinct_samples"]:
-        lines.append(
-            f"{row['average_sharing_ratio']:.2g}, {row['largest_revealed_share']:.2g}, {row['distinct_samples']:,.0f}"
-        )
-    return "<br>".join([*lines, f"{row['simulated_s']:,.0f} s{epochs}"])
+        ratios = f"{row['average_sharing_ratio']:.2g}, {row['largest_revealed_share']:.2g}"
+        last = f"{ratios}, {row['distinct_samples']:,.0f}; {last}"
+    if row["local_epochs"] != 1:
+        last += f"; E = {row['local_epochs']:.3g}"
+    lines = [first, last]
+    if row["noisy_accuracy"] is not None:
+        noisy = number(row["noisy_accuracy"], ".2f", row["noisy_accuracy_half_width"])
+        lines.insert(1, f"with noise {noisy}")
+    return "<br>".join(line.replace(" ", NO_BREAK) for line in lines)
 
 
-def gain_table(result: Result) -> list[Row]:
+def gain_table(cells: Columns) -> list[Row]:
     """Return a row for each strategy that has a control, in each cell: FedAvg, control, strategy, work and skew."""
-    cells = result.tables["cells"]
     rows: list[Row] = []
     for row in rows_of(cells):
         if row["work"] is None:
             continue
         same = where(cells, **{name: row[name] for name in ("dataset", "partition", "volume")})
         of_rule = {one["rule"]: one for one in rows_of(same)}
-        fedavg, control = of_rule["none"], of_rule[f"{row['rule']} work"]
+        steps = (of_rule["none"], of_rule[f"{row['rule']} work"], row)
         rows.append(
             {
-                "setting": str(Place(row["dataset"], row["partition"])),
+                "setting": str(Place(row["dataset"], row["partition"])).replace(" ", NO_BREAK),
                 "volume": row["volume"] + (f"\\{FIRST_STEP}" if row["first_step"] else ""),
                 "strategy": NAMES[row["rule"]],
-                "FedAvg": number(fedavg["accuracy"], ".2f"),
-                "work control": number(control["accuracy"], ".2f"),
-                "with sharing": number(row["accuracy"], ".2f"),
-                "work": number(row["work"], "+z.2f", row["work_half_width"]),
-                "skew": number(row["skew"], "+z.2f", row["skew_half_width"]),
-                "gain": number(row["gain"], "+z.2f", row["gain_half_width"]),
-                "paper's gain": number(row["paper_gain"], "+z.2f"),
+                "FedAvg → control → strategy": f"{NO_BREAK}→{NO_BREAK}".join(
+                    f"{step['accuracy']:.2f}" for step in steps
+                ),
+                "work": _interval(row, "work"),
+                "skew": _interval(row, "skew"),
+                "gain": _interval(row, "gain"),
+                "paper": number(row["paper_gain"], "+z.2f"),
                 "points per 1 %": number(row["gain_per_leakage"], "+z.3f"),
             }
         )
-    if all(row["paper's gain"] == ABSENT for row in rows):
-        rows = [{name: text for name, text in row.items() if name != "paper's gain"} for row in rows]
-    return rows
+    return _without_empty(rows, "paper")
+
+
+def _interval(row: Mapping[str, Any], name: str) -> str:
+    return number(row[name], "+z.2f", row[f"{name}_half_width"]).replace(" ", NO_BREAK)

@@ -168,5 +168,5 @@ def summary(result: Result) -> list[Row]:
 
 
 REPRODUCTION = Reproduction(
-    "FedProx and SCAFFOLD with sharing", PAPER, WHY, data, draw, scenarios=scenarios, summaries={"": summary}
+    "FedProx and SCAFFOLD with sharing", PAPER, WHY, data, draw, scenarios=scenarios, summary=summary
 )

@@ -195,5 +195,5 @@ def _one_class_share(run: Any) -> float:
 
 
 REPRODUCTION = Reproduction(
-    "drift and divergence against epochs and skew", PAPER, WHY, data, draw, scenarios=scenarios, summaries={"": summary}
+    "drift and divergence against epochs and skew", PAPER, WHY, data, draw, scenarios=scenarios, summary=summary
 )

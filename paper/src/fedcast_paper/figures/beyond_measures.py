@@ -295,5 +295,5 @@ def summary(result: Result) -> list[Row]:
 
 
 REPRODUCTION = Reproduction(
-    "which measure predicts the rounds", PAPER, WHY, data, draw, scenarios=scenarios, summaries={"": summary}
+    "which measure predicts the rounds", PAPER, WHY, data, draw, scenarios=scenarios, summary=summary
 )

@@ -225,5 +225,5 @@ def summary(result: Result) -> list[Row]:
 
 
 REPRODUCTION = Reproduction(
-    "rounds and seconds to a target", PAPER, WHY, data, draw, scenarios=scenarios, summaries={"": summary}
+    "rounds and seconds to a target", PAPER, WHY, data, draw, scenarios=scenarios, summary=summary
 )

@@ -100,5 +100,5 @@ def summary(result: Result) -> list[Row]:
 
 
 REPRODUCTION = Reproduction(
-    "training at several degrees of skew", PAPER, WHY, data, draw, scenarios=scenarios, summaries={"": summary}
+    "training at several degrees of skew", PAPER, WHY, data, draw, scenarios=scenarios, summary=summary
 )

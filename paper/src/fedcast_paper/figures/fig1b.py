@@ -133,5 +133,5 @@ def summary(result: Result) -> list[Row]:
 
 
 REPRODUCTION = Reproduction(
-    "training with 0, 5, 10 % shared", PAPER, WHY, data, draw, scenarios=scenarios, summaries={"": summary}
+    "training with 0, 5, 10 % shared", PAPER, WHY, data, draw, scenarios=scenarios, summary=summary
 )

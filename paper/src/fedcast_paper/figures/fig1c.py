@@ -80,5 +80,5 @@ def summary(result: Result) -> list[Row]:
 
 
 REPRODUCTION = Reproduction(
-    "training in 10 and 25 clusters", PAPER, WHY, data, draw, scenarios=scenarios, summaries={"": summary}
+    "training in 10 and 25 clusters", PAPER, WHY, data, draw, scenarios=scenarios, summary=summary
 )

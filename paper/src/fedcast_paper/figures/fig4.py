@@ -23,15 +23,12 @@ from fedcast_paper.trained import check_some
 from fedcast_paper.training_setting import CONTROLS, assumptions
 from fedcast_paper.verdicts import FEW_SEEDS, as_family, gains_over, seeds_range
 from fedcast_paper.volume_tables import (
-    ACCURACY_CAPTION,
-    GAIN_CAPTION,
     JUDGED,
-    accuracy_table,
-    gain_table,
     notes_on,
     place_verdicts,
     places_of,
     volume_assumptions,
+    volume_tables,
 )
 from fedcast_paper.volumes import (
     NAMES,
@@ -176,5 +173,5 @@ def _gain(result: Result, place: Place, volume: str, *, last: bool) -> Panel:
 
 REPRODUCTION = Reproduction(
     "loss and accuracy of all strategies at four volumes", PAPER, WHY, data, draw, scenarios=scenarios,
-    summaries={ACCURACY_CAPTION: accuracy_table, GAIN_CAPTION: gain_table},
+    summary=volume_tables,
 )  # fmt: skip

@@ -125,5 +125,5 @@ def summary(result: Result) -> list[Row]:
 
 
 REPRODUCTION = Reproduction(
-    "samples per class and user: IID, before, after sharing", PAPER, WHY, data, draw, summaries={"": summary}
+    "samples per class and user: IID, before, after sharing", PAPER, WHY, data, draw, summary=summary
 )

@@ -234,5 +234,5 @@ def summary(result: Result) -> list[Row]:
 
 
 REPRODUCTION = Reproduction(
-    "rounds and accuracy against skew, fitted", PAPER, WHY, data, draw, scenarios=scenarios, summaries={"": summary}
+    "rounds and accuracy against skew, fitted", PAPER, WHY, data, draw, scenarios=scenarios, summary=summary
 )

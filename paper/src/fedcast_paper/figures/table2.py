@@ -15,14 +15,11 @@ from fedcast_paper.trained import Trained, check_some
 from fedcast_paper.training_setting import CONTROLS, DATASETS, DIRICHLET, assumptions
 from fedcast_paper.verdicts import FEW_SEEDS, as_family, on_common_seeds
 from fedcast_paper.volume_tables import (
-    ACCURACY_CAPTION,
-    GAIN_CAPTION,
     JUDGED,
-    accuracy_table,
-    gain_table,
     notes_on,
     place_verdicts,
     volume_assumptions,
+    volume_tables,
 )
 from fedcast_paper.volumes import (
     MNIST_ROUNDS,
@@ -204,5 +201,5 @@ def _rule_marks(rows: Columns, rule: str, aside: float) -> list[Dots]:
 
 REPRODUCTION = Reproduction(
     "accuracy under Dirichlet skew at four volumes", PAPER, WHY, data, draw, scenarios=scenarios,
-    summaries={ACCURACY_CAPTION: accuracy_table, GAIN_CAPTION: gain_table},
+    summary=volume_tables,
 )  # fmt: skip
