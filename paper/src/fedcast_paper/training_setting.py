@@ -6,9 +6,11 @@ the same code runs in seconds, and its numbers mean nothing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from fedcast.formatting import pluralize
 from fedcast.scenario import Scenario, load_scenario
 from fedcast.sharing import CONTROLS as KINDS
 from fedcast_paper.job import Job
@@ -75,8 +77,9 @@ _TRAINED = {
 }
 # How the learning rate of CIFAR-10 was chosen, by momentum.
 _RATE_CHOSEN = {
-    0.0: " (the best of five from 0.005 to 0.1 for FedAvg at Dir 0.1: benchmarks/elsewhere.md)",
-    0.9: " with momentum 0.9 (of five from 0.00025 to 0.004, best for FedAvg at Dir 0.1: studies/step)",
+    0.0: "without momentum (the best of five from 0.005 to 0.1 for FedAvg at Dir 0.1: benchmarks/elsewhere.md)",
+    0.9: "with momentum 0.9 (of five from 0.00025 to 0.004, best for FedAvg at Dir 0.1: studies/step, where 0.005 "
+    "without momentum is as good over two seeds)",
 }
 # Changes to the task on CIFAR-10: a better step than that of the first runs.
 TUNED_STEP: dict[str, Changes] = {"cifar10": ("training.momentum=0.9", "training.learning_rate=0.001")}
@@ -147,7 +150,8 @@ def assumptions(job: Job, runs: Sequence[Trained], **more: str) -> dict[str, str
     seeds = {
         DATASETS.get(dataset, dataset): _listed({run.seed for run in some}) for dataset, some in by_dataset.items()
     }
-    machines = dict.fromkeys(f"{run.made_by.get('device', 'CPU')}, torch {run.made_by.get('torch')}" for run in runs)
+    # Results at several volumes have the same run of FedAvg at each.
+    machines = Counter({repr(run.scenario): _machine(run) for run in runs}.values())
     smoke = "20 users, digits instead of every dataset, six rounds: the numbers mean nothing"
     same = len(set(seeds.values())) == 1
     return {
@@ -155,17 +159,23 @@ def assumptions(job: Job, runs: Sequence[Trained], **more: str) -> dict[str, str
         "sharing": _sharing(runs),
         "network": _NETWORK,
         "seeds": next(iter(seeds.values())) if same else "; ".join(f"{name} {some}" for name, some in seeds.items()),
-        "trained on": "; ".join(machines),
+        "trained on": "; ".join(f"{name} ({pluralize(count, 'run')})" for name, count in machines.items()),
         **more,
     }
+
+
+def _machine(run: Trained) -> str:
+    # Runs on a CPU name its architecture, or nothing.
+    device = run.made_by.get("device", "")
+    return f"{device if device.startswith('NVIDIA') else 'CPU'}, torch {run.made_by.get('torch')}"
 
 
 def _trained(dataset: str, runs: Sequence[Trained]) -> str:
     epochs = {run.local_epochs for run in runs}
     words = "one local epoch" if epochs == {1} else f"{_listed(epochs)} local epochs"
-    rates = _listed({run.scenario.training.learning_rate for run in runs})
-    if dataset == "cifar10":
-        rates += "".join(_RATE_CHOSEN[momentum] for momentum in {run.scenario.training.momentum for run in runs})
+    steps = sorted({(run.scenario.training.momentum, run.scenario.training.learning_rate) for run in runs})
+    chosen = {momentum: f" {how}" if dataset == "cifar10" else "" for momentum, how in _RATE_CHOSEN.items()}
+    rates = ", ".join(f"{rate:g}{chosen[momentum]}" for momentum, rate in steps)
     return _TRAINED[dataset].format(epochs=words, rates=rates)
 
 

@@ -22,8 +22,8 @@ ACCURACY_CAPTION = (
 GAIN_CAPTION = (
     "Where the gain comes from: accuracy in percent after the last round, and differences in points. Work: what the "
     "work control gains over FedAvg by training on as many samples a round as with sharing, all its own. Skew: what "
-    "the strategy gains over the control. Paper: the gain there. The last column divides the gain by the average "
-    "sharing ratio in percent: what 1 % of leakage buys."
+    "the strategy gains over the control, by less skew and more different samples. Paper: the gain there. The last "
+    "column divides the gain by the average sharing ratio in percent: what 1 % of leakage buys on average."
 )
 FIRST_STEP = "*"
 NO_BREAK = "\N{NO-BREAK SPACE}"
@@ -76,14 +76,20 @@ def notes_on(cells: Cells) -> list[str]:
 
 def _flatness(cells: Cells) -> str:
     """Say by how much the accuracy of FedAvg and DACA still rises between the last rounds and those before."""
-    rises: dict[str, list[float]] = {}
-    for (place, _), cell in cells.items():
-        curves = [run.curve("accuracy") for rule in ("none", "daca") for run in cell.of(rule)]
-        rises.setdefault(str(place), []).extend(100 * _late_rise(curve) for curve in curves)
-    texts = [f"{name} {mean_of(values).mean:+.2f}" for name, values in rises.items() if values]
+    rises = {
+        f"{place}, {volume}": {
+            NAMES[rule]: mean_of(100 * _late_rise(run.curve("accuracy")) for run in cell.of(rule)).mean
+            for rule in ("none", "daca", "best")
+            if cell.of(rule)
+        }
+        for (place, volume), cell in cells.items()
+    }
+    texts = [
+        f"{name}: {', '.join(f'{rule} {rise:+.2f}' for rule, rise in some.items())}" for name, some in rises.items()
+    ]
     return (
-        f"Mean accuracy of the last {LAST_ROUNDS} rounds minus that of the {LAST_ROUNDS} before, FedAvg and DACA at "
-        f"all volumes, points: {'; '.join(texts)}."
+        f"Mean accuracy of the last {LAST_ROUNDS} rounds minus that of the {LAST_ROUNDS} before, points: "
+        f"{'; '.join(texts)}."
     )
 
 
@@ -192,11 +198,11 @@ def gain_table(cells: Columns) -> list[Row]:
                 "skew": _interval(row, "skew"),
                 "gain": _interval(row, "gain"),
                 "paper": number(row["paper_gain"], "+z.2f"),
-                "points per 1 %": number(row["gain_per_leakage"], "+z.3f"),
+                "points per 1 %": _interval(row, "gain_per_leakage", "+z.3f"),
             }
         )
     return _without_empty(rows, "paper")
 
 
-def _interval(row: Mapping[str, Any], name: str) -> str:
-    return number(row[name], "+z.2f", row[f"{name}_half_width"]).replace(" ", NO_BREAK)
+def _interval(row: Mapping[str, Any], name: str, form: str = "+z.2f") -> str:
+    return number(row[name], form, row[f"{name}_half_width"]).replace(" ", NO_BREAK)

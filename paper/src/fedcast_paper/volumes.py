@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from fedcast.scenario import Scenario
 from fedcast_paper.job import Job
-from fedcast_paper.over_seeds import Mean, differences, late_accuracy, mean_of
+from fedcast_paper.over_seeds import Mean, differences, late_accuracy, mean_of, pairs_by_seed
 from fedcast_paper.trained import NOISY, Trained, trained_runs
 from fedcast_paper.training_setting import (
     CONTROLS,
@@ -167,7 +167,7 @@ def _row(place: Place, volume: str, rule: str, cell: Cell, printed: Mapping[str,
     runs, fedavg, control = cell.of(rule), cell.of("none"), cell.of(f"{rule} work")
     parts = {"gain": (runs, fedavg), "work": (control, fedavg), "skew": (runs, control)} if rule != "none" else {}
     gains = {name: _mean(differences(*pair, _percent)) for name, pair in parts.items()}
-    accuracy, revealed, gain = mean_of(map(_percent, runs)), _fact(runs, "average_sharing_ratio"), gains.get("gain")
+    accuracy = mean_of(map(_percent, runs))
     noisy = mean_of(100 * run.curve(NOISY)[-1] for run in runs) if all(NOISY in run.curves for run in runs) else None
     return {
         "dataset": place.dataset, "partition": place.skew, "volume": volume, "rule": rule, "seeds": len(runs),
@@ -181,13 +181,19 @@ def _row(place: Place, volume: str, rule: str, cell: Cell, printed: Mapping[str,
         "paper": printed.get(rule),
         "paper_gain": printed[rule] - printed["none"] if rule in printed and rule != "none" else None,
         **{name: _fact(runs, name) for name in _LEAKAGE},
-        "gain_per_leakage": gain.mean / (100 * revealed) if revealed and gain is not None else None,
+        **_columns("gain_per_leakage", _mean(_gains_per_leakage(runs, fedavg))),
         "local_epochs": mean_of(run.local_epochs for run in runs).mean,
         "simulated_s": mean_of(map(_seconds, runs)).mean,
     }  # fmt: skip
 
 
 _LEAKAGE = ("average_sharing_ratio", "largest_revealed_share", "distinct_samples", "received_samples")
+
+
+def _gains_per_leakage(runs: list[Trained], fedavg: list[Trained]) -> list[float]:
+    """Return the points above FedAvg for each percent of average sharing ratio, by seed; none if nothing is shared."""
+    pairs = [(own, other, 100 * own.facts["average_sharing_ratio"]) for own, other in pairs_by_seed(runs, fedavg)]
+    return [(_percent(own) - _percent(other)) / revealed for own, other, revealed in pairs if revealed]
 
 
 def _columns(name: str, mean: Mean | None) -> dict[str, float | None]:
