@@ -150,7 +150,9 @@ def test_central_sends_what_a_member_of_daca_gets_on_average():
     by_daca = cluster(replace(skewed, settings=skewed.settings.model_copy(update={"rule": "daca"})))
     clustering = cluster(skewed)
     assert clustering.broadcast is not None
-    assert clustering.broadcast.volume == pytest.approx(np.mean([v for v in by_daca.received.tolist() if v > 0]))
+    mean = np.mean([v for v in by_daca.received.tolist() if v > 0])
+    assert mean % 1 > 0.5  # a fraction of a sample cannot be sent: the next whole number is
+    assert clustering.broadcast.volume == np.ceil(mean)
     np.testing.assert_allclose(clustering.broadcast.mix, np.full(10, 0.1))
     assert cluster(replace(skewed, server_volume=7.0)).received.tolist() == [7.0] * 40
 

@@ -12,10 +12,10 @@ from fedcast.clustering.daca import daca
 def central(problem: Problem, _: object = None) -> Clustering:
     """Send all users the same samples, as equal over classes as all data together allow; nobody has a head.
 
-    There are `server_volume` samples; by default as many as a member receives under DACA on average, so that both
-    cost a member the same (in a plan: under DACA as planned by the same method). They are samples of users, of each no
-    more than it consents to. Where the descriptor does not show classes (`one_hot` is false) they have the global
-    distribution.
+    There are `server_volume` samples, rounded to a whole number; by default as many as a member receives under DACA on
+    average, so that both cost a member the same (in a plan: under DACA as planned by the same method). They are samples
+    of users, of each no more than it consents to. Where the descriptor does not show classes (`one_hot` is false) they
+    have the global distribution.
 
     Example:
         >>> from fedcast.clustering.sample_problems import path_problem
@@ -26,7 +26,7 @@ def central(problem: Problem, _: object = None) -> Clustering:
     skew, ratios = problem.skew, problem.max_ratios
     held = skew.sizes if ratios is None else ratios * skew.sizes
     volume = _default_volume(problem) if problem.server_volume is None else problem.server_volume
-    volume, mix = min(volume, float(held.sum())), skew.global_distribution
+    volume, mix = min(float(np.rint(volume)), float(np.floor(held.sum()))), skew.global_distribution
     if problem.one_hot and volume > 0:
         taken = water_fill(held @ skew.distributions if ratios is not None else skew.sizes.sum() * mix, volume)
         mix = taken / taken.sum()
