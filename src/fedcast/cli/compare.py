@@ -23,7 +23,17 @@ _MOST_SEEDS = 10_000
 
 
 def _seeds_option(text: str) -> Any:
-    return typer.Option(min=1, max=_MOST_SEEDS, metavar="N", help=text)
+    return typer.Option(parser=_number_of_seeds, metavar="N", help=text)
+
+
+def _number_of_seeds(text: object) -> int:
+    number = int(str(text)) if str(text).isdecimal() else 0
+    if not 1 <= number <= _MOST_SEEDS:
+        raise typer.BadParameter(
+            f"{text!r}: expected a number of seeds from 1 to {_MOST_SEEDS:,}, for example 5 for the scenario's seed "
+            "and the four after it"
+        )
+    return number
 
 
 Seeds = Annotated[int, _seeds_option("Number of seeds, starting with the scenario's.")]
