@@ -24,7 +24,7 @@ from fedcast_paper.verdicts import (
     larger_gain,
     welch_test,
 )
-from fedcast_paper.volume_tables import NO_BREAK, accuracy_table, gain_table
+from fedcast_paper.volume_tables import NO_BREAK, accuracy_table, gain_table, volume_tables
 from fedcast_paper.volumes import ONE_CLASS, PLAN, TENTH, VOLUMES, Place, volume_scenarios, volumes_of
 from tests.paper.given import data, keep, rising, run_of
 
@@ -65,7 +65,10 @@ def test_fig4_leaves_out_what_was_not_run_and_says_so(job):
     cells = result.tables["cells"]
     # FedAvg shares nothing at any volume, so its runs alone make no cell.
     assert set(zip(cells["dataset"], cells["partition"], cells["volume"], strict=True)) == {(*place, TENTH)}
-    assert result.notes[-1] == (f"Not run: {place}: all, JFVO, plan; MNIST, noisy users; CIFAR-10; Shakespeare.")
+    assert result.notes[-2:] == (
+        f"Not run: {place}: all, JFVO, plan; MNIST, noisy users; CIFAR-10; Shakespeare.",
+        f"Strategies not run: {place}, 10 %: blend, DACA, work control.",
+    )
     said = {verdict.claim.split(" on ")[0]: verdict.holds for verdict in result.verdicts}
     assert said == {"DACA ends above FedAvg": "yes", "DACA ends above SCC": "yes", "DACA ends above CEC": "no"}
     gain = where(result.tables["gains"], rule="scc", round=80)
@@ -123,7 +126,7 @@ def test_table2_sets_the_paper_beside_ours(job):
     )
     # Flat from round 20 on; 50 rounds.
     assert result.notes[1].endswith("points: MNIST, Dir 0.1, 10 %: FedAvg +0.00, DACA +0.00.")
-    assert result.notes[-1].endswith("Not run: MNIST, Dir 0.1: all, JFVO, plan; MNIST, Dir 1; MNIST, Dir 10; CIFAR-10.")
+    assert result.notes[-2].endswith("Not run: MNIST, Dir 0.1: all, JFVO, plan; MNIST, Dir 1; MNIST, Dir 10; CIFAR-10.")
 
 
 def test_gains_are_split_into_work_and_skew(job):
@@ -201,7 +204,7 @@ def test_the_plan_has_a_column(job):
     assert plan["gain_per_leakage"] == pytest.approx(0.5)
     rows = accuracy_table(result.tables["cells"])
     assert [row["strategy"] for row in rows] == ["FedAvg", "plan"]
-    assert rows[1][PLAN].endswith("<br>0.1, 0.1, 500; 605 s; E = 3".replace(" ", NO_BREAK))
+    assert rows[1][PLAN].endswith("<br>10 % · 10 % · 500 · 605 s · E = 3".replace(" ", NO_BREAK))
     assert not result.verdicts  # the paper has no plan
     # Other datasets have no fit of the law, and so no plan.
     assert PLAN not in volumes_of(job, CIFAR_01)
@@ -217,12 +220,12 @@ def test_cells_at_the_first_learning_rate_stand_in_for_missing_ones_and_are_mark
     assert row_of(result, rule="none")["accuracy"] == pytest.approx(60)
     assert row_of(result, rule="daca")["gain"] == pytest.approx(5)
     assert accuracy_table(result.tables["cells"])[0][TENTH].startswith(f"60.00{NO_BREAK}±{NO_BREAK}0.00\\*<br>")
-    assert any(note.startswith("\\* Trained with the learning rate of the first runs") for note in result.notes)
+    assert any("\\*: trained with the learning rate of the first runs" in caption for caption in volume_tables(result))
     keep_cell(job, CIFAR_01, TENTH, {"daca": 0.72})
     result = data("table2", job)
     assert row_of(result, rule="none")["accuracy"] == pytest.approx(70)
     assert row_of(result, rule="daca")["gain"] == pytest.approx(2)
-    assert not any("first runs" in note for note in result.notes)
+    assert not any("first runs" in caption for caption in volume_tables(result))
 
 
 def test_beyond_rounds_counts_rounds_seconds_and_who_never_arrives(job):

@@ -224,7 +224,7 @@ def _controls(text: str | None) -> tuple[str, ...]:
 
     names = tuple(dict.fromkeys(text.split(","))) if text else ()
     if unknown := [name for name in names if name not in CONTROLS]:
-        raise typer.BadParameter(f"invalid value {unknown[0]!r} for --controls: expected {' or '.join(CONTROLS)}")
+        raise typer.BadParameter(f"{unknown[0]!r}: expected {' or '.join(CONTROLS)}", param_hint="'--controls'")
     return names
 
 
@@ -239,8 +239,9 @@ def _seeds(text: str | None) -> tuple[int, ...] | None:
     ordered = all(len(ends) <= 2 and ends[0] <= ends[-1] <= _LARGEST_SEED for ends in pairs)
     if not ordered or not 0 < sum(ends[-1] - ends[0] + 1 for ends in pairs) <= _MOST_SEEDS:
         raise typer.BadParameter(
-            f"invalid value {text!r} for --seeds: expected whole numbers and ranges, for example 0-4,9; at most "
-            f"{_MOST_SEEDS:,} seeds, none above {_LARGEST_SEED}"
+            f"{text!r}: expected whole numbers and ranges, for example 0-4,9; at most {_MOST_SEEDS:,} seeds, none "
+            f"above {_LARGEST_SEED}",
+            param_hint="'--seeds'",
         )
     return tuple(dict.fromkeys(seed for ends in pairs for seed in range(ends[0], ends[-1] + 1)))
 

@@ -106,8 +106,9 @@ _CLAIMS_HEAD = """\
 # Claims
 
 The claims of the paper about its results, and whether they were reproduced. A claim holds if it holds in every test,
-and does not hold if it holds in none; "inconclusive" means that the difference is not significant with these seeds, or
-that there are too few of them. "At least as good" is tested like "above": two that are equal are inconclusive.
+does not hold if it holds in none and fails in some, and partly holds if it holds in some; "inconclusive" means that the
+difference is not significant with these seeds, or that there are too few of them. "At least as good" is tested like
+"above": two that are equal are inconclusive.
 `fedcast reproduce --pages docs` writes this page; figures, settings and terms are explained under
 [results](results.md).
 """

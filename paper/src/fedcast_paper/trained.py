@@ -58,8 +58,7 @@ class Trained:
     @property
     def rule(self) -> str:
         """The clustering rule; for a control also which, as in ``daca work``."""
-        rule, kind = self.scenario.clustering.rule, self.scenario.sharing.kind
-        return " ".join([rule, *(name for name, control in CONTROLS.items() if control == kind)])
+        return strategy_of(self.scenario)
 
     @property
     def seed(self) -> int:
@@ -87,6 +86,12 @@ class Trained:
         return None if rounds is None else self.facts["sharing_s"] + rounds * round_s
 
 
+def strategy_of(scenario: Scenario) -> str:
+    """Return the clustering rule; for a control also which, as in ``daca work``."""
+    rule, kind = scenario.clustering.rule, scenario.sharing.kind
+    return " ".join([rule, *(name for name, control in CONTROLS.items() if control == kind)])
+
+
 def trained_runs(job: Job, scenarios: Sequence[Scenario], *, some: bool = True) -> list[Trained]:
     """Return the finished runs of the scenarios, in order and without duplicates; train missing ones if the job allows.
 
@@ -98,15 +103,17 @@ def trained_runs(job: Job, scenarios: Sequence[Scenario], *, some: bool = True) 
     train_missing(job, scenarios)
     found = [_read(job, name, scenario) for name, scenario in _by_name(scenarios).items() if _is_finished(job, name)]
     if some:
-        check_some(found)
+        check_some(job, found)
     return found
 
 
-def check_some(runs: Sequence[Trained]) -> None:
+def check_some(job: Job, runs: Sequence[Trained]) -> None:
     """Raise an error if there is no run to compute a result from."""
     if not runs:
+        folders = " or ".join(str(folder) for folder in (job.archive, job.store) if folder is not None)
         raise FedcastError(
-            "no training run of this result is finished; omit --finished to train them (a GPU is recommended)"
+            f"no training run of this result is finished in {folders}; omit --finished to train them (a GPU is "
+            "recommended)"
         )
 
 

@@ -8,16 +8,17 @@ from typing import Any
 from fedcast.formatting import pluralize
 from fedcast_paper.over_seeds import LAST_ROUNDS, mean_of
 from fedcast_paper.reproduction_result import Columns, Result, Verdict, where
-from fedcast_paper.text_tables import ABSENT, Row, number, rows_of
+from fedcast_paper.text_tables import ABSENT, Row, number, percent, rows_of
 from fedcast_paper.training_setting import DATASETS
 from fedcast_paper.verdicts import NOT_WORSE, accuracy_verdicts, gains_over, larger_gain
 from fedcast_paper.volumes import NAMES, NOISY_USERS, SKEWS, TENTH, VOLUMES, Cell, Cells, Place, shown
 
 ACCURACY_CAPTION = (
-    "Accuracy in percent after the last round, by the volume that heads share, and in parentheses the points above "
-    "FedAvg on the same seeds. Below them: average sharing ratio, largest share of its samples that a user reveals, "
-    "and different samples revealed (the server's set, under central, counts for no user); simulated time; E, the "
-    "local epochs, if not 1."
+    "Accuracy in percent after the last round, and in parentheses the points above FedAvg on the same seeds, by the "
+    "volume that heads share: 10 % of their samples, all of them, or what the paper's JFVO chooses without a limit. "
+    "The plan is fedcast's. Below the accuracy: average sharing ratio · largest share of its samples that a user "
+    "reveals · different samples revealed · simulated time · local epochs E, if not 1. Samples that the server sends "
+    "under central count for no user."
 )
 GAIN_CAPTION = (
     "Where the gain comes from: accuracy in percent after the last round, and differences in points. Work: what the "
@@ -28,7 +29,7 @@ GAIN_CAPTION = (
 FIRST_STEP = "*"
 NO_BREAK = "\N{NO-BREAK SPACE}"
 _FIRST_STEP_NOTE = (
-    "Trained with the learning rate of the first runs, 0.005 without momentum, and compared with FedAvg at the same."
+    f"\\{FIRST_STEP}: trained with the learning rate of the first runs, 0.005 without momentum, as FedAvg there."
 )
 # The volumes at which claims of the paper are judged, as the end of the claim.
 JUDGED = {TENTH: "with 10 % shared", "all": "if heads share all", "JFVO": "with JFVO's volumes"}
@@ -64,13 +65,18 @@ def volume_assumptions() -> dict[str, str]:
 
 
 def notes_on(cells: Cells) -> list[str]:
-    """Return remarks on the cells: what was not run, how flat training ends, which runs have the first step."""
+    """Return remarks on the cells: how flat training ends, and what was not run."""
     there = shown(cells)
     notes = [_flatness(there)]
-    if any(cell.first_step for cell in there.values()):
-        notes.append(f"\\{FIRST_STEP} {_FIRST_STEP_NOTE}")
     if missing := [key for key in cells if key not in there]:
         notes.append(f"Not run: {'; '.join(_missing_texts(list(cells), missing))}.")
+    single = [
+        f"{place}, {volume}: {', '.join(NAMES[rule] for rule in cell.missing)}"
+        for (place, volume), cell in there.items()
+        if cell.missing
+    ]
+    if single:
+        notes.append(f"Strategies not run: {'; '.join(single)}.")
     return notes
 
 
@@ -123,10 +129,11 @@ def volume_tables(result: Result) -> dict[str, list[Row]]:
     """Return the table of gains and one of accuracies for each place, by caption."""
     cells = result.tables["cells"]
     tables = {GAIN_CAPTION: gain_table(cells)}
+    head = f"{ACCURACY_CAPTION} {_FIRST_STEP_NOTE}" if any(cells["first_step"]) else ACCURACY_CAPTION
     for place in places_of(cells):
         some = where(cells, dataset=place.dataset, partition=place.skew)
         caption = f"**{place}** ({some['rounds'][0]} rounds, {pluralize(max(some['seeds']), 'seed')})"
-        tables[caption if len(tables) > 1 else f"{ACCURACY_CAPTION}\n\n{caption}"] = accuracy_table(some)
+        tables[caption if len(tables) > 1 else f"{head}\n\n{caption}"] = accuracy_table(some)
     return tables
 
 
@@ -164,13 +171,15 @@ def _cell_text(row: Mapping[str, Any], cell: Columns) -> str:
         first += f" ({number(row['gain'], '+z.2f', row['gain_half_width'])})"
     if row["seeds"] < max(cell["seeds"]):
         first += f", {pluralize(row['seeds'], 'seed')}"
-    last = f"{row['simulated_s']:,.0f} s"
+    last = [f"{row['simulated_s']:,.0f} s"]
     if row["distinct_samples"]:
-        ratios = f"{row['average_sharing_ratio']:.2g}, {row['largest_revealed_share']:.2g}"
-        last = f"{ratios}, {row['distinct_samples']:,.0f}; {last}"
+        # Samples of the server's set count for no user.
+        largest = percent(row["largest_revealed_share"]) if row["largest_revealed_share"] else ABSENT
+        ratios = [percent(row["average_sharing_ratio"]), largest]
+        last = [*ratios, f"{row['distinct_samples']:,.0f}", *last]
     if row["local_epochs"] != 1:
-        last += f"; E = {row['local_epochs']:.3g}"
-    lines = [first, last]
+        last.append(f"E = {row['local_epochs']:.3g}")
+    lines = [first, " · ".join(last)]
     if row["noisy_accuracy"] is not None:
         noisy = number(row["noisy_accuracy"], ".2f", row["noisy_accuracy_half_width"])
         lines.insert(1, f"with noise {noisy}")

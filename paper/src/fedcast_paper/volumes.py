@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from fedcast.scenario import Scenario
 from fedcast_paper.job import Job
 from fedcast_paper.over_seeds import Mean, differences, late_accuracy, mean_of, pairs_by_seed
-from fedcast_paper.trained import NOISY, Trained, trained_runs
+from fedcast_paper.trained import NOISY, Trained, strategy_of, trained_runs
 from fedcast_paper.training_setting import (
     CONTROLS,
     DATASETS,
@@ -69,7 +69,8 @@ class Cell(NamedTuple):
     """The finished runs of a place at one volume."""
 
     runs: list[Trained]
-    first_step: bool = False  #: whether they have the learning rate of the first runs
+    missing: tuple[str, ...] = ()  #: strategies and controls without any run
+    first_step: bool = False  #: whether the runs have the learning rate of the first ones
 
     def of(self, rule: str) -> list[Trained]:
         """Return the runs of a strategy or control."""
@@ -139,12 +140,18 @@ def finished_cells(job: Job, places: Iterable[Place]) -> Cells:
 
 def _cell(job: Job, place: Place, volume: str) -> Cell:
     """Return the runs at the tuned learning rate or, where only FedAvg has any, those at the first one."""
-    cell = Cell(trained_runs(job, volume_scenarios(job, place, volume), some=False))
+    cell = _with_steps(job, place, volume, TUNED_STEP)
     if cell.shares or volume == PLAN or place.dataset not in TUNED_STEP or job.scale == "smoke":
         return cell
-    stored = replace(job, only_finished=True)
-    first = Cell(trained_runs(stored, volume_scenarios(stored, place, volume, {}), some=False), first_step=True)
-    return first if first.shares else cell
+    first = _with_steps(replace(job, only_finished=True), place, volume, {})
+    return first._replace(first_step=True) if first.shares else cell
+
+
+def _with_steps(job: Job, place: Place, volume: str, steps: Mapping[str, Changes]) -> Cell:
+    scenarios = volume_scenarios(job, place, volume, steps)
+    runs = trained_runs(job, scenarios, some=False)
+    wanted = dict.fromkeys(strategy_of(scenario) for scenario in scenarios)
+    return Cell(runs, tuple(rule for rule in wanted if all(run.rule != rule for run in runs)))
 
 
 def shown(cells: Cells) -> Cells:

@@ -58,7 +58,7 @@ def _by_rule(runs: list[Trained]) -> dict[str, list[Trained]]:
 def data(job: Job) -> Result:
     """Compute a row for each setting and strategy."""
     runs = {setting: trained_runs(job, setting_scenarios(job, setting), some=False) for setting in TARGETS}
-    check_some([run for found in runs.values() for run in found])
+    check_some(job, [run for found in runs.values() for run in found])
     rows = [
         _row(setting, rule, some, _by_rule(found).get("none", []), target_of(job, TARGETS[setting]))
         for setting, found in runs.items()

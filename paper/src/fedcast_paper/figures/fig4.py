@@ -80,7 +80,7 @@ def data(job: Job) -> Result:
     every = finished_cells(job, PANELS)
     cells = shown(every)
     runs = [run for cell in cells.values() for run in cell.runs]
-    check_some(runs)
+    check_some(job, runs)
     return Result(
         tables={
             "courses": columns_of(_of_rules(cells, lambda some, _, **labels: curve_rows(some, **labels))),
@@ -157,7 +157,7 @@ def _curves(result: Result, place: Place) -> tuple[Panel, Panel]:
     )
     y = Axis(limits=limits_after_start(curves, "accuracy"), percent=True)
     return (
-        Panel(loss, Axis(), Axis(kind="log"), title=f"{place}: loss; {volume}"),
+        Panel(loss, Axis(), Axis(kind="log"), title=f"{place}: loss (log); {volume}"),
         Panel(accuracy, Axis(), y, title=f"accuracy; {volume}"),
     )
 

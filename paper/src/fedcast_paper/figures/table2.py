@@ -80,7 +80,7 @@ def data(job: Job) -> Result:
     every = finished_cells(job, PRINTED)
     cells = shown(every)
     runs = [run for cell in cells.values() for run in cell.runs]
-    check_some(runs)
+    check_some(job, runs)
     return Result(
         tables={"cells": columns_of(cell_rows(cells, PRINTED)), "runs": columns_of(_run_rows(cells))},
         scenario=scenarios(job)[0].model_dump(mode="json"),
@@ -123,7 +123,7 @@ def _mean_accuracy_curve(runs: Iterable[Trained]) -> list[float]:
 
 
 def draw(result: Result) -> Figure:
-    """Draw the accuracy of every strategy with intervals, a row for each dataset and a column for each volume."""
+    """Draw the points above FedAvg with intervals, a row for each dataset and a column for each volume."""
     cells = result.tables["cells"]
     volumes = [volume for volume in VOLUMES if volume in cells["volume"]]
     rows = [
@@ -135,33 +135,35 @@ def draw(result: Result) -> Figure:
 
 def _panel(of_dataset: Columns, dataset: str, volume: str) -> Panel:
     """Return the panel of a volume; all panels of a dataset have the same limits."""
-    title, cells = f"{DATASETS[dataset]}, {volume}: accuracy, %", where(of_dataset, volume=volume)
+    title, cells = f"{DATASETS[dataset]}, {volume}: points above FedAvg", where(of_dataset, volume=volume)
     if not cells["rule"]:
         return not_run_panel(title)
-    rules = [rule for rule in NAMES if rule in cells["rule"]]
+    rules = [rule for rule in NAMES if rule in cells["rule"] and rule != "none"]
+    skews = [skew for skew in SKEW_NAMES if skew in cells["partition"]]
     marks = [
         mark
         for shift, rule in enumerate(rules)
-        for mark in _rule_marks(where(cells, rule=rule), rule, (shift - (len(rules) - 1) / 2) * 0.09)
+        for mark in _rule_marks(where(cells, rule=rule), rule, skews, (shift - (len(rules) - 1) / 2) * 0.1)
     ]
     marks.append(Dots([], [], RULE_COLOURS["none"], "cross", radius=2.6, label="the paper"))
-    x = Axis(limits=(-0.5, len(SKEW_NAMES) - 0.5), ticks=range(len(SKEW_NAMES)), tick_labels=SKEW_NAMES)
+    x = Axis(limits=(-0.5, len(skews) - 0.5), ticks=range(len(skews)), tick_labels=skews)
     return Panel(marks, x, Axis(limits=_limits(of_dataset)), title=title)
 
 
 def _limits(cells: Columns) -> tuple[float, float]:
     """Return limits that leave room for all intervals and for the paper's numbers."""
-    ends = [row["accuracy"] + sign * (row["half_width"] or 0.0) for row in rows_of(cells) for sign in (-1, 1)]
-    ends += [paper for paper in cells["paper"] if paper is not None]
+    rows = [row for row in rows_of(cells) if row["gain"] is not None]
+    ends = [row["gain"] + sign * (row["gain_half_width"] or 0.0) for row in rows for sign in (-1, 1)]
+    ends += [gain for gain in cells["paper_gain"] if gain is not None]
     margin = 0.04 * (max(ends) - min(ends))
     return min(ends) - margin, max(ends) + margin
 
 
-def _rule_marks(rows: Columns, rule: str, aside: float) -> list[Dots]:
-    """Return dots with intervals and, as crosses, the paper's numbers."""
-    at = [SKEW_NAMES.index(skew) + aside for skew in rows["partition"]]
-    means, widths = rows["accuracy"], [width or 0.0 for width in rows["half_width"]]
-    printed = [(x, paper) for x, paper in zip(at, rows["paper"], strict=True) if paper is not None]
+def _rule_marks(rows: Columns, rule: str, skews: list[str], aside: float) -> list[Dots]:
+    """Return dots with intervals and, as crosses beside them, the paper's numbers."""
+    at = [skews.index(skew) + aside for skew in rows["partition"]]
+    means, widths = rows["gain"], [width or 0.0 for width in rows["gain_half_width"]]
+    printed = [(x + 0.03, paper) for x, paper in zip(at, rows["paper_gain"], strict=True) if paper is not None]
     colour = RULE_COLOURS.get(rule.split()[0], RULE_COLOURS["blend"])
     return [
         Dots(
