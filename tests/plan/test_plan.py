@@ -33,6 +33,8 @@ from fedcast.scenario import load_scenario, with_overrides
 PAPER_ROUNDS = (
     "rounds.form=paper", "rounds.fit=paper-0.95", "rounds.target_accuracy=0.95", "training.local_epochs=1"
 )  # fmt: skip
+# No fit covers this target.
+UNPREDICTED = (*PAPER_ROUNDS, "rounds.target_accuracy=0.5", "allocation.method=fixed")
 
 
 def scenario(*overrides):
@@ -293,8 +295,13 @@ def test_the_servers_broadcast_is_planned(tmp_path):
         ("allocation.method=jfvo",),
         ("allocation.method=jfvo", "allocation.max_sharing_ratio=1.0"),
         ("allocation.method=fixed", "allocation.fixed.ratio=0.03"),
+        ("allocation.method=fixed", "allocation.fixed.ratio=0.2", "allocation.max_asr=0.08"),
+        # The best kind of each head is raw here; the server's samples count as raw ones of any kind.
+        ("data.num_users=30", "sharing.kind=best"),
         # Rounds are not predicted: the ratio decides alone.
-        (*PAPER_ROUNDS, "rounds.target_accuracy=0.5", "allocation.method=fixed", "allocation.fixed.ratio=0.03"),
+        (*UNPREDICTED, "allocation.fixed.ratio=0.03"),
+        (*UNPREDICTED, "allocation.fixed.ratio=1.0"),
+        (*UNPREDICTED, "allocation.fixed.ratio=0.2", "allocation.max_asr=0.08"),
     ],
 )
 def test_the_server_sends_as_many_samples_as_members_receive_under_daca(method):
@@ -302,10 +309,44 @@ def test_the_server_sends_as_many_samples_as_members_receive_under_daca(method):
         make_plan(scenario(*method, f"clustering.rule={rule}"), with_curve=False) for rule in ("daca", "central")
     )
     assert daca.received.any()
+    assert (
+        daca.shared <= daca.scenario.allocation.max_sharing_ratio * make_world(daca.scenario).population.sizes
+    ).all()
     assert central.server_samples == round(daca.received[daca.received > 0].mean())
     # Skew and delays of the plan are those of whole samples.
     assert (central.received == central.server_samples).all()
     assert central.sharing_bytes == pytest.approx(daca.sharing_bytes / daca.shared.sum() * central.server_samples)
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        ("allocation.max_asr=0.0",),
+        ("allocation.method=fixed", "allocation.fixed.ratio=0.0"),
+        (*UNPREDICTED, "allocation.fixed.ratio=0.1", "allocation.max_asr=0.001"),
+    ],
+)
+def test_the_server_sends_nothing_where_daca_may_not_share(limits):
+    daca, central = (
+        make_plan(scenario(*limits, f"clustering.rule={rule}"), with_curve=False) for rule in ("daca", "central")
+    )
+    assert not daca.received.any()
+    assert (central.server_samples, central.sharing_s, central.emd_after) == (0, 0, pytest.approx(central.emd_before))
+
+
+def test_without_links_the_server_sends_what_users_would():
+    alone = ("trust.min_closeness=1.0", "clustering.rule=central", "data.num_users=20")
+    world = make_world(scenario(*alone))
+    assert not world.graph.num_links
+    made = make_plan(world.scenario, world=world, with_curve=False)
+    assert made.server_samples == cluster(world.problem()).broadcast.volume > 0
+
+
+def test_volumes_of_the_server_need_the_prediction_that_volumes_of_daca_need():
+    outside = (*UNPREDICTED, "allocation.method=jfvo")
+    for rule in ("daca", "central"):
+        with pytest.raises(OutsideFitError, match="allocation.method = fixed"):
+            make_plan(scenario(*outside, f"clustering.rule={rule}"))
 
 
 @pytest.mark.parametrize("rule", ["none", "central", "daca"])

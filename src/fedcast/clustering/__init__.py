@@ -2,6 +2,7 @@
 
 from fedcast._deprecated import renamed
 from fedcast.clustering.blend import blend_objective
+from fedcast.clustering.central import matched_volume
 from fedcast.clustering.clustering_problem import ROUNDING, Problem, Rule, make_problem, water_fill
 from fedcast.clustering.clustering_result import Broadcast, Clustering, Proof
 from fedcast.clustering.explanation import (
@@ -67,6 +68,7 @@ __all__ = [
     "join_best",
     "least_users",
     "make_problem",
+    "matched_volume",
     "path_problem",
     "proving_rule",
     "quick_rules",

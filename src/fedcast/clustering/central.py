@@ -33,10 +33,15 @@ def central(problem: Problem, _: object = None) -> Clustering:
     return Clustering(problem, np.full(problem.num_users, -1), broadcast=Broadcast(volume, mix))
 
 
+def matched_volume(compared: Clustering) -> float | None:
+    """Return the samples that cost a user as much as clusters do: the mean of their members; None: no members."""
+    return compared.mean_received if len(compared.members) else None
+
+
 def _default_volume(problem: Problem) -> float:
-    compared = daca(problem)
-    if len(compared.members):
-        return compared.mean_received
+    volume = matched_volume(daca(problem))
+    if volume is not None:
+        return volume
     able = problem.volumes[problem.volumes > 0]
     return float(able.mean()) if len(able) else 0.0
 

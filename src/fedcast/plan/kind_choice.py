@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcast.clustering import from_server
 from fedcast.cost import generates, privacy_mu, private_kinds, shareable
 from fedcast.formatting import number
 from fedcast.plan.world import World
@@ -69,6 +70,8 @@ def kind_choices(world: World, model: RoundsModel) -> list[Kinds]:
     users, most = world.skew.num_users, world.scenario.allocation.max_sharing_ratio
     private = known_kinds(world, model)
     raw = np.full(users, RAW, dtype=f"<U{max(map(len, [RAW, *private]))}")
+    if from_server(world.scenario.clustering.rule):  # what the server sends counts as raw samples in the prediction
+        return [raw]
     allowed = {kind: shareable(world.devices, world.scenario, kind) for kind in [*private, RAW]}
     counted = np.stack(
         [

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fedcast.allocation import AllocationResult, part_of
-from fedcast.clustering import ROUNDING, RULES, Clustering, cluster
+from fedcast.clustering import ROUNDING, RULES, Clustering, cluster, matched_volume
 from fedcast.cost import TaskCost, budget_notes, feasibility, metrics_of, task_cost, upload_notes
 from fedcast.errors import FedcastError, NotReachableError, OutsideFitError
 from fedcast.formatting import quantity
@@ -257,14 +257,12 @@ def _extrapolation(model: RoundsModel, steps: float) -> list[str]:
 
 def _not_predicted(world: World, reason: str) -> Planned:
     """Plan the fixed ratio or the rule without heads where the fit of rounds does not cover the scenario."""
-    scenario, settings = world.scenario, world.scenario.allocation
-    ratio = min(settings.options("allocation", "fixed").ratio, settings.max_sharing_ratio)
-    clustering = cluster(world.problem(scenario.clustering.model_copy(update={"sharing_ratio": ratio})))
+    clustering = _at_fixed_ratio(world, world.scenario.clustering.rule)
     if clustering.broadcast is None:
-        average, limit = clustering.average_sharing_ratio, settings.max_asr
-        if limit is not None and average > limit:
-            volumes = np.floor(clustering.problem.volumes * (limit / average) + ROUNDING)
-            clustering = _without_idle_heads(clustering.with_volumes(volumes))
+        clustering = _without_idle_heads(clustering)
+    else:
+        volume = matched_volume(_at_fixed_ratio(world, "daca"))
+        clustering = cluster(replace(clustering.problem, server_volume=volume))
     sizes = clustering.after.sizes
     trained = sizes > 0
     cost = task_cost(sharing_cost_of(world, clustering), world.fleet, sizes, trained)
@@ -272,8 +270,19 @@ def _not_predicted(world: World, reason: str) -> Planned:
         report = feasibility(world.fleet, sizes)
         few = "; ".join(report.explain(int(user)) for user in report.infeasible_users[:3])
         raise FedcastError(f"{len(report.infeasible_users)} users cannot take part within their energy budget: {few}")
-    planned = _planned(world, clustering, cost, trained, scenario.clustering.rule)
+    planned = _planned(world, clustering, cost, trained, world.scenario.clustering.rule)
     return replace(planned, plan=replace(planned.plan, not_predicted=reason))
+
+
+def _at_fixed_ratio(world: World, rule: str) -> Clustering:
+    """Return the clusters of a rule in which heads share the fixed ratio, lowered to the limit of its average."""
+    scenario, settings = world.scenario, world.scenario.allocation
+    ratio = min(settings.options("allocation", "fixed").ratio, settings.max_sharing_ratio)
+    clustering = cluster(world.problem(scenario.clustering.model_copy(update={"rule": rule, "sharing_ratio": ratio})))
+    average, limit = clustering.average_sharing_ratio, settings.max_asr
+    if clustering.broadcast is not None or limit is None or average <= limit:
+        return clustering
+    return clustering.with_volumes(np.floor(clustering.problem.volumes * (limit / average) + ROUNDING))
 
 
 def _without_idle_heads(clustering: Clustering) -> Clustering:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedcast.clustering import allocates
+from fedcast.clustering import allocates, uses_method
 from fedcast.cost import RoundCost
 from fedcast.formatting import number, pluralize, quantity
 from fedcast.rounds import fit_notes
@@ -12,8 +12,8 @@ from fedcast.scenario import BEST_KIND, BEST_RULE, Scenario
 def needs_rounds(scenario: Scenario) -> bool:
     """Return whether planning needs a fit that covers the scenario.
 
-    A fixed ratio needs no prediction to choose volumes, and rules without heads choose none. The best kind of sharing
-    is chosen by the prediction.
+    A fixed ratio needs no prediction to choose volumes, and rule `none` chooses none. The best kind of sharing is
+    chosen by the prediction.
 
     Example:
         >>> from fedcast.scenario import load_scenario
@@ -23,7 +23,7 @@ def needs_rounds(scenario: Scenario) -> bool:
     rule = scenario.clustering.rule
     if rule == BEST_RULE or (scenario.sharing.kind == BEST_KIND and allocates(rule)):
         return True
-    return scenario.allocation.method != "fixed" and allocates(rule)
+    return scenario.allocation.method != "fixed" and uses_method(rule)
 
 
 def scenario_notes(scenario: Scenario) -> tuple[str, ...]:
@@ -41,7 +41,7 @@ def ratio_notes(scenario: Scenario) -> tuple[str, ...]:
         limit to share more
     """
     settings, rule = scenario.allocation, scenario.clustering.rule
-    if settings.method != "fixed" or not (rule == BEST_RULE or allocates(rule)):
+    if settings.method != "fixed" or not (rule == BEST_RULE or uses_method(rule)):
         return ()
     ratio, limit = settings.options("allocation").ratio, settings.max_sharing_ratio
     if ratio <= limit:

@@ -28,6 +28,7 @@ from fedcast.clustering import (
     enough_can_share,
     find_rule,
     from_server,
+    matched_volume,
     quick_rules,
 )
 from fedcast.cost import Fleet, feasibility, round_cost
@@ -66,7 +67,7 @@ class Search:
     _last: tuple[Clustering, AllocationProblem] | None = field(init=False, default=None)
     _first: dict[str, tuple[Clustering, Candidate | None]] = field(init=False, default_factory=dict)  # pass of a rule
     _failures: list[NotReachableError] = field(init=False, default_factory=list)
-    _found: dict[str, Candidate | None] = field(init=False, default_factory=dict)  # of each rule that was planned
+    _found: dict[tuple[str, SharingPlan | None], Candidate | None] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         scenario = self.world.scenario
@@ -227,15 +228,15 @@ class Search:
 
     def _of_rule(self, rule: str, previous: SharingPlan | None) -> Candidate | None:
         """Return the best candidate of a rule, found once; None: the target is not reachable."""
-        if rule not in self._found:
-            self._found[rule] = self._planned_rule(rule, previous)
-        return self._found[rule]
+        if (rule, previous) not in self._found:
+            self._found[rule, previous] = self._planned_rule(rule, previous)
+        return self._found[rule, previous]
 
     def _planned_rule(self, rule: str, previous: SharingPlan | None) -> Candidate | None:
         problem = self._problem(rule)
         if not allocates(rule):
             if from_server(rule):
-                problem = replace(problem, server_volume=self._received_under_daca(previous))
+                problem = replace(problem, server_volume=self._received_under_daca())
             clustering = cluster(problem)
             found = [self.at(rule, clustering, epochs) for epochs in self.choices]
             return min(filter(None, found), key=delay_of, default=None)
@@ -245,10 +246,10 @@ class Search:
             start = _carried_ratios(problem, former.head_of, former.shared)
         return self._best_of_passes(rule, problem, start)
 
-    def _received_under_daca(self, previous: SharingPlan | None) -> float | None:
-        """Return the samples that a member receives on average under DACA as planned; None: nobody does."""
-        compared = self._of_rule("daca", previous)
-        return None if compared is None else self._refined(compared).result.clustering.mean_received or None
+    def _received_under_daca(self) -> float | None:
+        """Return the samples that a member receives on average under DACA as planned; None: there is no such plan."""
+        compared = self._of_rule("daca", None)
+        return None if compared is None else matched_volume(self._refined(compared).result.clustering)
 
     def carried(self, previous: SharingPlan) -> Candidate | None:
         """Return the best candidate with the clusters of another plan, as far as links exist; None: no clusters."""
