@@ -15,10 +15,10 @@ FACTS = {
 }  # fmt: skip
 
 
-def keep(job, scenario, accuracy, **facts):
-    """Put a run with this course of accuracy into the job's archive; its loss is 2 - accuracy."""
+def keep(job, scenario, accuracy, curves=None, **facts):
+    """Put a run with this course of accuracy, and other curves, into the job's archive; its loss is 2 - accuracy."""
     rounds = len(accuracy) - 1
-    curves = {
+    curves = (curves or {}) | {
         "train_loss": [None, *[1.0] * rounds], "test_loss": [2 - value for value in accuracy], "accuracy": accuracy,
         "worst_accuracy": accuracy, "drift": [None, *[0.5] * rounds],
     }  # fmt: skip

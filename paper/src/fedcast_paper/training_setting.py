@@ -82,7 +82,7 @@ _RATE_CHOSEN = {
     "without momentum is as good over two seeds)",
 }
 # Changes to the task on CIFAR-10: a better step than that of the first runs.
-TUNED_STEP: dict[str, Changes] = {"cifar10": ("training.momentum=0.9", "training.learning_rate=0.001")}
+TUNED_RATE: dict[str, Changes] = {"cifar10": ("training.momentum=0.9", "training.learning_rate=0.001")}
 _SHARED = (
     "every head sends the same fraction of its samples ({ratios}) to each member, drawn at random, under gain and "
     "blend balanced over classes as far as possible; central sends one set of samples to all users, balanced over "

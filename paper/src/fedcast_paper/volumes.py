@@ -21,7 +21,7 @@ from fedcast_paper.training_setting import (
     NOISE,
     RATIO,
     STRATEGIES,
-    TUNED_STEP,
+    TUNED_RATE,
     Changes,
     dirichlet,
     label_skew,
@@ -70,16 +70,16 @@ class Cell(NamedTuple):
 
     runs: list[Trained]
     missing: tuple[str, ...] = ()  #: strategies and controls without any run
-    first_step: bool = False  #: whether the runs have the learning rate of the first ones
+    first_rate: bool = False  #: whether the runs have the learning rate of the first ones
 
     def of(self, rule: str) -> list[Trained]:
         """Return the runs of a strategy or control."""
         return [run for run in self.runs if run.rule == rule]
 
     @property
-    def shares(self) -> bool:
-        """Return whether there are other runs than those of FedAvg, which all volumes have."""
-        return any(run.rule != "none" for run in self.runs)
+    def num_sharing(self) -> int:
+        """Return the number of runs other than those of FedAvg, which all volumes have."""
+        return sum(run.rule != "none" for run in self.runs)
 
 
 Cells = dict[tuple[Place, str], Cell]
@@ -87,12 +87,12 @@ Cells = dict[tuple[Place, str], Cell]
 
 def strategy_scenarios(job: Job, place: Place, ratio: float = RATIO) -> list[Scenario]:
     """Return runs of every strategy in which every head shares the same fraction."""
-    return under_rules(job, _setting(job, place, TUNED_STEP), STRATEGIES, _seeds(job, place), ratio)
+    return under_rules(job, _setting(job, place, TUNED_RATE), STRATEGIES, _seeds(job, place), ratio)
 
 
-def volume_scenarios(job: Job, place: Place, volume: str, steps: Mapping[str, Changes] = TUNED_STEP) -> list[Scenario]:
+def volume_scenarios(job: Job, place: Place, volume: str, rates: Mapping[str, Changes] = TUNED_RATE) -> list[Scenario]:
     """Return runs of every strategy and the work control at a volume; for the plan, of it and of FedAvg at its best."""
-    setting, seeds = _setting(job, place, steps), _seeds(job, place)
+    setting, seeds = _setting(job, place, rates), _seeds(job, place)
     if volume == PLAN:
         planned = job.sized(smoke=("training.local_epochs=[1, 2]",), full=_PLANNED.get(place.dataset, ()))
         sharing = [(f"clustering.rule={rule}", *planned) for rule in ("none", "best")]
@@ -103,10 +103,10 @@ def volume_scenarios(job: Job, place: Place, volume: str, steps: Mapping[str, Ch
     return [scenario(job, *setting, *changes, f"seed={seed}") for changes in sharing for seed in seeds]
 
 
-def _setting(job: Job, place: Place, steps: Mapping[str, Changes]) -> Changes:
+def _setting(job: Job, place: Place, rates: Mapping[str, Changes]) -> Changes:
     rounds = MNIST_ROUNDS if place.dataset == "mnist" and place.skew.startswith("Dir") else None
-    step = job.sized(smoke=(), full=steps.get(place.dataset, ()))
-    return task(job, place.dataset, *SKEWS[place.skew], *step, rounds=rounds)
+    rate = job.sized(smoke=(), full=rates.get(place.dataset, ()))
+    return task(job, place.dataset, *SKEWS[place.skew], *rate, rounds=rounds)
 
 
 def _seeds(job: Job, place: Place) -> tuple[int, ...]:
@@ -121,7 +121,7 @@ def _sharing(rule: str, ratio: float | None) -> Changes:
 
 
 def volumes_of(job: Job, place: Place) -> list[str]:
-    """Return the volumes at which a place is trained; at smoke scale all of them in one place of each table only."""
+    """Return the volumes at which a place is trained; at smoke scale all of them with one skew of each table only."""
     everywhere = [volume for volume in VOLUMES if volume != PLAN or place.dataset in _PLANNED]
     return job.sized(smoke=everywhere if place.skew in _SMOKE_SKEWS else [TENTH], full=everywhere)
 
@@ -133,30 +133,30 @@ def all_scenarios(job: Job, places: Iterable[Place]) -> list[Scenario]:
     ]
 
 
-def finished_cells(job: Job, places: Iterable[Place]) -> Cells:
+def trained_cells(job: Job, places: Iterable[Place]) -> Cells:
     """Return all places and volumes, each with its runs; missing runs are trained if the job allows."""
     return {(place, volume): _cell(job, place, volume) for place in places for volume in volumes_of(job, place)}
 
 
 def _cell(job: Job, place: Place, volume: str) -> Cell:
-    """Return the runs at the tuned learning rate or, where only FedAvg has any, those at the first one."""
-    cell = _with_steps(job, place, volume, TUNED_STEP)
-    if cell.shares or volume == PLAN or place.dataset not in TUNED_STEP or job.scale == "smoke":
+    """Return the runs at the tuned learning rate or, where there are more of them, those at the first one."""
+    cell = _at_rates(job, place, volume, TUNED_RATE)
+    if volume == PLAN or place.dataset not in TUNED_RATE or job.scale == "smoke":
         return cell
-    first = _with_steps(replace(job, only_finished=True), place, volume, {})
-    return first._replace(first_step=True) if first.shares else cell
+    first = _at_rates(replace(job, only_finished=True), place, volume, {})
+    return cell if cell.num_sharing >= first.num_sharing else first._replace(first_rate=True)
 
 
-def _with_steps(job: Job, place: Place, volume: str, steps: Mapping[str, Changes]) -> Cell:
-    scenarios = volume_scenarios(job, place, volume, steps)
+def _at_rates(job: Job, place: Place, volume: str, rates: Mapping[str, Changes]) -> Cell:
+    scenarios = volume_scenarios(job, place, volume, rates)
     runs = trained_runs(job, scenarios, some=False)
     wanted = dict.fromkeys(strategy_of(scenario) for scenario in scenarios)
     return Cell(runs, tuple(rule for rule in wanted if all(run.rule != rule for run in runs)))
 
 
-def shown(cells: Cells) -> Cells:
+def with_sharing(cells: Cells) -> Cells:
     """Return the cells that have other runs than FedAvg's."""
-    return {key: cell for key, cell in cells.items() if cell.shares}
+    return {key: cell for key, cell in cells.items() if cell.num_sharing}
 
 
 def cell_rows(cells: Cells, printed: Mapping[Place, Mapping[str, float]]) -> list[dict[str, Any]]:
@@ -178,7 +178,7 @@ def _row(place: Place, volume: str, rule: str, cell: Cell, printed: Mapping[str,
     noisy = mean_of(100 * run.curve(NOISY)[-1] for run in runs) if all(NOISY in run.curves for run in runs) else None
     return {
         "dataset": place.dataset, "partition": place.skew, "volume": volume, "rule": rule, "seeds": len(runs),
-        "first_step": cell.first_step, "rounds": len(runs[0].curve("accuracy")) - 1,
+        "first_rate": cell.first_rate, "rounds": len(runs[0].curve("accuracy")) - 1,
         "accuracy": accuracy.mean, "half_width": accuracy.half_width,
         "late_accuracy": mean_of(100 * late_accuracy(run) for run in runs).mean,
         "noisy_accuracy": noisy and noisy.mean, "noisy_accuracy_half_width": noisy and noisy.half_width,

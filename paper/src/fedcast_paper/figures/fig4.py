@@ -42,8 +42,8 @@ from fedcast_paper.volumes import (
     Place,
     all_scenarios,
     cell_rows,
-    finished_cells,
-    shown,
+    trained_cells,
+    with_sharing,
 )
 
 PAPER = (
@@ -64,7 +64,7 @@ PANELS = (
 # In points of accuracy.
 PAPER_SHAKESPEARE_GAIN = 6.0
 _DASHES: dict[str, Dash] = {rule: "dashed" if rule in CONTROLS else "solid" for rule in NAMES}
-# The volume of the curves of loss and accuracy: the paper's, or what was run.
+# The volume of the curves of loss and accuracy: the first of these that was run.
 _CURVES_AT = ("JFVO", "all", TENTH, PLAN)
 # The plan has the colour of blend: no panel has both.
 _COLOURS = {rule: RULE_COLOURS.get(rule.split()[0], RULE_COLOURS["blend"]) for rule in NAMES}
@@ -77,8 +77,8 @@ def scenarios(job: Job) -> list[Scenario]:
 
 def data(job: Job) -> Result:
     """Compute learning curves and final values of every strategy; panels without runs are left out."""
-    every = finished_cells(job, PANELS)
-    cells = shown(every)
+    every = trained_cells(job, PANELS)
+    cells = with_sharing(every)
     runs = [run for cell in cells.values() for run in cell.runs]
     check_some(job, runs)
     return Result(
@@ -116,7 +116,7 @@ def _shakespeare(cells: Cells) -> list[Verdict]:
     """Judge whether DACA gains as much as in the paper: partly if at least half of it."""
     verdicts = []
     for (place, volume), cell in cells.items():
-        if place.dataset != "shakespeare" or not (gains := gains_over(cell.runs, "daca")):
+        if place.dataset != "shakespeare" or volume not in JUDGED or not (gains := gains_over(cell.runs, "daca")):
             continue
         enough = mean_of(gains).mean / PAPER_SHAKESPEARE_GAIN
         few = len(gains) <= FEW_SEEDS

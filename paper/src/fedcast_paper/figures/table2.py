@@ -15,6 +15,7 @@ from fedcast_paper.trained import Trained, check_some
 from fedcast_paper.training_setting import CONTROLS, DATASETS, DIRICHLET, assumptions
 from fedcast_paper.verdicts import as_family, on_common_seeds
 from fedcast_paper.volume_tables import (
+    FIRST_RATE,
     notes_on,
     place_verdicts,
     volume_assumptions,
@@ -29,8 +30,8 @@ from fedcast_paper.volumes import (
     Place,
     all_scenarios,
     cell_rows,
-    finished_cells,
-    shown,
+    trained_cells,
+    with_sharing,
 )
 
 PAPER = (
@@ -77,8 +78,8 @@ def scenarios(job: Job) -> list[Scenario]:
 
 def data(job: Job) -> Result:
     """Compute a row for each strategy at each degree of skew and volume, with the paper's number."""
-    every = finished_cells(job, PRINTED)
-    cells = shown(every)
+    every = trained_cells(job, PRINTED)
+    cells = with_sharing(every)
     runs = [run for cell in cells.values() for run in cell.runs]
     check_some(job, runs)
     return Result(
@@ -135,7 +136,9 @@ def draw(result: Result) -> Figure:
 
 def _panel(of_dataset: Columns, dataset: str, volume: str) -> Panel:
     """Return the panel of a volume; all panels of a dataset have the same limits."""
-    title, cells = f"{DATASETS[dataset]}, {volume}: points above FedAvg", where(of_dataset, volume=volume)
+    cells = where(of_dataset, volume=volume)
+    mark = FIRST_RATE if any(cells["first_rate"]) else ""
+    title = f"{DATASETS[dataset]}, {volume}{mark}: points above FedAvg"
     if not cells["rule"]:
         return not_run_panel(title)
     rules = [rule for rule in NAMES if rule in cells["rule"] and rule != "none"]
