@@ -126,7 +126,9 @@ def test_a_cell_has_the_controls_that_are_asked_for(job):
     scc, control = (row_of(result, rule=rule) for rule in ("scc", "scc work"))
     assert (scc["gain"], control["gain"]) == (pytest.approx(1.0), pytest.approx(0.5))
     parts = gain_table(result.tables["cells"])
-    assert [(row["strategy"], row["work"], row["skew"]) for row in parts] == [("SCC", "+0.50", "+0.50")]
+    assert [(row["FedAvg → control → SCC"], row["work"], row["skew"], row["seeds"]) for row in parts] == [
+        (f"97.00{NO_BREAK}→{NO_BREAK}97.50{NO_BREAK}→{NO_BREAK}98.00", "+0.50", "+0.50", "1")
+    ]
 
 
 def test_table2_sets_the_paper_beside_ours(job):

@@ -8,7 +8,7 @@ from typing import Any
 from fedcast.formatting import pluralize
 from fedcast_paper.over_seeds import LAST_ROUNDS, mean_of
 from fedcast_paper.reproduction_result import Columns, Result, Verdict, where
-from fedcast_paper.text_tables import ABSENT, Row, number, percent, rows_of
+from fedcast_paper.text_tables import ABSENT, Row, number, rows_of
 from fedcast_paper.training_setting import DATASETS
 from fedcast_paper.verdicts import ABOVE, NOT_WORSE, accuracy_verdicts, gains_over, larger_gain
 from fedcast_paper.volumes import NAMES, NOISY_USERS, SKEWS, TENTH, VOLUMES, Cell, Cells, Place, with_sharing
@@ -24,7 +24,8 @@ GAIN_CAPTION = (
     "Where the gain comes from: accuracy in percent after the last round, and differences in points. Work: what the "
     "work control gains over FedAvg by training on as many samples a round as with sharing, all its own. Skew: what "
     "the strategy gains over the control, by less skew and more different samples. Paper: the gain there. The last "
-    "column divides the gain by the average sharing ratio in percent: what 1 % of leakage buys on average."
+    "column divides the gain by the average sharing ratio in percent: what 1 % of leakage buys on average. Seeds: "
+    "those of the control."
 )
 FIRST_RATE = "*"
 NO_BREAK = "\N{NO-BREAK SPACE}"
@@ -175,8 +176,8 @@ def _cell_text(row: Mapping[str, Any], cell: Columns) -> str:
     last = [f"{row['simulated_s']:,.0f} s"]
     if row["distinct_samples"]:
         # Samples of the server's set count for no user.
-        largest = percent(row["largest_revealed_share"]) if row["largest_revealed_share"] else ABSENT
-        ratios = [percent(row["average_sharing_ratio"]), largest]
+        largest = _short_percent(row["largest_revealed_share"]) if row["largest_revealed_share"] else ABSENT
+        ratios = [_short_percent(row["average_sharing_ratio"]), largest]
         last = [*ratios, f"{row['distinct_samples']:,.0f}", *last]
     if row["local_epochs"] != 1:
         last.append(f"E = {row['local_epochs']:.3g}")
@@ -187,28 +188,39 @@ def _cell_text(row: Mapping[str, Any], cell: Columns) -> str:
     return "<br>".join(line.replace(" ", NO_BREAK) for line in lines)
 
 
+def _short_percent(fraction: float) -> str:
+    """Format a fraction in percent with two digits.
+
+    Example:
+        >>> _short_percent(0.528), _short_percent(1.0), _short_percent(0.000922)
+        ('53 %', '100 %', '0.092 %')
+    """
+    return f"{float(f'{100 * fraction:.2g}'):g} %"
+
+
 def gain_table(cells: Columns) -> list[Row]:
     """Return a row for each strategy that has a control, in each cell: FedAvg, control, strategy, work and skew."""
+    compared = [row for row in rows_of(cells) if row["work"] is not None]
+    one = len({row["rule"] for row in compared}) == 1
     rows: list[Row] = []
-    for row in rows_of(cells):
-        if row["work"] is None:
-            continue
+    for row in compared:
         same = where(cells, **{name: row[name] for name in ("dataset", "partition", "volume")})
-        of_rule = {one["rule"]: one for one in rows_of(same)}
-        steps = (of_rule["none"], of_rule[f"{row['rule']} work"], row)
+        of_rule = {other["rule"]: other for other in rows_of(same)}
+        control, strategy = of_rule[f"{row['rule']} work"], NAMES[row["rule"]]
+        accuracies = [f"{step['accuracy']:.2f}" for step in (of_rule["none"], control, row)]
+        place = str(Place(row["dataset"], row["partition"]))
         rows.append(
             {
-                "setting": str(Place(row["dataset"], row["partition"])).replace(" ", NO_BREAK),
+                "setting": place.replace(" ", NO_BREAK).replace("-", "\N{NON-BREAKING HYPHEN}"),
                 "volume": row["volume"] + (f"\\{FIRST_RATE}" if row["first_rate"] else ""),
-                "strategy": NAMES[row["rule"]],
-                "FedAvg → control → strategy": f"{NO_BREAK}→{NO_BREAK}".join(
-                    f"{step['accuracy']:.2f}" for step in steps
-                ),
+                **({} if one else {"strategy": strategy}),
+                f"FedAvg → control → {strategy if one else 'strategy'}": f"{NO_BREAK}→{NO_BREAK}".join(accuracies),
                 "work": _interval(row, "work"),
                 "skew": _interval(row, "skew"),
                 "gain": _interval(row, "gain"),
                 "paper": number(row["paper_gain"], "+z.2f"),
                 "points per 1 %": _interval(row, "gain_per_leakage", "+z.3f"),
+                "seeds": str(control["seeds"]),
             }
         )
     return _without_empty(rows, "paper")
