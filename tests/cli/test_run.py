@@ -177,8 +177,8 @@ def test_compare_with_controls_says_where_the_gain_comes_from(fedcast, tmp_path)
     assert code == 0
     parts = out[out.index("where the gain comes from") :].splitlines()
     assert parts[1].split("  ")[-1].strip() == "accuracy"
-    assert [line.split("  ")[0] or line.split("  ")[1] for line in parts[1:7]] == [
-        "daca fixed, work control", "FedAvg", "more work", "less skew", "daca fixed", "seeds",
+    assert [line.split("  ")[0] or line.split("  ")[1] for line in parts[1:8]] == [
+        "daca fixed, work control", "FedAvg", "more work", "less skew", "whole gain", "daca fixed", "seeds",
     ]  # fmt: skip
     with (tmp_path / "gains.csv").open() as stream:
         rows = list(csv.DictReader(stream))

@@ -120,6 +120,7 @@ def _print_gains(console: Console, gains: Sequence[Gain], target: float) -> None
             (strategy.without_sharing.name, "without"),
             ("  more work", "work"),
             ("  less skew", "skew"),
+            ("  whole gain", "total"),
             (strategy.name, "shared"),
         ):
             table.add_row(title, *("–" if gain is None else _gain_cell(gain, part, unit) for gain, unit in found))

@@ -112,6 +112,7 @@ def _failures(contents: Sequence[Content]) -> Iterator[Markup]:
         yield figure(title, scrolled(table(titles, rows, "words"), title), below=below)
 
 
+_PARTS = {"work": "more work", "skew": "less skew", "total": "whole gain"}
 _GAIN_MEASURES = {"rounds": ("rounds", ""), "total_s": ("time", "s"), "accuracy": ("final accuracy", "%")}
 
 
@@ -134,7 +135,7 @@ def _attendance(content: Content) -> Iterator[Markup]:
 
 def _gains(content: Content) -> Iterator[Markup]:
     """Yield the table of the parts of gains, and how to read it."""
-    titles = ("strategy and control", "measure", "without sharing", "more work", "less skew", "with sharing", "seeds")
+    titles = ("strategy and control", "measure", "without sharing", *_PARTS.values(), "with sharing", "seeds")
     below = (
         "A control shares nothing, and its users repeat samples of their own, so that a round has as many samples as "
         "that of its strategy: as many for each user, with the same weights (work); or the same multiple for all, with "
@@ -148,7 +149,7 @@ def _gains(content: Content) -> Iterator[Markup]:
 def _gain_row(gain: Gain) -> tuple[object, ...]:
     title, unit = _GAIN_MEASURES[gain.measure]
     start, end = (mean_and_interval(each.mean, None, unit)[0] for each in (gain.without, gain.shared))
-    found = (test.difference for test in (gain.work, gain.skew))
+    found = (getattr(gain, part).difference for part in _PARTS)
     parts = [SPACE.join(filter(None, difference(one.mean, one.half_width, unit))) for one in found]
     return gain.control.name, title, start, *parts, end, len(gain.seeds)
 
