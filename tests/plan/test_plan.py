@@ -15,7 +15,6 @@ from fedcast.data import read_counts
 from fedcast.data.skew import average_emd, mix_distributions, skew_of
 from fedcast.errors import DataError, FedcastError, OutsideFitError
 from fedcast.plan import (
-    clustering_of,
     diff_plans,
     load_plan,
     make_plan,
@@ -33,8 +32,6 @@ from fedcast.scenario import load_scenario, with_overrides
 PAPER_ROUNDS = (
     "rounds.form=paper", "rounds.fit=paper-0.95", "rounds.target_accuracy=0.95", "training.local_epochs=1"
 )  # fmt: skip
-# No fit covers this target.
-UNPREDICTED = (*PAPER_ROUNDS, "rounds.target_accuracy=0.5", "allocation.method=fixed")
 
 
 def scenario(*overrides):
@@ -267,86 +264,6 @@ def test_a_plan_by_kl_and_the_extended_form(tmp_path):
     after = mix_distributions(skewed, made.head_of, made.shared)
     kl = entropy(after.distributions, skewed.global_distribution, axis=1) @ after.sizes / after.sizes.sum()
     assert made.rounds == pytest.approx(np.exp(3 + 0.8 * kl + 0.5 * made.shift), rel=1e-5)
-
-
-def test_the_servers_broadcast_is_planned(tmp_path):
-    here = scenario("clustering.rule=central")
-    world = make_world(here)
-    made = make_plan(here, world=world)
-    clustering = cluster(replace(world.problem(), server_volume=made.server_samples))
-    assert (made.received == made.server_samples).all()
-    assert (len(made.heads), made.leakage, made.passes) == (0, (), 1)
-    assert made.emd_after == pytest.approx(average_emd(world.skew, clustering.after, "B"))
-    assert made.emd_after < made.emd_before
-    assert made.rounds < made.rounds_without
-    assert made.sharing_s == pytest.approx(6272 * made.server_samples * world.fleet.links.down_s_per_bit.max())
-    assert made.delay.total_s == pytest.approx(made.sharing_s + made.rounds * made.round_s)
-    again = load_plan(save_plan(made, tmp_path / "plan.json"))
-    assert diff_plans(made, again).same
-    np.testing.assert_allclose(clustering_of(world, again).after.distributions, clustering.after.distributions)
-    more = replace(again, server_samples=2 * made.server_samples)
-    assert any("samples from the server" in line for line in diff_plans(made, more).lines())
-    assert not diff_plans(made, more).same
-
-
-@pytest.mark.parametrize(
-    "method",
-    [
-        ("allocation.method=jfvo",),
-        ("allocation.method=jfvo", "allocation.max_sharing_ratio=1.0"),
-        ("allocation.method=fixed", "allocation.fixed.ratio=0.03"),
-        ("allocation.method=fixed", "allocation.fixed.ratio=0.2", "allocation.max_asr=0.08"),
-        # The best kind of each head is raw here; the server's samples count as raw ones of any kind.
-        ("data.num_users=30", "sharing.kind=best"),
-        # Rounds are not predicted: the ratio decides alone.
-        (*UNPREDICTED, "allocation.fixed.ratio=0.03"),
-        (*UNPREDICTED, "allocation.fixed.ratio=1.0"),
-        (*UNPREDICTED, "allocation.fixed.ratio=0.2", "allocation.max_asr=0.08"),
-    ],
-)
-def test_the_server_sends_as_many_samples_as_members_receive_under_daca(method):
-    daca, central = (
-        make_plan(scenario(*method, f"clustering.rule={rule}"), with_curve=False) for rule in ("daca", "central")
-    )
-    assert daca.received.any()
-    assert (
-        daca.shared <= daca.scenario.allocation.max_sharing_ratio * make_world(daca.scenario).population.sizes
-    ).all()
-    assert central.server_samples == round(daca.received[daca.received > 0].mean())
-    # Skew and delays of the plan are those of whole samples.
-    assert (central.received == central.server_samples).all()
-    assert central.sharing_bytes == pytest.approx(daca.sharing_bytes / daca.shared.sum() * central.server_samples)
-
-
-@pytest.mark.parametrize(
-    "limits",
-    [
-        ("allocation.max_asr=0.0",),
-        ("allocation.method=fixed", "allocation.fixed.ratio=0.0"),
-        (*UNPREDICTED, "allocation.fixed.ratio=0.1", "allocation.max_asr=0.001"),
-    ],
-)
-def test_the_server_sends_nothing_where_daca_may_not_share(limits):
-    daca, central = (
-        make_plan(scenario(*limits, f"clustering.rule={rule}"), with_curve=False) for rule in ("daca", "central")
-    )
-    assert not daca.received.any()
-    assert (central.server_samples, central.sharing_s, central.emd_after) == (0, 0, pytest.approx(central.emd_before))
-
-
-def test_without_links_the_server_sends_what_users_would():
-    alone = ("trust.min_closeness=1.0", "clustering.rule=central", "data.num_users=20")
-    world = make_world(scenario(*alone))
-    assert not world.graph.num_links
-    made = make_plan(world.scenario, world=world, with_curve=False)
-    assert made.server_samples == cluster(world.problem()).broadcast.volume > 0
-
-
-def test_volumes_of_the_server_need_the_prediction_that_volumes_of_daca_need():
-    outside = (*UNPREDICTED, "allocation.method=jfvo")
-    for rule in ("daca", "central"):
-        with pytest.raises(OutsideFitError, match="allocation.method = fixed"):
-            make_plan(scenario(*outside, f"clustering.rule={rule}"))
 
 
 @pytest.mark.parametrize("rule", ["none", "central", "daca"])
