@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from fedcast.runs import run_folder
+from fedcast.runs.store import store_failure
 from fedcast.sharing import CONTROLS
 from fedcast_paper.figure_parts import learning_curves
 from fedcast_paper.figures import fig4
@@ -231,6 +233,15 @@ def test_the_plan_has_a_column(job):
     assert not result.verdicts  # the paper has no plan
     # Other datasets have no fit of the law, and so no plan.
     assert PLAN not in volumes_of(job, CIFAR_01)
+
+
+def test_runs_that_failed_are_named_with_their_reason(job):
+    keep_cell(job, DIR_01, TENTH, {"none": 0.97, "scc": 0.98})
+    (scenario,) = (one for one in volume_scenarios(job, DIR_01, TENTH) if name_of(one) == "daca work" and one.seed == 3)
+    store_failure(run_folder(job.store, scenario), scenario, "training diverged in round 48")
+    assert data("table2", job).notes[-1] == (
+        "Runs that failed: MNIST, Dir 0.1, 10 %: DACA, work control, seed 3: training diverged in round 48."
+    )
 
 
 def test_cells_at_the_first_learning_rate_stand_in_for_missing_ones_and_are_marked(job):

@@ -12,7 +12,7 @@ from fedcast.runs import load_run, run_folder, run_scenario
 from fedcast.scenario import load_scenario
 from fedcast_paper import Job
 from fedcast_paper.over_seeds import curve_rows, differences, mean_loss, mean_of
-from fedcast_paper.trained import Trained, finished, trained_runs, unfinished
+from fedcast_paper.trained import Trained, failures, finished, trained_runs, unfinished
 
 TINY = ["data.num_users=8", "training.rounds=2", "training.model=mlp", "allocation.method=fixed"]
 
@@ -53,6 +53,23 @@ def test_finished_runs_only(tmp_path):
     assert trained_runs(job, asked[:1], some=False) == []
     with pytest.raises(FedcastError, match=f"no training run of this result is finished in {job.store}; omit"):
         trained_runs(job, asked[:1])
+
+
+def test_a_run_that_fails_is_left_out_and_its_reason_kept(tmp_path):
+    job = Job("full", store=tmp_path / "runs", archive=tmp_path / "archive")
+    good, other = scenarios(0, 1)
+    large = ("clustering.rule=none", "training.learning_rate=1e10")
+    bad = load_scenario(base="digits", overrides=[*TINY, *large])
+    assert [run.scenario for run in trained_runs(job, [good, bad])] == [good]
+    (failure,) = failures(job, [good, bad, other, bad])
+    assert failure.scenario == bad
+    assert "training diverged" in failure.reason
+    # The archive is enough, and a run that finishes later is no failure any longer.
+    away = replace(job, store=tmp_path / "elsewhere", only_finished=True)
+    assert failures(away, [bad]) == [failure]
+    assert trained_runs(away, [good, bad])[0].scenario == good
+    (tmp_path / "archive" / f"{run_folder(tmp_path, bad).name}.json").write_text("{}")
+    assert failures(away, [bad]) == []
 
 
 def test_progress_counts_rounds_over_all_runs(tmp_path):

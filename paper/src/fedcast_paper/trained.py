@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fedcast.errors import FedcastError
 from fedcast.io import atomic_write
@@ -20,7 +20,7 @@ from fedcast_paper.job import Job
 from fedcast_paper.reproduction_result import source_commit
 
 if TYPE_CHECKING:
-    from fedcast.runs import StoredRun
+    from fedcast.runs import FailedRun, StoredRun
 
 CURVES = ("train_loss", "test_loss", "accuracy", "worst_accuracy", "drift")
 # Curve of runs whose users have noise.
@@ -86,6 +86,13 @@ class Trained:
         return None if rounds is None else self.facts["sharing_s"] + rounds * round_s
 
 
+class Failure(NamedTuple):
+    """A run that failed."""
+
+    scenario: Scenario
+    reason: str
+
+
 def strategy_of(scenario: Scenario) -> str:
     """Return the clustering rule; for a control also which, as in ``daca work``."""
     rule, kind = scenario.clustering.rule, scenario.sharing.kind
@@ -131,6 +138,30 @@ def unfinished(job: Job, scenarios: Sequence[Scenario]) -> list[Scenario]:
 def finished(job: Job, scenarios: Sequence[Scenario]) -> list[Scenario]:
     """Return the scenarios whose runs are in the archive or in the store, without duplicates."""
     return [scenario for name, scenario in _by_name(scenarios).items() if _is_finished(job, name)]
+
+
+def failures(job: Job, scenarios: Iterable[Scenario]) -> list[Failure]:
+    """Return the runs of the scenarios that failed when they were last trained, without duplicates."""
+    reasons = {name: (scenario, _failure(job, name)) for name, scenario in _by_name(scenarios).items()}
+    return [Failure(scenario, reason) for scenario, reason in reasons.values() if reason is not None]
+
+
+def _failure(job: Job, name: str) -> str | None:
+    """Return why a run failed; None: it is finished, or was not trained. What is found in the store is archived."""
+    from fedcast.runs import load_failures
+
+    if _is_finished(job, name):
+        return None
+    kept = archived(job, f"failed/{name}")
+    if kept is not None and kept.exists():
+        return str(json.loads(kept.read_text(encoding="utf-8"))["reason"])
+    found = load_failures(job.store / name)
+    if found and kept is not None:
+        changes = changes_from_default(found[0].scenario)
+        document = {"changes": changes, "reason": found[0].reason, "made_by": {"commit": source_commit()}}
+        with atomic_write(kept) as aside:
+            aside.write_text(f"{json.dumps(document)}\n", encoding="utf-8")
+    return found[0].reason if found else None
 
 
 def archived(job: Job, name: str) -> Path | None:
@@ -204,7 +235,10 @@ def _train(job: Job, scenarios: list[Scenario]) -> None:
         rounds[place] = number
         job.progress(sum(rounds), total)
 
-    sweep(scenarios, job.store, data_dir=job.data_dir, workers=job.workers, progress=report)
+    def leave_out(_: FailedRun) -> None:
+        """Let the results be made of the other runs; `failures` reads the reason from the store."""
+
+    sweep(scenarios, job.store, data_dir=job.data_dir, workers=job.workers, progress=report, on_failure=leave_out)
 
 
 def _read(job: Job, name: str, scenario: Scenario) -> Trained:

@@ -9,6 +9,7 @@ from fedcast.formatting import pluralize
 from fedcast_paper.over_seeds import LAST_ROUNDS, mean_of
 from fedcast_paper.reproduction_result import Columns, Result, Verdict, where
 from fedcast_paper.text_tables import ABSENT, Row, number, rows_of
+from fedcast_paper.trained import strategy_of
 from fedcast_paper.training_setting import DATASETS
 from fedcast_paper.verdicts import ABOVE, NOT_WORSE, accuracy_verdicts, gains_over, larger_gain
 from fedcast_paper.volumes import NAMES, NOISY_USERS, SKEWS, TENTH, VOLUMES, Cell, Cells, Place, with_sharing
@@ -79,6 +80,13 @@ def notes_on(cells: Cells) -> list[str]:
     ]
     if single:
         notes.append(f"Strategies not run: {'; '.join(single)}.")
+    failed = [
+        f"{place}, {volume}: {NAMES[strategy_of(run.scenario)]}, seed {run.scenario.seed}: {run.reason}"
+        for (place, volume), cell in there.items()
+        for run in cell.failed
+    ]
+    if failed:
+        notes.append(f"Runs that failed: {'; '.join(failed)}.")
     return notes
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from fedcast.scenario import Scenario
 from fedcast_paper.job import Job
 from fedcast_paper.over_seeds import Mean, differences, late_accuracy, mean_of, pairs_by_seed
-from fedcast_paper.trained import NOISY, Trained, strategy_of, trained_runs
+from fedcast_paper.trained import NOISY, Failure, Trained, failures, strategy_of, trained_runs
 from fedcast_paper.training_setting import (
     CONTROLS,
     DATASETS,
@@ -70,6 +70,7 @@ class Cell(NamedTuple):
 
     runs: list[Trained]
     missing: tuple[str, ...] = ()  #: strategies and controls without any run
+    failed: tuple[Failure, ...] = ()
     first_rate: bool = False  #: whether the runs have the learning rate of the first ones
 
     def of(self, rule: str) -> list[Trained]:
@@ -151,7 +152,8 @@ def _at_rates(job: Job, place: Place, volume: str, rates: Mapping[str, Changes])
     scenarios = volume_scenarios(job, place, volume, rates)
     runs = trained_runs(job, scenarios, some=False)
     wanted = dict.fromkeys(strategy_of(scenario) for scenario in scenarios)
-    return Cell(runs, tuple(rule for rule in wanted if all(run.rule != rule for run in runs)))
+    missing = tuple(rule for rule in wanted if all(run.rule != rule for run in runs))
+    return Cell(runs, missing, tuple(failures(job, scenarios)))
 
 
 def with_sharing(cells: Cells) -> Cells:
