@@ -177,6 +177,10 @@ def test_what_headlines_of_findings_say_is_true_of_the_stored_results():
     assert abs(row["cifar10", "all"]["gain"] - row["cifar10", "all"]["paper_gain"]) < 1
     mnist = row["mnist", "all"]
     assert mnist["gain"] + mnist["gain_half_width"] < mnist["paper_gain"] / 2
+    # A tuned learning rate gains as much as sharing everything.
+    mnist_cells = where(cells, dataset="mnist", partition="Dir 0.1")
+    (tuned,) = where(mnist_cells, rule="none", volume="plan")["accuracy"]
+    assert tuned >= max(where(mnist_cells, volume="all")["accuracy"])
     # More work alone does not explain the final gain on MNIST.
     assert abs(mnist["work"]) < mnist["work_half_width"]
     assert mnist["skew"] > mnist["skew_half_width"]
@@ -184,7 +188,7 @@ def test_what_headlines_of_findings_say_is_true_of_the_stored_results():
 
 def test_findings_are_numbers_of_the_stored_results():
     stored = {name: load_result(name, "full", TOP / "results") for name in ("fig1a", "table2", "fig7a")}
-    skew, volume, parts, methods = findings(stored)
+    skew, volume, parts, tuned, methods = findings(stored)
     runs = stored["fig1a"].tables["runs"]
     rounds = [r for r, share in zip(runs["rounds"], runs["one_class_share"], strict=True) if share == 0.8]
     assert f"and {sum(rounds) / len(rounds):.0f} if 80 % of them hold one class" in skew
@@ -198,6 +202,11 @@ def test_findings_are_numbers_of_the_stored_results():
     work, beyond = (accuracy[a] - accuracy[b] for a, b in (("daca work", "none"), ("daca", "daca work")))
     assert f"CIFAR-10, Dir 0.1: work {work.mean():+.2f} ± " in parts
     assert f", skew {beyond.mean():+.2f} ± {half_width(beyond):.2f} (3 seeds)" in parts
+    planned = where(stored["table2"].tables["runs"], dataset="mnist", partition="Dir 0.1", volume="plan")
+    ends = {rule: 100 * np.array(where(planned, rule=rule)["accuracy"]) for rule in ("none", "best")}
+    assert (
+        f"FedAvg ends at {ends['none'].mean():.2f} ± {half_width(ends['none']):.2f} % with learning rate 0.2" in tuned
+    )
     assert "JFVO, SMM and SAA find the same delay**, within 0.00" in methods
     # What an incomplete result lacks is no finding.
     table2 = stored["table2"]

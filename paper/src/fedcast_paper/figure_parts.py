@@ -15,7 +15,7 @@ BLUE, ORANGE, GREEN, PURPLE = 1, 2, 3, 4
 METHOD_COLOURS = {"jfvo": BLUE, "smm": ORANGE, "saa": GREEN, "jfvo_literal": PURPLE}
 METHOD_DASHES: dict[str, Dash] = {"jfvo": "solid", "smm": "dashed", "saa": "dotted", "jfvo_literal": "dashdot"}
 # The colours of DACA and blend differ most.
-RULE_COLOURS = {"none": 0, "daca": 1, "blend": 2, "central": 3, "gain": 4, "scc": 5, "cec": 6}
+RULE_COLOURS = {"none": 0, "daca": 1, "blend": 2, "central": 3, "gain": 4, "scc": 5, "cec": 6, "best": 7}
 # Width of a figure with two panels side by side, in points.
 WIDE_PT = 690.0
 # Fraction of the rounds in which curves rise too steeply to be compared.

@@ -12,7 +12,7 @@ from fedcast_paper.text_tables import ABSENT, Row, number, rows_of
 from fedcast_paper.trained import strategy_of
 from fedcast_paper.training_setting import DATASETS
 from fedcast_paper.verdicts import ABOVE, NOT_WORSE, accuracy_verdicts, gains_over, larger_gain
-from fedcast_paper.volumes import NAMES, NOISY_USERS, SKEWS, TENTH, VOLUMES, Cell, Cells, Place, with_sharing
+from fedcast_paper.volumes import NAMES, NOISY_USERS, PLAN_RATE, SKEWS, TENTH, VOLUMES, Cell, Cells, Place, with_sharing
 
 ACCURACY_CAPTION = (
     "Accuracy in percent after the last round, and in parentheses the points above FedAvg on the same seeds, by the "
@@ -63,7 +63,7 @@ def volume_assumptions() -> dict[str, str]:
         "volumes": "JFVO: form paper, fit mnist-0.95, no limit of the ratio; central sends each user as many samples "
         "as a member receives under DACA with the same volumes; plan: fedcast's own plan for 95 % with its law of "
         "rounds, at most 20 % of a head's samples, beside FedAvg at its best number of local epochs, both at learning "
-        "rate 0.2; only on MNIST, for which fedcast has a fit of the law",
+        f"rate {PLAN_RATE:g}; only on MNIST, for which fedcast has a fit of the law",
     }
 
 

@@ -41,11 +41,13 @@ MNIST_ROUNDS = 50
 TENTH, PLAN = "10 %", "plan"
 # The fraction of its samples that every head shares; None: what JFVO, or the plan, chooses.
 VOLUMES: dict[str, float | None] = {TENTH: RATIO, "all": 1.0, "JFVO": None, PLAN: None}
-# The plan chooses rule, volumes within the preset's limit and local epochs. It needs a fit of the dataset.
+# The plan chooses rule, volumes within the preset's limit and local epochs. It needs a fit of the dataset. The learning
+# rate is that of the preset `mnist`.
+PLAN_RATE = 0.2
 _PLANNED: dict[str, Changes] = {
     "mnist": (
         "allocation.method=jfvo", "rounds.form=auto", "rounds.fit=mnist", "training.local_epochs=[1, 2, 3, 5, 8]",
-        "training.learning_rate=0.2",
+        f"training.learning_rate={PLAN_RATE}",
     )
 }  # fmt: skip
 _SMOKE_SKEWS = ("Dir 0.1", ONE_CLASS)

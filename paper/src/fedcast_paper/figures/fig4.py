@@ -66,8 +66,7 @@ PAPER_SHAKESPEARE_GAIN = 6.0
 _DASHES: dict[str, Dash] = {rule: "dashed" if rule in CONTROLS else "solid" for rule in NAMES}
 # The volume of the curves of loss and accuracy: the first of these that was run.
 _CURVES_AT = ("JFVO", "all", TENTH, PLAN)
-# The plan has the colour of blend: no panel has both.
-_COLOURS = {rule: RULE_COLOURS.get(rule.split()[0], RULE_COLOURS["blend"]) for rule in NAMES}
+_COLOURS = {rule: RULE_COLOURS[rule.split()[0]] for rule in NAMES}
 
 
 def scenarios(job: Job) -> list[Scenario]:

@@ -167,7 +167,7 @@ def _rule_marks(rows: Columns, rule: str, skews: list[str], aside: float) -> lis
     at = [skews.index(skew) + aside for skew in rows["partition"]]
     means, widths = rows["gain"], [width or 0.0 for width in rows["gain_half_width"]]
     printed = [(x + 0.03, paper) for x, paper in zip(at, rows["paper_gain"], strict=True) if paper is not None]
-    colour = RULE_COLOURS.get(rule.split()[0], RULE_COLOURS["blend"])
+    colour = RULE_COLOURS[rule.split()[0]]
     return [
         Dots(
             at, means, colour, hollow=rule in CONTROLS, radius=2.4,
