@@ -177,7 +177,7 @@ def test_what_headlines_of_findings_say_is_true_of_the_stored_results():
     assert abs(row["cifar10", "all"]["gain"] - row["cifar10", "all"]["paper_gain"]) < 1
     mnist = row["mnist", "all"]
     assert mnist["gain"] + mnist["gain_half_width"] < mnist["paper_gain"] / 2
-    # A tuned learning rate gains as much as sharing everything.
+    # A larger learning rate gains as much as sharing everything.
     mnist_cells = where(cells, dataset="mnist", partition="Dir 0.1")
     (tuned,) = where(mnist_cells, rule="none", volume="plan")["accuracy"]
     assert tuned >= max(where(mnist_cells, volume="all")["accuracy"])

@@ -68,7 +68,12 @@ def test_a_run_that_fails_is_left_out_and_its_reason_kept(tmp_path):
     away = replace(job, store=tmp_path / "elsewhere", only_finished=True)
     assert failures(away, [bad]) == [failure]
     assert trained_runs(away, [good, bad])[0].scenario == good
-    (tmp_path / "archive" / f"{run_folder(tmp_path, bad).name}.json").write_text("{}")
+    name = run_folder(tmp_path, bad).name
+    for broken in ("", "{}", "[]", "\x00"):
+        (tmp_path / "archive" / "failed" / f"{name}.json").write_text(broken)
+        with pytest.raises(FedcastError, match=f"failed/{name}.json: invalid file of a failed run"):
+            failures(away, [bad])
+    (tmp_path / "archive" / f"{name}.json").write_text("{}")
     assert failures(away, [bad]) == []
 
 

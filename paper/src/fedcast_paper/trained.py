@@ -154,7 +154,7 @@ def _failure(job: Job, name: str) -> str | None:
         return None
     kept = archived(job, f"failed/{name}")
     if kept is not None and kept.exists():
-        return str(json.loads(kept.read_text(encoding="utf-8"))["reason"])
+        return _archived_reason(kept)
     found = load_failures(job.store / name)
     if found and kept is not None:
         changes = changes_from_default(found[0].scenario)
@@ -162,6 +162,15 @@ def _failure(job: Job, name: str) -> str | None:
         with atomic_write(kept) as aside:
             aside.write_text(f"{json.dumps(document)}\n", encoding="utf-8")
     return found[0].reason if found else None
+
+
+def _archived_reason(path: Path) -> str:
+    try:
+        return str(json.loads(path.read_text(encoding="utf-8"))["reason"])
+    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+        raise FedcastError(
+            f"{path}: invalid file of a failed run ({error}); delete it to train the run again"
+        ) from None
 
 
 def archived(job: Job, name: str) -> Path | None:
