@@ -8,7 +8,7 @@ from fedcast.data import Assignment
 from fedcast.training import TrainingSettings
 from fedcast.training.engines import Task
 from fedcast.training.engines.lane_buffers import longest_block
-from fedcast.training.engines.schedule import STEPS_TOLERANCE, fill_lanes, stretches, useful_lanes
+from fedcast.training.engines.schedule import STEPS_TOLERANCE, fill_lanes, rounded_lanes, stretches, useful_lanes
 
 STEPS = st.lists(st.integers(1, 30), min_size=1, max_size=15).map(np.array)
 
@@ -50,8 +50,10 @@ def test_no_block_of_any_round_is_longer_than_the_table(steps, most, block, rand
     users = Assignment(np.zeros(steps.sum(), dtype=np.int64), np.concatenate([[0], np.cumsum(steps)]))
     task = Task(None, None, users, TrainingSettings(batch_size=1), 0)  # type: ignore[arg-type]
     drawn = np.array(random.sample(list(steps), random.randint(1, min(block, len(steps)))))
-    lanes = fill_lanes(drawn, useful_lanes(drawn, min(most, block)))
-    assert lanes.length <= longest_block(task, min(most, block), block)
+    most = min(most, block)
+    filling = random.randint(1, most)
+    lanes = fill_lanes(drawn, useful_lanes(drawn, most, filling))
+    assert lanes.length <= longest_block(task, filling, block)
 
 
 def test_one_large_user_does_not_decide_for_blocks_of_small_ones():
@@ -59,3 +61,34 @@ def test_one_large_user_does_not_decide_for_blocks_of_small_ones():
     assert useful_lanes(np.array([1, 1, 1, 1]), 4) == 4
     assert useful_lanes(np.array([10, 4, 3, 3]), 4) == 2
     assert useful_lanes(np.array([5] * 10), 8) == 5
+
+
+@given(STEPS, st.integers(2, 20), st.integers(1, 20))
+def test_where_lanes_keep_the_device_busy_no_number_of_them_is_much_faster(steps, most, filling):
+    most = min(most, len(steps))
+
+    def seconds(count):  # of a step: as long as with `filling` lanes, or in proportion to more
+        return fill_lanes(steps, count).length * max(count, min(filling, most))
+
+    found = useful_lanes(steps, most, filling)
+    fastest = min(seconds(count) for count in range(1, most + 1))
+    assert len(set(steps)) == 1 or seconds(found) <= STEPS_TOLERANCE * fastest
+
+
+def test_more_lanes_than_keep_the_device_busy_are_not_left_empty():
+    # With five lanes all end with the largest user; two take 28 steps of two fifths of that time each.
+    steps = np.array([12, *[4] * 11])
+    assert useful_lanes(steps, 12) == 5
+    assert useful_lanes(steps, 12, 2) == 2
+
+
+@given(st.integers(1, 60), st.integers(1, 60))
+def test_few_numbers_of_lanes_are_used_and_none_that_takes_longer(useful, filling):
+    count = rounded_lanes(useful, filling)
+    assert min(useful, filling) <= count <= max(useful, filling)
+    assert abs(count - useful) <= useful / 4
+
+
+def test_numbers_of_lanes_are_rounded():
+    assert [rounded_lanes(useful, 60) for useful in (7, 9, 13, 17, 20)] == [7, 10, 14, 20, 20]
+    assert [rounded_lanes(useful, 16) for useful in (15, 16, 17, 19, 27)] == [16, 16, 16, 16, 24]

@@ -33,7 +33,7 @@ def _place(numbers: Ints, on_device: Tensor) -> Place:
 class LaneBuffers:
     """Trains a block of users in lanes."""
 
-    def __init__(self, task: Task, step: Callable[..., None], lanes: int, block: int, current: Round) -> None:
+    def __init__(self, task: Task, step: Callable[..., None], lanes: int, longest: int, current: Round) -> None:
         device, dtype = task.device, task.data.dtype
         self.task, self.step = task, step
         self.weights = [torch.zeros(lanes, *weight.shape, dtype=dtype, device=device) for weight in current.weights]
@@ -43,9 +43,8 @@ class LaneBuffers:
         self.start_weights = [torch.empty_like(weight) for weight in current.weights]
         self.losses = torch.zeros(lanes, dtype=torch.float64, device=device)
         self.learning_rate = torch.zeros((), dtype=dtype, device=device)
-        length = longest_block(task, lanes, block)
-        self.samples = torch.zeros(length, lanes, task.settings.batch_size, dtype=torch.int64, device=device)
-        self.shares = torch.zeros(length, lanes, task.settings.batch_size, dtype=dtype, device=device)
+        self.samples = torch.zeros(longest, lanes, task.settings.batch_size, dtype=torch.int64, device=device)
+        self.shares = torch.zeros(longest, lanes, task.settings.batch_size, dtype=dtype, device=device)
         self.position = torch.zeros(1, dtype=torch.int64, device=device)
         self.views: dict[int, tuple[Any, ...]] = {}
         self.graphs: dict[int, torch.cuda.CUDAGraph] = {}
@@ -147,7 +146,7 @@ class LaneBuffers:
 
 
 def longest_block(task: Task, lanes: int, block: int) -> int:
-    """Return a number of steps that no block of so many users exceeds.
+    """Return a number of steps that no block of so many users exceeds, with this number of lanes or more.
 
     The user that ends last begins while all lanes are in use, so no later than they are filled on average; using fewer
     lanes (`useful_lanes`) delays the end by at most `STEPS_TOLERANCE`.

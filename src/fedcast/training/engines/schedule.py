@@ -21,6 +21,8 @@ _OWNER_BITS = np.uint64(24)
 
 # Fewer lanes are preferred if they need at most a twentieth more steps.
 STEPS_TOLERANCE = 1.05
+# Numbers of lanes above those that fill a device of which the best is taken.
+_TRIED = 32
 
 
 @dataclass(frozen=True)
@@ -54,14 +56,37 @@ def fill_lanes(steps: Ints, count: int) -> Lanes:
     return Lanes(lane, first, first + steps, count)
 
 
-def useful_lanes(steps: Ints, most: int) -> int:
-    """Return the fewest lanes that need about as few steps as `most`: more would wait for the longest user."""
+def useful_lanes(steps: Ints, most: int, filling: int | None = None) -> int:
+    """Return the fewest lanes that train a block in about the least time.
+
+    Args:
+        steps: steps of each user.
+        most: the most lanes to use.
+        filling: with more lanes than these a step takes longer in proportion, since they keep the device busy; with
+            fewer it takes as long. None: a step takes as long with any number.
+    """
     most = max(1, min(most, len(steps)))
     if len(steps) <= most and np.ptp(steps) == 0:
         return len(steps)
-    limit = STEPS_TOLERANCE * fill_lanes(steps, most).length
-    candidates = range(1, most + 1)
+    fewest = most if filling is None else min(filling, most)
+    tried = range(fewest, most + 1, 1 + (most - fewest) // _TRIED)
+    best = min(tried, key=lambda count: count * fill_lanes(steps, count).length)
+    limit = STEPS_TOLERANCE * fill_lanes(steps, best).length
+    candidates = range(1, best + 1)
     return candidates[bisect_left(candidates, True, key=lambda count: fill_lanes(steps, count).length <= limit)]
+
+
+def rounded_lanes(useful: int, filling: int) -> int:
+    """Round a number of lanes, so that few are ever used: up while more lanes cost no time, else down.
+
+    Example:
+        >>> rounded_lanes(13, 16), rounded_lanes(19, 16)
+        (14, 16)
+    """
+    grain = 1 << max(0, useful.bit_length() - 3)
+    if useful > filling:
+        return max(filling, useful // grain * grain)
+    return min(filling, -(-useful // grain) * grain)
 
 
 def stretches(lanes: Lanes) -> Iterator[tuple[int, int, Ints, Ints]]:
