@@ -11,6 +11,7 @@ from fedcast.io import atomic_write
 from fedcast_paper.findings import findings
 from fedcast_paper.reproduction_result import Columns, Result, Verdict, columns_of, load_result, result_path
 from fedcast_paper.reproductions import REPRODUCTIONS, draw_result
+from fedcast_paper.text_tables import markdown_table
 from fedcast_paper.verdicts import FEW_SEEDS, LEVEL
 
 
@@ -279,20 +280,3 @@ def _claim(claim: Claim, stored: Mapping[str, Result]) -> str:
     lines += [f"- {name}: {NOT_RUN}." for name in dict.fromkeys(missing)]
     verdict = overall(verdict for _, verdict in found)
     return "\n".join([f"## {claim.text}", "", f"**{verdict.capitalize()}.**", "", *lines, ""])
-
-
-def markdown_table(columns: Columns) -> str:
-    r"""Format columns as a Markdown table.
-
-    Example:
-        >>> print(markdown_table({"a": [1, 2], "b": ["x|y", "z"]}))
-        | a | b |
-        |---|---|
-        | 1 | x\|y |
-        | 2 | z |
-        <BLANKLINE>
-    """
-    length = max((len(column) for column in columns.values()), default=0)
-    rows = [list(columns), *([str(column[row]) for column in columns.values()] for row in range(length))]
-    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
-    return "\n".join([lines[0], "|" + "---|" * len(columns), *lines[1:], ""])

@@ -84,3 +84,20 @@ def by_label(result: Result, column: str, heading: str, name: Callable[[Any], st
             }
         )
     return rows
+
+
+def markdown_table(columns: Columns) -> str:
+    r"""Format columns as a Markdown table.
+
+    Example:
+        >>> print(markdown_table({"a": [1, 2], "b": ["x|y", "z"]}))
+        | a | b |
+        |---|---|
+        | 1 | x\|y |
+        | 2 | z |
+        <BLANKLINE>
+    """
+    length = max((len(column) for column in columns.values()), default=0)
+    rows = [list(columns), *([str(column[row]) for column in columns.values()] for row in range(length))]
+    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    return "\n".join([lines[0], "|" + "---|" * len(columns), *lines[1:], ""])
