@@ -79,7 +79,8 @@ def _volumes(result: Result) -> str:
     return (
         "**With a tenth of a head's samples the gains are far below the paper's; with all of them, or with JFVO's "
         "volumes, CIFAR-10's mean gain is near it, MNIST's is not.** With all, CIFAR-10 ends at "
-        f"{ends}. FedAvg differs much between its seeds, DACA little: the gains are {by_seed}. DACA minus others on CIFAR-10: {others}.{rates} "
+        f"{ends}. FedAvg differs much between its seeds, DACA little: the gains are {by_seed}. DACA minus others on "
+        f"CIFAR-10: {others}.{rates} "
         f"Points that DACA gains over FedAvg at Dir 0.1 (table2):\n\n{_gain_table(gains)}"
     )
 

@@ -40,9 +40,9 @@ PAPER = (
     "much heads share is not reported."
 )
 WHY = (
-    "That heads share all they hold, or what JFVO chooses without a limit, which for DACA on CIFAR-10 is nearly as much, "
-    "is consistent with the paper's gain on CIFAR-10 at Dir 0.1: FedAvg and DACA then end on average near the paper. "
-    "With a tenth the mean gain is far smaller. Three seeds do not settle either: "
+    "That heads share all they hold, or what JFVO chooses without a limit, which for DACA on CIFAR-10 is nearly as "
+    "much, is consistent with the paper's gain on CIFAR-10 at Dir 0.1: FedAvg and DACA then end on average near the "
+    "paper. With a tenth the mean gain is far smaller. Three seeds do not settle either: "
     "FedAvg differs so much between seeds that the gain has a wide interval although it is paired by seed; "
     "differences between strategies that share are tighter. The gain also depends on when training stops, since it "
     "shrinks while FedAvg still rises; the paper does not report how many rounds it trained. SCC and CEC end close to "
