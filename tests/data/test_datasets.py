@@ -255,6 +255,8 @@ def test_truncated_or_altered_file_is_named_and_never_used(data_dir, tmp_path):
     shutil.copytree(data_dir / "mnist", tmp_path / "mnist", copy_function=shutil.copyfile)
     labels = tmp_path / "mnist" / "train-labels-idx1-ubyte.gz"
     raw = labels.read_bytes()
+    intact = load_dataset(Data(dataset="mnist"), tmp_path)
+    assert load_dataset(Data(dataset="mnist", num_users=7), tmp_path) is intact  # kept while its files are the same
     for broken in (raw[:-100], gzip.compress(gzip.decompress(raw)[:-1] + b"\x07")):
         labels.write_bytes(broken)
         with pytest.raises(DataError, match=r"train-labels-idx1-ubyte.gz: damaged or altered: SHA-256 is"):

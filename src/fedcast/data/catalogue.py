@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -72,7 +73,24 @@ def load_dataset(data: Data, data_dir: str | Path | None = None) -> Dataset:
         path = data.tables["file"]["path"]
         raise DataError(f'invalid value {data.dataset!r} for data.dataset: expected "file", since data.file is {path}')
     entry: DatasetEntry = find("dataset", data.dataset).value
-    return entry.load(data.options("dataset"), data_dir)
+    options, files = data.options("dataset"), _files_at_hand(entry, data_dir)
+    return entry.load(options, data_dir) if files is None else _kept(entry, options, data_dir, files)
+
+
+def _files_at_hand(entry: DatasetEntry, data_dir: str | Path | None) -> tuple[tuple[Path, int, int], ...] | None:
+    """Return path, size and time of change of the files of a published dataset; None: of another one, or not here."""
+    found = find_source(entry.sources, [*data_folders(data_dir), SYSTEM_FOLDER]) if entry.sources else None
+    if found is None:
+        return None
+    source, folder = found
+    stats = [((folder / file.path), (folder / file.path).stat()) for file in source]
+    return tuple((path, stat.st_size, stat.st_mtime_ns) for path, stat in stats)
+
+
+@lru_cache(maxsize=1)
+def _kept(entry: DatasetEntry, options: Any, data_dir: str | Path | None, files: tuple[Any, ...]) -> Dataset:  # noqa: ARG001
+    """Load a dataset; the last one is kept, since the runs of a comparison share it and loading takes seconds."""
+    return entry.load(options, data_dir)
 
 
 def sample_spec(data: Data) -> SampleSpec | None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from functools import lru_cache
 from pathlib import Path
 
 from fedcast.data import find_partition, load_dataset, skew_of
@@ -28,7 +27,6 @@ def pack(scenarios: Sequence[Scenario], store: Path, folder: Path, *, data_dir: 
     Run folders in `store` get everything that is known before training. Datasets that the pack in `folder` already
     holds are kept, its list of runs is replaced.
     """
-    load = lru_cache(maxsize=1)(lambda data: load_dataset(Data.model_validate_json(data), data_dir))
     runs: dict[str, PackedRun] = {}
     for scenario in scenarios:
         load_plugins(scenario)
@@ -40,7 +38,7 @@ def pack(scenarios: Sequence[Scenario], store: Path, folder: Path, *, data_dir: 
             # Only the settings that decide which dataset is loaded.
             data = scenario.data
             tables = {name: table for name, table in data.tables.items() if name == data.dataset}
-            dataset = load(Data(dataset=data.dataset, tables=tables).model_dump_json())
+            dataset = load_dataset(Data(dataset=data.dataset, tables=tables), data_dir)
         # With a digest of the content, so that a pack does not mix two versions of a dataset.
         name = f"{dataset.name}-{dataset_digest(dataset)[:8]}"
         write_dataset(folder, name, dataset)
