@@ -204,26 +204,36 @@ def unit_for(largest: float, unit: str) -> tuple[float, str]:
     return scale, prefix + unit
 
 
-def mean_and_interval(mean: float, half_width: float | None, unit: str = "") -> tuple[str, str | None]:
+def mean_and_interval(
+    mean: float, half_width: float | None, unit: str = "", largest: float | None = None
+) -> tuple[str, str | None]:
     """Format a mean with its unit, and the half width of its interval with as many decimals; % is a unit for shares.
+
+    The SI prefix fits `largest`, of all numbers that are shown together; by default the mean.
 
     Example:
         >>> [text.replace(SPACE, " ") for text in mean_and_interval(16.97, 0.31, "s")]
         ['17.0 s', '± 0.3']
         >>> mean_and_interval(48.0, None)
         ('48', None)
+        >>> [mean_and_interval(each, None, "s", 1.2)[0].replace(SPACE, " ") for each in (1.2, 0.5093)]
+        ['1.20 s', '0.509 s']
     """
-    scale, named = (0.01, "%") if unit == "%" else unit_for(mean, unit) if unit else (1.0, "")
+    prefixed = mean if largest is None else largest
+    scale, named = (0.01, "%") if unit == "%" else unit_for(prefixed, unit) if unit else (1.0, "")
     mean, half = mean / scale, half_width
     decimals = 1 if unit == "%" else 0 if mean.is_integer() and not half else _decimals(mean)
     text = number(mean, decimals) + (f"{SPACE}{named}" if named else "")
     return text, None if half is None else f"±{SPACE}{number(half / scale, decimals)}"
 
 
-def difference(mean: float, half_width: float | None, unit: str = "") -> tuple[str, str | None]:
+def difference(
+    mean: float, half_width: float | None, unit: str = "", largest: float | None = None
+) -> tuple[str, str | None]:
     """Format a mean difference with its sign and unit, and the half width of its interval with as many decimals.
 
-    Differences of shares, whose unit is %, are in percentage points.
+    Differences of shares, whose unit is %, are in percentage points. The SI prefix fits `largest`, of all numbers that
+    are shown together; by default the larger of both.
 
     Example:
         >>> [text.replace(SPACE, " ") for text in difference(-0.004, 3.1, "s")]
@@ -231,9 +241,10 @@ def difference(mean: float, half_width: float | None, unit: str = "") -> tuple[s
         >>> [text.replace(SPACE, " ") for text in difference(0.0123, 0.004, "%")]
         ['+1.2 points', '± 0.4']
     """
-    largest = max(abs(mean), half_width or 0.0)
-    scale, named = (0.01, "points") if unit == "%" else unit_for(largest, unit) if unit else (1.0, "")
-    decimals = 1 if unit == "%" else _decimals(largest / scale)
+    own = max(abs(mean), half_width or 0.0)
+    prefixed = own if largest is None else largest
+    scale, named = (0.01, "points") if unit == "%" else unit_for(prefixed, unit) if unit else (1.0, "")
+    decimals = 1 if unit == "%" else _decimals(own / scale)
     shown = round(mean / scale, decimals)
     text = ("+" if shown > 0 else "") + number(shown + 0.0, decimals) + (f"{SPACE}{named}" if named else "")
     return text, None if half_width is None else f"±{SPACE}{number(half_width / scale, decimals)}"

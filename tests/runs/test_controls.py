@@ -12,8 +12,10 @@ from scipy import stats
 from fedcast import load_scenario, make_world, with_overrides
 from fedcast.data import Assignment, load_dataset, population_from, skew_of
 from fedcast.errors import FedcastError
+from fedcast.formatting import SPACE
 from fedcast.runs import facts_of, gains, gains_table, grid, prepare_run, run_folder, run_scenario, tables_of
 from fedcast.runs.prepare import train_prepared
+from fedcast.runs.seed_statistics import Interval
 from fedcast.runs.stored_run import load_run
 from fedcast.training import build_model
 from tests.runs.test_compare import stored
@@ -244,6 +246,20 @@ def test_parts_of_a_gain_are_paired_and_add_up():
     assert table["control"] == ["work"] * 3
     assert table["skew"][0] == pytest.approx(11 / 3 - 19 / 3)
     assert {len(column) for column in table.values()} == {3}
+
+
+def test_all_parts_of_a_gain_are_in_one_unit():
+    (rounds, time, accuracy) = gains(made_runs())
+    small = replace(
+        time, without=Interval(1.25, None, 3), shared=Interval(0.509, None, 3),
+        work=replace(time.work, difference=Interval(-0.013, 0.002, 3)),
+    )  # fmt: skip
+    texts = [small.text(part, "s") for part in ("without", "work", "shared")]
+    assert [[text and text.replace(SPACE, " ") for text in pair] for pair in texts] == [
+        ["1.25 s", None], ["−0.0130 s", "± 0.0020"], ["0.509 s", None],
+    ]  # fmt: skip
+    assert rounds.text("without") == ("9", None)
+    assert accuracy.text("shared", "%")[0].replace(SPACE, " ") == "86.7 %"
 
 
 def test_rounds_are_over_the_seeds_in_which_all_three_reach_the_target():

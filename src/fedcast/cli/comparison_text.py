@@ -7,7 +7,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from fedcast.cli.output import plain_table
-from fedcast.formatting import difference, mean_and_interval, number, pluralize, quantity, setting_text
+from fedcast.formatting import number, pluralize, quantity, setting_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -123,7 +123,9 @@ def _print_gains(console: Console, gains: Sequence[Gain], target: float) -> None
             ("  whole gain", "total"),
             (strategy.name, "shared"),
         ):
-            table.add_row(title, *("–" if gain is None else _gain_cell(gain, part, unit) for gain, unit in found))
+            table.add_row(
+                title, *("–" if gain is None else " ".join(filter(None, gain.text(part, unit))) for gain, unit in found)
+            )
         table.add_row("seeds", *("0" if gain is None else str(len(gain.seeds)) for gain, _ in found))
         console.print(table, "")
     said = (
@@ -131,13 +133,6 @@ def _print_gains(console: Console, gains: Sequence[Gain], target: float) -> None
         "three reached the target"
     )
     console.print(said if gains else "no seed has runs of a strategy, its control and no sharing", style="dim")
-
-
-def _gain_cell(gain: Gain, part: str, unit: str) -> str:
-    value = getattr(gain, part)
-    if part in ("without", "shared"):
-        return mean_and_interval(value.mean, None, unit)[0]
-    return " ".join(text for text in difference(value.difference.mean, value.difference.half_width, unit) if text)
 
 
 def _lines(rows: Sequence[Row], target: float) -> list[tuple[str, list[str]]]:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from fedcast.formatting import difference, mean_and_interval
 from fedcast.runs.comparison import TO_TARGET, scores_of
 from fedcast.runs.seed_statistics import Interval, PairedTest, interval, interval_columns, paired_test
 from fedcast.runs.stored_run import RunsLike, as_runs
@@ -31,6 +32,13 @@ class Gain:
     skew: PairedTest  #: strategy minus control
     total: PairedTest  #: strategy minus no sharing
     shared: Interval  #: with sharing
+
+    def text(self, part: str, unit: str = "") -> tuple[str, str | None]:
+        """Return one of the parts formatted, and the half width of a difference; all with the same SI prefix."""
+        value, largest = getattr(self, part), max(self.without.mean, self.shared.mean)
+        if part in ("without", "shared"):
+            return mean_and_interval(value.mean, None, unit, largest)
+        return difference(value.difference.mean, value.difference.half_width, unit, largest)
 
 
 def gains(runs: RunsLike, tuned: Collection[str] = ()) -> list[Gain]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
-from fedcast.formatting import SPACE, difference, mean_and_interval, number, p_value, percent, quantity, setting_text
+from fedcast.formatting import SPACE, mean_and_interval, number, p_value, percent, quantity, setting_text
 from fedcast.report.content import Content, failures
 from fedcast.report.html import Markup, cell_table, figure, note, scrolled, section, swatch, table, tag
 from fedcast.runs import COUNTS, Gain, Row, Strategy, shown_counts
@@ -148,10 +148,8 @@ def _gains(content: Content) -> Iterator[Markup]:
 
 def _gain_row(gain: Gain) -> tuple[object, ...]:
     title, unit = _GAIN_MEASURES[gain.measure]
-    start, end = (mean_and_interval(each.mean, None, unit)[0] for each in (gain.without, gain.shared))
-    found = (getattr(gain, part).difference for part in _PARTS)
-    parts = [SPACE.join(filter(None, difference(one.mean, one.half_width, unit))) for one in found]
-    return gain.control.name, title, start, *parts, end, len(gain.seeds)
+    parts = [SPACE.join(filter(None, gain.text(part, unit))) for part in ("without", *_PARTS, "shared")]
+    return gain.control.name, title, *parts, len(gain.seeds)
 
 
 def _table(content: Content) -> Markup:
