@@ -149,7 +149,7 @@ def longest_block(task: Task, lanes: int, block: int) -> int:
     """Return a number of steps that no block of so many users exceeds, with this number of lanes or more.
 
     The user that ends last begins while all lanes are in use, so no later than they are filled on average; using fewer
-    lanes (`useful_lanes`) delays the end by at most `STEPS_TOLERANCE`.
+    lanes (`useful_lanes`), and rounding their number, delay the end by at most `STEPS_TOLERANCE` each.
     """
     steps = np.sort(steps_of(task.users.sizes, task.settings.batch_size, task.settings.local_epochs))[::-1]
-    return int(STEPS_TOLERANCE * (steps[:block].sum() // lanes + steps[0])) + 1
+    return int(STEPS_TOLERANCE**2 * (steps[:block].sum() // lanes + steps[0])) + 1

@@ -70,23 +70,30 @@ def useful_lanes(steps: Ints, most: int, filling: int | None = None) -> int:
         return len(steps)
     fewest = most if filling is None else min(filling, most)
     tried = range(fewest, most + 1, 1 + (most - fewest) // _TRIED)
-    best = min(tried, key=lambda count: count * fill_lanes(steps, count).length)
+    best = min(tried, key=lambda count: _time(steps, count, fewest))
     limit = STEPS_TOLERANCE * fill_lanes(steps, best).length
     candidates = range(1, best + 1)
     return candidates[bisect_left(candidates, True, key=lambda count: fill_lanes(steps, count).length <= limit)]
 
 
-def rounded_lanes(useful: int, filling: int) -> int:
-    """Round a number of lanes, so that few are ever used: up while more lanes cost no time, else down.
+def rounded_lanes(steps: Ints, most: int, filling: int) -> int:
+    """Return `useful_lanes`, rounded where that takes about as long, so that few numbers of lanes are ever used.
 
     Example:
-        >>> rounded_lanes(13, 16), rounded_lanes(19, 16)
-        (14, 16)
+        >>> steps = np.arange(10, 30)
+        >>> useful_lanes(steps, 20), rounded_lanes(steps, 20, 20)
+        (15, 16)
     """
+    useful = useful_lanes(steps, most, filling)
     grain = 1 << max(0, useful.bit_length() - 3)
-    if useful > filling:
-        return max(filling, useful // grain * grain)
-    return min(filling, -(-useful // grain) * grain)
+    near = [count for count in (useful // grain * grain, -(-useful // grain) * grain) if count <= most]
+    best = min(near, key=lambda count: _time(steps, count, filling))
+    return best if _time(steps, best, filling) <= STEPS_TOLERANCE * _time(steps, useful, filling) else useful
+
+
+def _time(steps: Ints, count: int, filling: int) -> int:
+    """Return the time of a block, in steps of one lane."""
+    return fill_lanes(steps, count).length * max(count, filling)
 
 
 def stretches(lanes: Lanes) -> Iterator[tuple[int, int, Ints, Ints]]:

@@ -78,12 +78,11 @@ class StackedEngine:
     def _lanes(self, steps: Ints) -> Lanes:
         """Return the lanes of a block; blocks with the same steps as the block before share them."""
         if self.last is None or not np.array_equal(self.last[0], steps):
-            count = useful_lanes(steps, self.most, self.filling)
             # Steps are recorded or compiled for each number of lanes. One that was used before is not preferred:
             # dropout draws lane by lane, and must not depend on earlier rounds.
-            if self.task.device.type != "cpu" or self.task.compiled:
-                count = rounded_lanes(count, self.filling)
-            self.last = steps, fill_lanes(steps, count)
+            recorded = self.task.device.type != "cpu" or self.task.compiled
+            lanes = (rounded_lanes if recorded else useful_lanes)(steps, self.most, self.filling)
+            self.last = steps, fill_lanes(steps, lanes)
         return self.last[1]
 
 
