@@ -174,21 +174,17 @@ def test_what_headlines_of_findings_say_is_true_of_the_stored_results():
     for dataset in ("mnist", "cifar10"):
         assert row[dataset, "10 %"]["gain"] < row[dataset, "10 %"]["paper_gain"] / 3
     for volume in ("all", "JFVO"):
-        assert abs(row["cifar10", volume]["gain"] - row["cifar10", volume]["paper_gain"]) < 1
+        cifar10 = row["cifar10", volume]
+        assert abs(cifar10["gain"] - cifar10["paper_gain"]) < 1
+        assert all(abs(cifar10[part]) < cifar10[f"{part}_half_width"] for part in ("gain", "work", "skew"))
         mnist = row["mnist", volume]
         assert mnist["gain"] + mnist["gain_half_width"] < mnist["paper_gain"] / 2
-    # On CIFAR-10 FedAvg differs much between seeds, DACA little.
-    runs = where(load_result("table2", "full", TOP / "results").tables["runs"], dataset="cifar10", partition="Dir 0.1")
-    for volume in ("all", "JFVO"):
-        spread = {rule: np.std(where(runs, volume=volume, rule=rule)["accuracy"]) for rule in ("none", "daca")}
-        assert spread["none"] > 3 * spread["daca"]
     # A larger learning rate gains as much as sharing everything.
     mnist_cells = where(cells, dataset="mnist", partition="Dir 0.1")
     (tuned,) = where(mnist_cells, rule="none", volume="plan")["accuracy"]
     assert tuned >= max(where(mnist_cells, volume="all")["accuracy"])
-    # More work alone does not explain the final gain on MNIST; on CIFAR-10 its mean is small.
+    # More work alone does not explain the final gain on MNIST.
     mnist = row["mnist", "all"]
-    assert all(row["cifar10", volume]["work"] < row["cifar10", volume]["gain"] / 4 for volume in ("all", "JFVO"))
     assert abs(mnist["work"]) < mnist["work_half_width"]
     assert mnist["skew"] > mnist["skew_half_width"]
 
@@ -206,22 +202,24 @@ def test_findings_are_numbers_of_the_stored_results():
         for at in ("all", "JFVO")
         for rule in rules
     }
-    assert f"CIFAR-10 ends at FedAvg {accuracy['all', 'none'].mean():.1f} ± " in volume
+    fedavg = accuracy["all", "none"]
+    assert f"FedAvg between {fedavg.min():.1f} and {fedavg.max():.1f} %" in volume
     rows = {cells[0].strip(): cells[1:] for line in volume.splitlines() if (cells := line.strip(" |").split(" | "))}
     for column, at in enumerate(("all", "JFVO"), start=1):
-        work, daca, gain = (
-            accuracy[at, a] - accuracy[at, b]
-            for a, b in (("daca work", "none"), ("daca", "daca work"), ("daca", "none"))
-        )
-        names = {"gain": gain, "of it by more work": work, "of it beyond more work": daca}
-        for name, points in names.items():
-            key = f"CIFAR-10 {name}" if name == "gain" else f"CIFAR-10, {name}"
-            assert rows[key][column] == f"{points.mean():+.2f} ± {half_width(points):.2f}"
-        assert ", ".join(f"{points:+.1f}" for points in gain) in volume
-        above = accuracy[at, "daca"] - accuracy[at, "cec"]
-        assert f"CEC {above.mean():+.2f} ± {half_width(above):.2f}" in volume
-    assert rows["CIFAR-10 gain"][-1] == "+8.18"
-    assert rows["MNIST gain"][-1] == "+1.81"
+        for name, one, other in (
+            ("DACA − FedAvg", "daca", "none"),
+            ("of it by more work", "daca work", "none"),
+            ("of it beyond more work", "daca", "daca work"),
+            ("DACA − SCC", "daca", "scc"),
+            ("DACA − CEC", "daca", "cec"),
+        ):
+            points = accuracy[at, one] - accuracy[at, other]
+            assert rows[f"CIFAR-10: {name}"][column] == f"{points.mean():+.2f} ± {half_width(points):.2f}"
+        by_seed = accuracy[at, "daca"] - accuracy[at, "none"]
+        assert ", ".join(f"{points:+.1f}" for points in by_seed) in volume
+    printed = {name: rows[f"CIFAR-10: {name}"][-1] for name in ("DACA − FedAvg", "DACA − SCC", "DACA − central")}
+    assert printed == {"DACA − FedAvg": "+8.18", "DACA − SCC": "+1.90", "DACA − central": "+0.17"}
+    assert rows["MNIST: DACA − FedAvg"][-1] == "+1.81"
     mnist = where(stored["table2"].tables["runs"], dataset="mnist", partition="Dir 0.1", volume="all")
     ends = [100 * np.array(where(mnist, rule=rule)["accuracy"]) for rule in ("daca", "daca work")]
     beyond = ends[0] - ends[1]

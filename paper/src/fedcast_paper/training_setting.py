@@ -151,7 +151,7 @@ def assumptions(job: Job, runs: Sequence[Trained], **more: str) -> dict[str, str
         DATASETS.get(dataset, dataset): _listed({run.seed for run in some}) for dataset, some in by_dataset.items()
     }
     # Results at several volumes have the same run of FedAvg at each.
-    machines = Counter({repr(run.scenario): _machine(run) for run in runs}.values())
+    different = {run.scenario.model_dump_json(): run for run in runs}.values()
     smoke = "20 users, digits instead of every dataset, six rounds: the numbers mean nothing"
     same = len(set(seeds.values())) == 1
     return {
@@ -159,9 +159,20 @@ def assumptions(job: Job, runs: Sequence[Trained], **more: str) -> dict[str, str
         "sharing": _sharing(runs),
         "network": _NETWORK,
         "seeds": next(iter(seeds.values())) if same else "; ".join(f"{name} {some}" for name, some in seeds.items()),
-        "trained on": "; ".join(f"{name} ({pluralize(count, 'run')})" for name, count in machines.items()),
+        "trained on": _counted(map(_machine, different)),
+        "archived at commit": _counted(run.made_by.get("commit", "not recorded") for run in different),
         **more,
     }
+
+
+def _counted(names: Iterable[str]) -> str:
+    """List names with the number of runs that have them, most first.
+
+    Example:
+        >>> _counted(["CPU", "GPU", "GPU"])
+        'GPU (2 runs), CPU (1 run)'
+    """
+    return ", ".join(f"{name} ({pluralize(count, 'run')})" for name, count in Counter(names).most_common())
 
 
 def _machine(run: Trained) -> str:
