@@ -11,7 +11,8 @@ FACTS = {
     "emd_before": 1.5, "emd_after": 1.4, "emd_after_a": 1.5, "emd_after_b": 1.4, "emd_after_c": 1.3, "js_before": 0.4,
     "js_after": 0.3, "kl_after": 1.0, "shift": 0.02, "heads": 10, "members": 60, "sent_samples": 600,
     "received_samples": 3600, "distinct_samples": 500, "largest_revealed_share": 0.1, "average_sharing_ratio": 0.06,
-    "sharing_s": 5.0, "download_s": 1.0, "compute_s": 2.0, "upload_s": 3.0,
+    "sharing_s": 5.0, "download_s": 1.0, "compute_s": 2.0, "upload_s": 3.0, "sharing_j": 0.1, "round_j": 0.2,
+    "sharing_bytes": 600, "round_bytes": 7000,
 }  # fmt: skip
 
 

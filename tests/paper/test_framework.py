@@ -125,6 +125,28 @@ def test_own_seeds_that_are_fewer_than_stored_replace_nothing(tmp_path, monkeypa
     assert seeds_of(load_result("fig7b", "full", tmp_path)) == {0, 1}
 
 
+def test_a_result_does_not_lose_single_runs_unasked(tmp_path, monkeypatch):
+    rows = [{"rule": rule, "seed": seed, "accuracy": 0.9 + seed / 100} for rule in ("daca", "scc") for seed in (0, 1)]
+
+    def made_of(some):
+        result = Result({"runs": columns_of(some)}, {}, {"seeds": [0, 1]})
+        monkeypatch.setitem(REPRODUCTIONS, "fig4", replace(REPRODUCTIONS["fig4"], data=lambda _: result))
+        return result
+
+    made_of(rows)
+    make_result("fig4", Job("full"), tmp_path)
+    made_of([*rows[:1], {**rows[1], "accuracy": 0.95}, *rows[2:]])  # another number of the same run
+    make_result("fig4", Job("full"), tmp_path)
+    made_of(rows[:3])
+    with pytest.raises(
+        FedcastError, match=r"fig4.json: replacing it would lose 1 run \(scc, seed 1\); omit --finished"
+    ):
+        make_result("fig4", Job("full"), tmp_path)
+    assert load_result("fig4", "full", tmp_path).tables["runs"]["seed"] == [0, 1, 0, 1]
+    make_result("fig4", Job("full"), tmp_path, drop_seeds=True)
+    assert load_result("fig4", "full", tmp_path).tables["runs"]["seed"] == [0, 1, 0]
+
+
 def test_runs_that_are_not_finished_count_as_lost(tmp_path):
     stored(tmp_path, "fig1c", "0, 1")
     check_seeds(["fig1c"], Job("full", seeds=(0, 1, 2), store=tmp_path / "runs"), tmp_path)

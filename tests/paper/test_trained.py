@@ -1,6 +1,8 @@
 """Runs as figures need them: found in the archive, in the store, or trained, and never twice."""
 
 import json
+import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +14,8 @@ from fedcast.runs import load_run, run_folder, run_scenario
 from fedcast.scenario import load_scenario
 from fedcast_paper import Job
 from fedcast_paper.over_seeds import curve_rows, differences, mean_loss, mean_of
-from fedcast_paper.trained import Trained, failures, finished, trained_runs, unfinished
+from fedcast_paper.trained import CURVES, Trained, failures, finished, save_trained, trained_runs, unfinished
+from tests.paper.given import FACTS
 
 TINY = ["data.num_users=8", "training.rounds=2", "training.model=mlp", "allocation.method=fixed"]
 
@@ -93,8 +96,52 @@ def test_a_small_file_says_what_was_run(tmp_path):
     assert {f"{name}={value}" for name, value in content["changes"].items()} >= set(changes)
     assert content["made_by"]["torch"]
     assert path.stat().st_size < 4000
-    path.write_text("{}")
-    with pytest.raises(FedcastError, match="invalid run file"):
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (dict.clear, "KeyError: 'facts'"),
+        (lambda run: run.update(curves=[]), "TypeError"),
+        (lambda run: run["changes"].update(seed=4), "of another run: seed is 4, expected 3"),
+        (lambda run: run["changes"].pop("data.num_users"), "of another run: data.num_users is not set, expected 8"),
+        (
+            lambda run: run["changes"].update({"training.momentum": 0.9}),
+            "of another run: training.momentum is 0.9, expected not",
+        ),
+        (lambda run: run["facts"].pop("upload_s"), "KeyError: 'upload_s'"),
+        (lambda run: run["facts"].update(upload_s=math.nan), "facts.upload_s is nan, expected a number"),
+        (lambda run: run["facts"].update(heads=True), "facts.heads is True, expected a number"),
+        (lambda run: run["curves"]["accuracy"].pop(), "curves.accuracy has 2 values, expected 3"),
+        (lambda run: run["curves"]["accuracy"].__setitem__(2, 97.5), "curves.accuracy has a value outside of 0 to 1"),
+        (lambda run: run["curves"]["test_loss"].__setitem__(1, None), "curves.test_loss has an unknown value"),
+        (lambda run: run["curves"]["drift"].__setitem__(1, "0.5"), "curves.drift has a value that is neither a number"),
+    ],
+)
+def test_a_damaged_run_file_is_named_with_the_reason(tmp_path, spoil, reason):
+    job = Job("full", store=tmp_path / "runs", archive=tmp_path / "archive")
+    (scenario,) = scenarios(3)
+    path = tmp_path / "archive" / f"{run_folder(tmp_path, scenario).name}.json"
+    save_trained(Trained(scenario, FACTS, {name: [0.5, 0.6, 0.7] for name in CURVES}), path)
+    content = json.loads(path.read_text())
+    assert trained_runs(job, [scenario])[0].curve("accuracy") == [0.5, 0.6, 0.7]
+    spoil(content)
+    path.write_text(json.dumps(content))
+    expected = f"{path}: invalid run file ({reason}"
+    with pytest.raises(FedcastError, match=re.escape(expected) + ".*; restore it, for example by git, or delete it"):
+        trained_runs(job, [scenario])
+
+
+def test_a_run_file_with_former_names_of_parameters_is_read(tmp_path):
+    alpha = ["data.partition=dirichlet", "data.dirichlet.alpha=0.5"]
+    job = Job("full", store=tmp_path / "runs", archive=tmp_path / "archive")
+    scenario = load_scenario(base="digits", overrides=[*TINY, *alpha])
+    path = tmp_path / "archive" / f"{run_folder(tmp_path, scenario).name}.json"
+    save_trained(Trained(scenario, FACTS, {name: [0.5, 0.6, 0.7] for name in CURVES}), path)
+    path.write_text(path.read_text().replace("data.dirichlet.alpha", "data.alpha"))
+    assert trained_runs(job, [scenario])[0].accuracy == 0.7
+    path.write_text(path.read_text().replace('"data.alpha": 0.5', '"data.alpha": 0.6'))
+    with pytest.raises(FedcastError, match="of another run: data.dirichlet.alpha is 0.6, expected 0.5"):
         trained_runs(job, [scenario])
 
 

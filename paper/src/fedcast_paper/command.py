@@ -27,7 +27,7 @@ Scale = Annotated[
     Literal["smoke", "full"], typer.Option(help="Small (default), or as in the paper.", show_default=False)
 ]
 Seeds = Annotated[str | None, typer.Option(metavar="0-4,9", help="Replace the default seeds.")]
-DropSeeds = Annotated[bool, typer.Option("--drop-seeds", help="Allow a stored result to lose seeds.")]
+DropSeeds = Annotated[bool, typer.Option("--drop-seeds", help="Allow stored results to lose runs.")]
 Kind = Annotated[Literal["png", "svg", "pdf"], typer.Option("--format", help="Format of figures.")]
 Workers = Annotated[int, typer.Option(metavar="N", min=1, help="Training runs at a time.")]
 Finished = Annotated[bool, typer.Option("--finished", help="Use finished runs only, train nothing.")]

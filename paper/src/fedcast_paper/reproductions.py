@@ -6,13 +6,14 @@ To add a figure, add a module to `fedcast_paper.figures` and a line to `REPRODUC
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
 from fedcast.errors import FedcastError
-from fedcast.formatting import did_you_mean, similar_name
+from fedcast.formatting import did_you_mean, pluralize, similar_name
 from fedcast.report import save_figure
 from fedcast.scenario import Scenario
 from fedcast_paper.figures import (
@@ -35,6 +36,7 @@ from fedcast_paper.figures import (
 )
 from fedcast_paper.job import Job, Reproduction, Scale
 from fedcast_paper.reproduction_result import Result, load_result, result_path, save_result
+from fedcast_paper.text_tables import rows_of
 from fedcast_paper.trained import finished, train_missing, unfinished
 
 # Stands for every id on the command line.
@@ -109,11 +111,12 @@ def make_result(name: str, job: Job, results: Path, *, drop_seeds: bool = False)
         name: its id.
         job: scale, seeds and folders.
         results: folder of stored results.
-        drop_seeds: whether a result at full scale may replace a stored one that has seeds which it lacks.
+        drop_seeds: whether a result at full scale may replace a stored one that has seeds or runs which it lacks.
     """
     result = find_reproduction(name).data(job)
     if not drop_seeds:
         _check_no_seed_is_lost(name, job, results, seeds_of(result))
+        _check_no_run_is_lost(name, job, results, result)
     return save_result(result, name, job.scale, results)
 
 
@@ -175,6 +178,34 @@ def _check_no_seed_is_lost(name: str, job: Job, results: Path, seeds: set[int]) 
             f"{result_path(name, job.scale, results)}: replacing it would lose seeds {_ranges(lost)} of its seeds "
             f"{_ranges(stored)}; use --seeds {_ranges(stored | seeds)} to keep them{condition}, or --drop-seeds"
         )
+
+
+def _check_no_run_is_lost(name: str, job: Job, results: Path, result: Result) -> None:
+    """Raise an error if a stored result at full scale has runs, one a row of its table, that a new one lacks."""
+    try:
+        stored = load_result(name, "full", results) if job.scale == "full" else result
+    except FedcastError:  # no stored result, or an unreadable one: nothing can be lost
+        return
+    if lost := list((_runs_of(stored) - _runs_of(result)).elements()):
+        shown = "; ".join(", ".join(run) for run in lost[:3]) + (f" and {len(lost) - 3} more" if len(lost) > 3 else "")
+        path, number = result_path(name, job.scale, results), pluralize(len(lost), "run")
+        raise FedcastError(
+            f"{path}: replacing it would lose {number} ({shown}); omit --finished to train what is missing, restore "
+            "their files, or use --drop-seeds"
+        )
+
+
+def _runs_of(result: Result) -> Counter[tuple[str, ...]]:
+    """Count the rows of a table of runs by what names them: texts, and the seed."""
+    rows = rows_of(result.tables.get("runs", {}))
+    return Counter(
+        tuple(
+            f"seed {value}" if name == "seed" else value
+            for name, value in row.items()
+            if name == "seed" or isinstance(value, str)
+        )
+        for row in rows
+    )
 
 
 def _stored_seeds(name: str, results: Path) -> set[int]:

@@ -7,14 +7,15 @@ is in neither. So a result can be recomputed from the archive alone, and an addi
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fedcast.errors import FedcastError
 from fedcast.io import atomic_write
-from fedcast.scenario import Scenario, load_scenario
+from fedcast.scenario import Scenario, current_keys, load_scenario
 from fedcast.sharing import CONTROLS
 from fedcast_paper.job import Job
 from fedcast_paper.reproduction_result import source_commit
@@ -192,12 +193,60 @@ def save_trained(run: Trained, path: Path) -> None:
 
 
 def load_trained(path: Path, scenario: Scenario) -> Trained:
-    """Read the file of a scenario's run."""
+    """Read the file of a scenario's run; raise an error if it is damaged or another run's."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
-        return Trained(scenario, document["facts"], document["curves"], document["made_by"])
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
-        raise FedcastError(f"{path}: invalid run file ({error}); delete it to compute it again") from None
+        run = Trained(scenario, document["facts"], document["curves"], document["made_by"])
+        reason = _other_run(document["changes"], scenario) or _invalid_value(run)
+    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
+        reason = f"{type(error).__name__}: {error}"
+    if reason:
+        raise FedcastError(
+            f"{path}: invalid run file ({reason}); restore it, for example by git, or delete it to train the run again"
+        )
+    return run
+
+
+def _other_run(changes: Mapping[str, Any], scenario: Scenario) -> str | None:
+    """Return in which parameter stored changes differ from those of a scenario; None: in none.
+
+    Older files have older names of parameters. Some have become several, of which a scenario needs one.
+    """
+    expected = json.loads(json.dumps(changes_from_default(scenario)))
+    stored = {name: value for old, value in changes.items() for name in current_keys(old)}
+    for name, value in expected.items():
+        if name not in stored or stored[name] != value:
+            return f"of another run: {name} is {stored.get(name, 'not set')}, expected {value}"
+    for old, value in changes.items():
+        if not any(name in expected for name in current_keys(old)):
+            return f"of another run: {old} is {value}, expected not to be set"
+    return None
+
+
+def _invalid_value(run: Trained) -> str | None:
+    """Return which fact or curve of a run is invalid; None: none is."""
+    from fedcast.runs import Facts
+
+    for name in (item.name for item in fields(Facts)):
+        if not _is_number(run.facts[name]):
+            return f"facts.{name} is {run.facts[name]!r}, expected a number"
+    length = run.scenario.training.rounds + 1
+    for name in (*CURVES, *([NOISY] if NOISY in run.curves else [])):
+        values = run.curves[name]
+        if len(values) != length:
+            return f"curves.{name} has {len(values)} values, expected {length}"
+        if any(value is not None and not _is_number(value) for value in values):
+            return f"curves.{name} has a value that is neither a number nor null"
+    for name in ("accuracy", "test_loss", "worst_accuracy"):
+        if None in run.curves[name]:
+            return f"curves.{name} has an unknown value"
+    if not all(0 <= accuracy <= 1 for accuracy in run.curve("accuracy")):
+        return "curves.accuracy has a value outside of 0 to 1"
+    return None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def changes_from_default(scenario: Scenario) -> dict[str, Any]:
