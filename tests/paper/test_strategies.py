@@ -15,7 +15,7 @@ from fedcast_paper.figures.beyond_rounds import speed_up
 from fedcast_paper.over_seeds import LAST_ROUNDS, gain_rows, late_accuracy
 from fedcast_paper.reproduction_result import Verdict, columns_of, where
 from fedcast_paper.reproductions import training_scenarios
-from fedcast_paper.text_tables import rows_of
+from fedcast_paper.text_tables import NO_BREAK, rows_of
 from fedcast_paper.trained import NOISY
 from fedcast_paper.training_setting import STRATEGIES
 from fedcast_paper.verdicts import (
@@ -27,7 +27,7 @@ from fedcast_paper.verdicts import (
     larger_gain,
     welch_test,
 )
-from fedcast_paper.volume_tables import NO_BREAK, accuracy_table, gain_table, volume_tables
+from fedcast_paper.volume_tables import accuracy_table, gain_table, volume_tables
 from fedcast_paper.volumes import NOISY_USERS, ONE_CLASS, PLAN, TENTH, VOLUMES, Place, volume_scenarios, volumes_of
 from tests.paper.given import data, keep, rising, run_of
 

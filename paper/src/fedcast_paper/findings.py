@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from typing import Any
 
 from fedcast_paper.figures.fig7a import ITERATIONS
 from fedcast_paper.over_seeds import mean_of
 from fedcast_paper.planning_setting import RIVALS
 from fedcast_paper.reproduction_result import Columns, Result, columns_of, where
-from fedcast_paper.text_tables import markdown_table, number, percent, rows_of
-from fedcast_paper.training_setting import DATASETS, SHARING, STRATEGIES
+from fedcast_paper.text_tables import ABSENT, markdown_table, number, percent, rows_of, unbroken
+from fedcast_paper.training_setting import DATASETS, STRATEGIES
 from fedcast_paper.verdicts import listed
 from fedcast_paper.volumes import PLAN, PLAN_RATE
 
 # The volumes that findings name.
-_SHARED = {"10 %": "with a tenth", "all": "with all", "JFVO": "with JFVO's volumes"}
+_SHARED = {"10 %": "a tenth", "all": "all", "JFVO": "JFVO"}
+# The strategies of the paper that share, with which it compares DACA.
+_OTHERS = ("scc", "cec", "central")
 
 
 def findings(stored: Mapping[str, Result]) -> list[str]:
@@ -53,65 +55,59 @@ def _sharing(result: Result) -> str:
 def _volumes(result: Result) -> str:
     """Compare the gain of DACA at several volumes with the paper's, and with that of other strategies."""
     cells, runs = (where(result.tables[name], partition="Dir 0.1") for name in ("cells", "runs"))
-    daca = list(rows_of(where(cells, rule="daca")))
-    there = {(row["dataset"], row["volume"]) for row in daca}
-    if not {(dataset, volume) for dataset in ("mnist", "cifar10") for volume in _SHARED} <= there:
+    daca = {(row["dataset"], row["volume"]): row for row in rows_of(where(cells, rule="daca"))}
+    datasets = ("mnist", "cifar10")
+    if not {(dataset, volume) for dataset in datasets for volume in _SHARED} <= daca.keys():
         return ""
-    rates = " With a tenth CIFAR-10 has another learning rate." if any(row["first_rate"] for row in daca) else ""
-    printed = {row["rule"]: row["paper"] for row in rows_of(where(cells, dataset="cifar10", volume="all"))}
+    rates = " With a tenth CIFAR-10 has another learning rate." if daca["cifar10", "10 %"]["first_rate"] else ""
     rows = [
         row
-        for dataset in ("mnist", "cifar10")
-        for row in _gain_table(where(cells, dataset=dataset), where(runs, dataset=dataset), dataset)
+        for dataset in datasets
+        for row in _gain_rows(DATASETS[dataset], where(cells, dataset=dataset), where(runs, dataset=dataset))
     ]
+    table = textwrap.indent(markdown_table(columns_of(rows)), "  ")
     return (
         "**With a tenth of a head's samples the gains are far below the paper's; with all of them, or with JFVO's "
         "volumes, CIFAR-10's mean gain over three seeds is near it, but its interval contains 0; MNIST's is not near "
-        f"it.** {_cifar10(where(runs, dataset='cifar10'), printed)}{rates} Points at Dir 0.1, after the last round "
-        f"(table2; others share more or less than DACA):\n\n{textwrap.indent(markdown_table(columns_of(rows)), '  ')}"
+        f"it.** {_cifar10(where(runs, dataset='cifar10', volume='JFVO'), daca['cifar10', 'JFVO'])}{rates} Points at "
+        f"Dir 0.1 after the last round (table2; the strategies share different amounts):\n\n{table}"
     )
 
 
-def _cifar10(runs: Columns, paper: Mapping[str, float]) -> str:
-    """Say between which accuracies the seeds of CIFAR-10 end, and what DACA gains on each."""
-    ends, by_seed = [], []
-    for rule, volume in (("none", "all"), ("daca", "all"), ("daca", "JFVO")):
-        some = where(runs, volume=volume)
-        found = [100 * accuracy for accuracy in where(some, rule=rule)["accuracy"]]
-        shared = "" if rule == "none" else f" {_SHARED[volume]}"
-        ends.append(f"{STRATEGIES[rule]}{shared} between {min(found):.1f} and {max(found):.1f} %")
-        if rule == "daca":
-            by_seed.append(f"{', '.join(f'{gain:+.1f}' for gain in _above(some, 'daca', 'none'))} {_SHARED[volume]}")
+def _cifar10(runs: Columns, daca: Mapping[str, Any]) -> str:
+    """Say between which accuracies the seeds of CIFAR-10 end with JFVO's volumes, and what DACA gains on each."""
+    ends = []
+    for rule, text in (("none", "FedAvg"), ("daca", "DACA with JFVO's volumes")):
+        found = [100 * accuracy for accuracy in where(runs, rule=rule)["accuracy"]]
+        ends.append(f"{text} between {min(found):.1f} and {max(found):.1f} %")
+    gains = ", ".join(f"{gain:+.1f}" for gain in _above(runs, "daca", "none"))
     return (
-        f"CIFAR-10 ends with {', '.join(ends)} (paper: {paper['none']:.1f} and {paper['daca']:.1f}); DACA gains "
-        f"{'; '.join(by_seed)}, by seed."
+        f"CIFAR-10 ends with {', '.join(ends)} (paper: {daca['paper'] - daca['paper_gain']:.1f} and "
+        f"{daca['paper']:.1f}); by seed DACA gains {gains}."
     )
 
 
-def _gain_table(cells: Columns, runs: Columns, dataset: str) -> Iterator[dict[str, str]]:
-    """Yield rows of DACA's gain on a dataset, its parts and its price, and of DACA against others; by volume."""
-    gains = {row["volume"]: row for row in rows_of(where(cells, rule="daca"))}
-    paper = {row["rule"]: row["paper"] for row in rows_of(where(cells, volume="all"))}
-
-    def row_of(name: str, text: Callable[[str], str], printed: float | None = None) -> dict[str, str]:
-        volumes = {heading: text(volume) for volume, heading in _SHARED.items()}
-        return {"": f"{DATASETS[dataset]}: {name}", **volumes, "paper": number(printed, "+z.2f")}
-
-    def part(name: str) -> Callable[[str], str]:
-        return lambda volume: number(gains[volume][name], "+z.2f", gains[volume][f"{name}_half_width"])
-
-    yield row_of("DACA − FedAvg", part("gain"), paper["daca"] - paper["none"])
-    yield row_of("of it by more work", part("work"))
-    yield row_of("of it beyond more work", part("skew"))
-    for rule in (rule for rule in SHARING if rule != "daca" and rule in paper):
-        printed = None if paper[rule] is None else paper["daca"] - paper[rule]
-        yield row_of(f"DACA − {STRATEGIES[rule]}", partial(_difference, runs, rule), printed)
-    yield row_of("average sharing ratio of DACA", lambda volume: f"{gains[volume]['average_sharing_ratio']:.2f}")
+def _gain_rows(dataset: str, cells: Columns, runs: Columns) -> Iterator[dict[str, str]]:
+    """Yield DACA's gain, its parts, and DACA against others: a row for each volume, and one of the paper."""
+    for volume, shared in _SHARED.items():
+        (row,) = rows_of(where(cells, volume=volume, rule="daca"))
+        parts = [number(row[part], "+z.2f", row[f"{part}_half_width"]) for part in ("gain", "work", "skew")]
+        others = [_difference(where(runs, volume=volume), rule) for rule in _OTHERS]
+        yield _gain_row(f"{dataset}, {shared}", *parts, *others, f"{row['average_sharing_ratio']:.2f}")
+    printed = {row["rule"]: row["paper"] for row in rows_of(where(cells, volume="all"))}
+    gain, *others = (number(printed["daca"] - printed[rule], "+z.2f") for rule in ("none", *_OTHERS))
+    yield _gain_row(f"{dataset}, the paper", gain, ABSENT, ABSENT, *others, ABSENT)
 
 
-def _difference(runs: Columns, rule: str, volume: str) -> str:
-    """Return the points of DACA above another strategy at a volume, on common seeds."""
-    points = _above(where(runs, volume=volume), "daca", rule)
+def _gain_row(*texts: str) -> dict[str, str]:
+    against = (f"DACA − {STRATEGIES[rule]}" for rule in _OTHERS)
+    names = ("shared", "DACA − FedAvg", "of it by more work", "beyond more work", *against, "average sharing ratio")
+    return dict(zip(names, map(unbroken, texts), strict=True))
+
+
+def _difference(runs: Columns, rule: str) -> str:
+    """Return the points of DACA above another strategy, on common seeds."""
+    points = _above(runs, "daca", rule)
     mean = mean_of(points) if points else None
     return number(mean and mean.mean, "+z.2f", mean and mean.half_width)
 
@@ -133,9 +129,8 @@ def _parts(result: Result) -> str:
     return (
         "**More work alone does not explain the final gain on MNIST.** Members that receive samples also train on "
         "more. As much work on their own samples (the work control) gains "
-        f"{number(row['work'], '+z.2f', row['work_half_width'])} points at Dir 0.1, DACA "
-        f"{number(row['skew'], '+z.2f', row['skew_half_width'])} beyond it, if heads share all ({row['seeds']} seeds, "
-        "table2). On CIFAR-10 neither part is settled: the intervals of both contain 0."
+        f"{number(row['work'], '+z.2f', row['work_half_width'])} points at Dir 0.1 if heads share all ({row['seeds']} "
+        "seeds). On CIFAR-10 neither part is settled: the intervals of both contain 0."
     )
 
 

@@ -81,6 +81,7 @@ CLAIMS = (
 ANSWERS = {"yes": "holds", "partly": "partly holds", "no": "does not hold", "open": "inconclusive"}
 NOT_RUN = "not run yet"
 IMAGES = Path("images/results")
+_SHOWN_NOTES = 2
 _DPI = 100
 
 _RESULTS_HEAD = """\
@@ -234,9 +235,14 @@ def _section(name: str, result: Result | None) -> str:
     for caption, table in summaries(name, result).items():
         parts += [caption] if caption else []
         parts.append(markdown_table(table).rstrip())
-    parts += [f"**Discussion.** {reproduction.why}", *result.notes]
+    parts += [f"**Discussion.** {reproduction.why}", *_notes(result.notes)]
     parts += _verdict_parts(name, result)
     return "\n\n".join([*parts, _folded("Setting", _setting(result)), ""])
+
+
+def _notes(notes: Sequence[str]) -> list[str]:
+    """Return few notes as paragraphs, and many folded."""
+    return list(notes) if len(notes) <= _SHOWN_NOTES else [_folded(f"{len(notes)} notes", "\n\n".join(notes))]
 
 
 def _folded(title: str, text: str) -> str:

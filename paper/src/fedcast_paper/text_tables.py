@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from fedcast_paper.reproduction_result import Columns, Result, where
 
 Row = dict[str, str]
 ABSENT = "–"
+NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
 def number(value: float | None, form: str, half_width: float | None = None) -> str:
@@ -37,6 +39,16 @@ def mean_text(values: Sequence[float | None], form: str) -> str:
     mean = mean_of(known)
     missing = f" ({len(values) - len(known)} of {len(values)} never)" if len(known) < len(values) else ""
     return number(mean.mean, form, mean.half_width) + missing
+
+
+def unbroken(text: str) -> str:
+    r"""Return the text with spaces, and hyphens in words, at which no line ends.
+
+    Example:
+        >>> ascii(unbroken("CIFAR-10: -0.5"))
+        "'CIFAR\\u201110:\\xa0-0.5'"
+    """
+    return re.sub(r"(?<=\w)-(?=\w)", "\N{NON-BREAKING HYPHEN}", text).replace(" ", NO_BREAK)
 
 
 def percent(fraction: float) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from fedcast.formatting import pluralize
 from fedcast_paper.over_seeds import LAST_ROUNDS, mean_of
 from fedcast_paper.reproduction_result import Columns, Result, Verdict, where
-from fedcast_paper.text_tables import ABSENT, Row, number, rows_of
+from fedcast_paper.text_tables import ABSENT, Row, number, rows_of, unbroken
 from fedcast_paper.trained import strategy_of
 from fedcast_paper.training_setting import DATASETS
 from fedcast_paper.verdicts import ABOVE, NOT_WORSE, accuracy_verdicts, gains_over, larger_gain
@@ -29,7 +29,6 @@ GAIN_CAPTION = (
     "those of the control."
 )
 FIRST_RATE = "*"
-NO_BREAK = "\N{NO-BREAK SPACE}"
 _FIRST_RATE_NOTE = (
     f"\\{FIRST_RATE}: trained with the learning rate of the first runs, 0.005 without momentum, as FedAvg there."
 )
@@ -193,7 +192,7 @@ def _cell_text(row: Mapping[str, Any], cell: Columns) -> str:
     if row["noisy_accuracy"] is not None:
         noisy = number(row["noisy_accuracy"], ".2f", row["noisy_accuracy_half_width"])
         lines.insert(1, f"with noise {noisy}")
-    return "<br>".join(line.replace(" ", NO_BREAK) for line in lines)
+    return "<br>".join(map(unbroken, lines))
 
 
 def _short_percent(fraction: float) -> str:
@@ -219,10 +218,10 @@ def gain_table(cells: Columns) -> list[Row]:
         place = str(Place(row["dataset"], row["partition"]))
         rows.append(
             {
-                "setting": place.replace(" ", NO_BREAK).replace("-", "\N{NON-BREAKING HYPHEN}"),
+                "setting": unbroken(place),
                 "volume": row["volume"] + (f"\\{FIRST_RATE}" if row["first_rate"] else ""),
                 **({} if one else {"strategy": strategy}),
-                f"FedAvg → control → {strategy if one else 'strategy'}": f"{NO_BREAK}→{NO_BREAK}".join(accuracies),
+                f"FedAvg → control → {strategy if one else 'strategy'}": unbroken(" → ".join(accuracies)),
                 "work": _interval(row, "work"),
                 "skew": _interval(row, "skew"),
                 "gain": _interval(row, "gain"),
@@ -235,4 +234,4 @@ def gain_table(cells: Columns) -> list[Row]:
 
 
 def _interval(row: Mapping[str, Any], name: str, form: str = "+z.2f") -> str:
-    return number(row[name], form, row[f"{name}_half_width"]).replace(" ", NO_BREAK)
+    return unbroken(number(row[name], form, row[f"{name}_half_width"]))
