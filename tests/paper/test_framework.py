@@ -1,7 +1,6 @@
 """Jobs, results on disk, the table, and what every reproduction that needs no training must do."""
 
 import json
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from fedcast_paper import (
     result_path,
     save_result,
 )
-from fedcast_paper.reproduction_result import columns_of, origin, source_commit, where
+from fedcast_paper.reproduction_result import columns_of, origin, where
 from fedcast_paper.reproductions import check_seeds, seeds_of
 
 PLANNED = [name for name, one in REPRODUCTIONS.items() if not one.trains]
@@ -178,21 +177,7 @@ def test_a_picture_at_smoke_scale_says_so(tmp_path, name, caption):
     assert ">smoke" not in draw_result(name, result, tmp_path / "full", "svg").read_text()
 
 
-def test_the_commit_of_a_checkout(tmp_path):
-    def git(*words):
-        identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
-        return subprocess.run(["git", *identity, *words], cwd=tmp_path, check=True, capture_output=True, text=True)
-
-    assert source_commit(tmp_path) == "unknown"
-    git("init")
-    (tmp_path / "src").mkdir()
-    (tmp_path / "src" / "a.py").write_text("1")
-    git("add", ".")
-    git("commit", "-m", "first")
-    head = git("rev-parse", "HEAD").stdout.strip()
-    assert head.startswith(source_commit(tmp_path))
-    (tmp_path / "src" / "a.py").write_text("2")
-    assert source_commit(tmp_path).endswith(" with changes")
+def test_results_name_the_commit():
     assert {"fedcast", "commit", "numpy"} <= set(origin())
 
 

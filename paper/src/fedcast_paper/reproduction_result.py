@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import platform
-import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import fedcast
 from fedcast.errors import FedcastError
 from fedcast.io import atomic_write
-from fedcast.runs import versions
+from fedcast.runs import source_commit, versions
 
 FORMAT = 1
 Columns = dict[str, list[Any]]
@@ -142,17 +142,12 @@ def origin() -> dict[str, str]:
         >>> list(origin())[:3]
         ['commit', 'python', 'fedcast']
     """
-    return {"commit": source_commit(), **versions("cvxpy")}
+    return {"commit": results_commit(), **versions("cvxpy")}
 
 
-def source_commit(folder: Path = Path(__file__).parent) -> str:
-    """Return the commit that is checked out around a folder, marked if source files differ from it."""
-    commit = _git(folder, "rev-parse", "--short=12", "HEAD")
-    if not commit:
-        return "unknown"
-    top = _git(folder, "rev-parse", "--show-toplevel")
-    changed = _git(Path(top), "status", "--porcelain", "--untracked-files=no", "--", "src", "paper/src")
-    return f"{commit} with changes" if changed else commit
+def results_commit() -> str:
+    """Return the commit of fedcast and of this package; ``unknown`` outside of a git checkout."""
+    return source_commit(Path(__file__).parent, Path(fedcast.__file__).parent) or "unknown"
 
 
 def processor() -> str:
@@ -163,13 +158,3 @@ def processor() -> str:
         return platform.processor() or platform.machine()
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.machine()
-
-
-def _git(folder: Path, *words: str) -> str:
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(folder), *words], capture_output=True, text=True, check=True, timeout=10
-        )
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return done.stdout.strip()

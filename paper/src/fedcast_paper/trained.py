@@ -18,7 +18,7 @@ from fedcast.io import atomic_write
 from fedcast.scenario import Scenario, current_keys, load_scenario
 from fedcast.sharing import CONTROLS
 from fedcast_paper.job import Job
-from fedcast_paper.reproduction_result import source_commit
+from fedcast_paper.reproduction_result import results_commit
 
 if TYPE_CHECKING:
     from fedcast.runs import FailedRun, StoredRun
@@ -43,7 +43,7 @@ class Trained:
         scenario: scenario of the run.
         facts: known before training: skew, shared samples, delays and so on.
         curves: by name (`CURVES`; also `NOISY` if users have noise), a value for each round starting at 0, or None.
-        made_by: versions, machine, and the commit at which the run was archived (not in older files).
+        made_by: versions, machine, and the commit of its training (in older files, if at all, that of its archiving).
     """
 
     scenario: Scenario
@@ -159,7 +159,7 @@ def _failure(job: Job, name: str) -> str | None:
     found = load_failures(job.store / name)
     if found and kept is not None:
         changes = changes_from_default(found[0].scenario)
-        document = {"changes": changes, "reason": found[0].reason, "made_by": {"commit": source_commit()}}
+        document = {"changes": changes, "reason": found[0].reason, "made_by": {"commit": results_commit()}}
         with atomic_write(kept) as aside:
             aside.write_text(f"{json.dumps(document)}\n", encoding="utf-8")
     return found[0].reason if found else None
@@ -307,7 +307,7 @@ def _read(job: Job, name: str, scenario: Scenario) -> Trained:
         return load_trained(kept, scenario)
     run = _summary(load_run(job.store / name))
     if kept is not None:
-        run = replace(run, made_by={**run.made_by, "commit": source_commit()})
+        run = replace(run, made_by={"commit": results_commit(), **run.made_by})
         save_trained(run, kept)
     return run
 

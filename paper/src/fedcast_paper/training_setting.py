@@ -160,7 +160,7 @@ def assumptions(job: Job, runs: Sequence[Trained], **more: str) -> dict[str, str
         "network": _NETWORK,
         "seeds": next(iter(seeds.values())) if same else "; ".join(f"{name} {some}" for name, some in seeds.items()),
         "trained on": _counted(map(_machine, different)),
-        "archived at commit": _counted(run.made_by.get("commit", "not recorded") for run in different),
+        "trained at commit": _counted(run.made_by.get("commit", "not recorded") for run in different),
         **more,
     }
 

@@ -5,12 +5,8 @@ Most names are imported when first used, since they need PyTorch.
 
 from __future__ import annotations
 
-import platform
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
-from fedcast import __version__
 from fedcast._lazy import lazy_names
 
 if TYPE_CHECKING:
@@ -59,6 +55,7 @@ if TYPE_CHECKING:
         train_prepared,
         train_scenario,
     )
+    from fedcast.runs.provenance import source_commit, versions
     from fedcast.runs.rounds_design import Setting, design, ladder_of
     from fedcast.runs.rounds_study import (
         RoundsRun,
@@ -176,6 +173,7 @@ __all__ = [
     "score",
     "setting",
     "shown_counts",
+    "source_commit",
     "stack_tables",
     "stacked",
     "store_run",
@@ -195,24 +193,4 @@ __all__ = [
     "with_given_epochs",
 ]
 
-_PACKAGES = ("torch", "numpy", "scipy", "numba", "scikit-learn")
 __getattr__ = lazy_names(__name__, __file__)
-
-
-def versions(*more: str) -> dict[str, str]:
-    """Return the versions of Python, fedcast, the packages it computes with, and more by name.
-
-    Example:
-        >>> list(versions("no-such-package"))[:2], versions("no-such-package")["no-such-package"]
-        (['python', 'fedcast'], 'absent')
-    """
-    found = {"python": platform.python_version(), "fedcast": __version__}
-    return found | {package: _version_of(package) for package in (*_PACKAGES, *more)}
-
-
-@cache
-def _version_of(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "absent"

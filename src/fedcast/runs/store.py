@@ -26,10 +26,10 @@ from fedcast.errors import FedcastError
 from fedcast.io import write_file
 from fedcast.plan import save_plan
 from fedcast.registry import BUILT_IN, KINDS, find, names, option_fields, plugin_error
-from fedcast.runs import versions
 from fedcast.runs.checks import check_model_size
 from fedcast.runs.facts import facts_of, tables_of
 from fedcast.runs.prepare import PreparedRun, TrainedRun, prepare_run, train_prepared
+from fedcast.runs.provenance import provenance, versions
 from fedcast.runs.reuse import same_training, training_key
 from fedcast.runs.stored_run import (
     FAILED_FILE,
@@ -254,7 +254,7 @@ def _prepare(folder: Path, scenario: Scenario, data_dir: Path | None) -> Prepare
     else:
         write_file(path, to_toml(scenario))
     (folder / FAILED_FILE).unlink(missing_ok=True)
-    _write_json(folder / "versions.json", versions())
+    _write_json(folder / "versions.json", provenance())
     _log(folder, f"{STARTED} {os.getpid()}, threads: {torch.get_num_threads()}")
     prepared = prepare_run(scenario, data_dir=data_dir)
     _write_prepared(folder, prepared)
@@ -277,7 +277,7 @@ def store_run(folder: Path, prepared: PreparedRun, history: History, measured_s:
     """Write a run that was trained on devices, with the seconds of phases and rounds that were measured there."""
     with locked(folder):
         write_file(folder / "scenario.toml", to_toml(prepared.world.scenario))
-        _write_json(folder / "versions.json", versions())
+        _write_json(folder / "versions.json", provenance())
         _write_prepared(folder, prepared)
         _write_json(folder / MEASURED_FILE, dict(measured_s))
         finish_run(folder, history)
