@@ -60,13 +60,20 @@ def ticks(low: float, high: float, about: int = 5, whole: bool = False) -> list[
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Return round values for a logarithmic scale: decades, with 2 and 5 between them where there is room."""
+    """Return round values for a logarithmic scale: decades, with 2 and 5 between them where there is room.
+
+    A range with fewer than two of them has the round values of a linear scale.
+
+    Example:
+        >>> log_ticks(0.3, 30.0), log_ticks(2.1, 4.3)
+        ([0.5, 1.0, 2.0, 5.0, 10.0, 20.0], [2.5, 3.0, 3.5, 4.0])
+    """
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for factors in ((1, 2, 5), (1,)):
         values = [float(f"{factor}e{power}") for power in powers for factor in factors]
         found = [value for value in values if low * (1 - 1e-9) <= value <= high * (1 + 1e-9)]
         if len(found) <= _MAX_LOG_TICKS:
-            return found
+            return found if len(found) > 1 else ticks(low, high)
     return found[:: math.ceil(len(found) / _MAX_LOG_TICKS)]
 
 
