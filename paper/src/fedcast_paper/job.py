@@ -87,6 +87,7 @@ class Reproduction:
         draw: draws the result.
         scenarios: the training runs that it needs (at full scale they need a GPU); None: no training.
         summary: the rows of its table on the results page, or of several tables by caption; None: verdicts are enough.
+        details: the rows of tables that a reader of the page unfolds, by title.
     """
 
     shows: str
@@ -96,6 +97,7 @@ class Reproduction:
     draw: Callable[[Result], Figure]
     scenarios: Callable[[Job], list[Scenario]] | None = None
     summary: Callable[[Result], Rows | dict[str, Rows]] | None = None
+    details: Callable[[Result], dict[str, Rows]] | None = None
 
     @property
     def trains(self) -> bool:

@@ -12,7 +12,7 @@ from fedcast_paper.findings import findings
 from fedcast_paper.reproduction_result import Columns, Result, Verdict, columns_of, load_result, result_path
 from fedcast_paper.reproductions import REPRODUCTIONS, draw_result
 from fedcast_paper.text_tables import markdown_table
-from fedcast_paper.verdicts import FEW_SEEDS, LEVEL
+from fedcast_paper.verdicts import FEW_SEEDS, LEVEL, MARGIN
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,7 @@ CLAIMS = (
         (("fig1b", "0 to 0.05 gains more"),),
     ),
     Claim("10 clusters beat 25.", (("fig1c", "clusters beat"),)),
+    Claim("After sharing, labels closely approximate an IID distribution.", (("fig5", "approximate an IID"),)),
     Claim(
         "Gains on CIFAR-10 exceed those on MNIST.",
         tuple((name, "CIFAR-10 exceed") for name in ("fig4", "table2")),
@@ -65,6 +66,7 @@ CLAIMS = (
             ("table2", "at least as good as central"),
         ),
     ),
+    Claim("On Shakespeare DACA ends 6 points above FedAvg.", (("fig4", "points on Shakespeare"),)),
     Claim("A cluster's sharing ratio falls as its SINR falls.", (("fig9a", "sharing ratio falls"),)),
     Claim("JFVO converges within 6 iterations.", (("fig7a", "within 6 iterations"), ("fig7b", "within 6 iterations"))),
     Claim("JFVO converges faster than SMM and SAA.", (("fig7a", "converges faster"),)),
@@ -73,12 +75,16 @@ CLAIMS = (
     Claim("The sharing delay grows with the number of users.", (("fig9b", "sharing delay grows"),)),
     Claim("Interference is why the sharing delay grows.", (("fig9b", "interference alone"),)),
     Claim("JFVO's running time is flat in the number of users.", (("fig8", "nearly constant"),)),
+    Claim("The running times of SMM and SAA grow with the number of users.", (("fig8", "times of SMM and SAA grow"),)),
+    Claim("More is shared at a higher SNR.", (("fig7b", "higher SNR"),)),
     Claim(
         "The average EMD predicts the rounds.",
         (("fig6", "predicts the rounds"), ("beyond-measures", "best predictor of the rounds")),
     ),
 )
 ANSWERS = {"yes": "holds", "partly": "partly holds", "no": "does not hold", "open": "inconclusive"}
+# More tests of a claim than these are folded.
+_SHOWN_TESTS = 4
 NOT_RUN = "not run yet"
 IMAGES = Path("images/results")
 _SHOWN_NOTES = 2
@@ -89,7 +95,18 @@ _RESULTS_HEAD = """\
 
 All figures and tables of the paper, reproduced with fedcast, and some additional results (ids that begin with
 `beyond`). `fedcast reproduce --pages docs` writes this page from the files in `results/full`; no number is typed by
-hand. Intervals are 95 % confidence intervals (Student's t over seeds). See also [the claims of the paper](claims.md).
+hand. Intervals are 95 % confidence intervals (Student's t over seeds), not corrected for their number. See also [the
+claims of the paper](claims.md).
+"""
+_FINDINGS_HEAD = """\
+## Findings
+
+Under FedAvg nothing is shared. Under DACA, the paper's rule, users whose labels are closest to the global label
+distribution become heads, and each sends some of its samples to the members of its cluster. SCC and CEC choose heads
+and members by trust and by data rate, gain and blend (fedcast's) by how much skew they remove; under central the server
+sends samples to all users. Heads share a fixed part of their samples, or what JFVO, the paper's allocation method,
+chooses. The average sharing ratio is the part of its head's samples that a user receives on average. [More
+terms](#terms).
 """
 _RESULTS_TERMS = """\
 ## Terms
@@ -98,8 +115,7 @@ _RESULTS_TERMS = """\
   the global label distribution, with [weights](explanation/skew.md#averages-after-sharing) B unless A or C is named.
   The **shift** measures how far sharing moves the global label distribution. Dir is the parameter of a Dirichlet
   distribution: the smaller, the more skew.
-- **Strategies.** FedAvg shares nothing. SCC, CEC, central and DACA are the paper's
-  [clustering rules](explanation/method.md#what-is-decided), gain and blend are fedcast's. A **clustering** is the
+- **Strategies** are FedAvg and the [clustering rules](explanation/method.md#what-is-decided). A **clustering** is the
   result of a rule: heads and their members. JFVO, SMM and SAA then [allocate volumes](explanation/allocation.md).
 - A **world** is everything that is drawn from one seed: positions, links, devices and data.
 - **Explained** is the fraction of the variance of log rounds that a linear regression on skew measures explains (R²).
@@ -109,8 +125,9 @@ _CLAIMS_HEAD = """\
 
 The claims of the paper about its results, and whether they were reproduced. A claim holds if it holds in every test,
 does not hold if it holds in none and fails in some, and partly holds if it holds in some; "inconclusive" means that the
-difference is not significant with these seeds, or that there are too few of them. "At least as good" is tested like
-"above": two that are equal are inconclusive.
+difference is not significant with these seeds, or that there are too few of them. Tests are of the sign of a
+difference: where an interval lies below the paper's difference, which stands beside it, the size is not reproduced. "At
+least as good" means less than {margin:g} points of accuracy below.
 `fedcast reproduce --pages docs` writes this page; figures, settings and terms are explained under
 [results](results.md).
 """
@@ -183,9 +200,10 @@ def claims_page(stored: Mapping[str, Result]) -> str:
     table = {
         "claim": [claim.text for claim, _ in rows],
         "verdict": [overall(verdict for _, verdict in found) for _, found in rows],
+        "tests": [_counts([verdict for _, verdict in found]) for _, found in rows],
     }
     body = "\n".join([markdown_table(table), *(_claim(claim, stored) for claim in CLAIMS)])
-    return typeset("\n".join([_CLAIMS_HEAD, *_on_tests(body), body]))
+    return typeset("\n".join([_CLAIMS_HEAD.format(margin=MARGIN), *_on_tests(body), body]))
 
 
 def summaries(name: str, result: Result) -> dict[str, Columns]:
@@ -202,7 +220,7 @@ def _found(stored: Mapping[str, Result]) -> list[str]:
         return []
     verdicts = [overall(verdict for _, verdict in verdicts_on(claim, stored)) for claim in CLAIMS]
     claims = f"**The paper's {len(CLAIMS)} claims.** {_count_texts(verdicts).capitalize()} ([claims](claims.md))."
-    return ["## Findings\n", *(f"- {text}" for text in (*findings(stored), claims)), ""]
+    return [_FINDINGS_HEAD, *(f"- {text}" for text in (*findings(stored), claims)), ""]
 
 
 def _on_tests(body: str) -> list[str]:
@@ -211,8 +229,9 @@ def _on_tests(body: str) -> list[str]:
         return []
     return [
         f"A difference is called significant if p < {LEVEL:g}. The tests of one table are corrected together by Holm's "
-        f"method: with each p-value stands the corrected one, which decides. With {FEW_SEEDS} seeds or fewer there are "
-        "intervals and no verdict ([how to read the tests](how-to/compare.md#read-the-tests)).\n"
+        "method; verdicts use the corrected p-value, given after the raw one. Strategies are compared by intervals "
+        f"alone, without a test, if there are {FEW_SEEDS} seeds or fewer ([how to read the "
+        "tests](how-to/compare.md#read-the-tests)).\n"
     ]
 
 
@@ -231,11 +250,14 @@ def _section(name: str, result: Result | None) -> str:
     parts = [f"## {name}: {reproduction.shows}", f"**Paper.** {reproduction.paper}"]
     if result is None:
         return "\n\n".join([*parts, f"**Reproduction.** {NOT_RUN.capitalize()}.\n"])
-    parts += ["**Reproduction.**", f"![{name}: {reproduction.shows}]({IMAGES}/{name}.png)"]
+    parts.append(f"![{name}: {reproduction.shows}]({IMAGES}/{name}.png)")
     for caption, table in summaries(name, result).items():
         parts += [caption] if caption else []
         parts.append(markdown_table(table).rstrip())
-    parts += [f"**Discussion.** {reproduction.why}", *_notes(result.notes)]
+    details = {} if reproduction.details is None else reproduction.details(result)
+    parts += [_folded(title, markdown_table(columns_of(rows)).rstrip()) for title, rows in details.items()]
+    aside = "\n\n" if reproduction.why.startswith("- ") else " "
+    parts += [f"**Discussion.**{aside}{reproduction.why}", *_notes(result.notes)]
     parts += _verdict_parts(name, result)
     return "\n\n".join([*parts, _folded("Setting", _setting(result)), ""])
 
@@ -281,8 +303,18 @@ def _setting(result: Result) -> str:
 
 def _claim(claim: Claim, stored: Mapping[str, Result]) -> str:
     found = verdicts_on(claim, stored)
-    lines = [f"- {name}, {verdict.claim}: {ANSWERS[verdict.holds]}; {verdict.evidence}." for name, verdict in found]
-    missing = [name for name, _ in claim.evidence if name not in stored]
-    lines += [f"- {name}: {NOT_RUN}." for name in dict.fromkeys(missing)]
+    missing = dict.fromkeys(name for name, _ in claim.evidence if name not in stored)
     verdict = overall(verdict for _, verdict in found)
-    return "\n".join([f"## {claim.text}", "", f"**{verdict.capitalize()}.**", "", *lines, ""])
+    parts = [f"## {claim.text}", f"**{verdict.capitalize()}.**"]
+    if found:
+        table = {
+            "result": [name for name, _ in found],
+            "claim": [verdict.claim for _, verdict in found],
+            "verdict": [ANSWERS[verdict.holds] for _, verdict in found],
+            "evidence": [verdict.evidence for _, verdict in found],
+        }
+        text = markdown_table(table).rstrip()
+        folds = len(found) > _SHOWN_TESTS
+        parts.append(_folded(f"{len(found)} tests: {_counts([one for _, one in found])}", text) if folds else text)
+    parts += [f"{name}: {NOT_RUN}." for name in missing]
+    return "\n\n".join([*parts, ""])

@@ -6,10 +6,10 @@ import json
 import platform
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
-import fedcast
 from fedcast.errors import FedcastError
 from fedcast.io import atomic_write
 from fedcast.runs import source_commit, versions
@@ -147,7 +147,7 @@ def origin() -> dict[str, str]:
 
 def results_commit() -> str:
     """Return the commit of fedcast and of this package; ``unknown`` outside of a git checkout."""
-    return source_commit(Path(__file__).parent, Path(fedcast.__file__).parent) or "unknown"
+    return source_commit(Path(__file__).parent, Path(str(files("fedcast")))) or "unknown"
 
 
 def processor() -> str:

@@ -29,6 +29,9 @@ LEVEL = 0.05
 # So few seeds give an interval, but no verdict.
 FEW_SEEDS = 3
 ABOVE, NOT_WORSE = "ends above", "is at least as good as"
+# Points of accuracy by which `NOT_WORSE` may end below. The paper calls DACA favourable against central on CIFAR-10,
+# where it prints 0.17 above at Dir 0.1 and 0.17 below at Dir 1.
+MARGIN = 0.2
 
 
 class Relation(NamedTuple):
@@ -116,7 +119,12 @@ def listed(by_method: Mapping[str, Any], form: str = "") -> str:
 
 
 def accuracy_verdicts(
-    runs: Sequence[Trained], rule: str, rivals: Iterable[str], place: str = "", relation: str = ABOVE
+    runs: Sequence[Trained],
+    rule: str,
+    rivals: Iterable[str],
+    place: str = "",
+    relation: str = ABOVE,
+    printed: Mapping[str, float] | None = None,
 ) -> list[Verdict]:
     """Judge whether a rule reaches a higher final accuracy than each rival, by a paired test over seeds.
 
@@ -125,15 +133,36 @@ def accuracy_verdicts(
         rule: rule to judge.
         rivals: rules to compare with; those without a common seed are left out.
         place: where, as the end of the claim.
-        relation: the claim. The test is the same for `ABOVE` and `NOT_WORSE`: yes if significantly better, no if
-            significantly worse, else open.
+        relation: the claim: yes if the difference is significantly above 0 or, for `NOT_WORSE`, above -`MARGIN`; no if
+            it is significantly below, else open.
+        printed: accuracy in percent of each rule in the paper, which the evidence names.
     """
-    tests = {rival: _test(runs, rule, rival, lambda run: 100 * run.accuracy) for rival in rivals}
-    return [
-        verdict_of(f"{STRATEGIES[rule]} {relation} {STRATEGIES[rival]}{place}", test, 1, "+z.2f", "points of accuracy")
-        for rival, test in tests.items()
-        if test is not None
-    ]
+    least = -MARGIN if relation == NOT_WORSE else 0.0
+    verdicts = []
+    for rival in rivals:
+        pairs = [(100 * own.accuracy, 100 * other.accuracy) for own, other in on_common_seeds(runs, rule, rival)]
+        if not pairs:
+            continue
+        claim = f"{STRATEGIES[rule]} {relation} {STRATEGIES[rival]}{place}"
+        unit = f"points of accuracy{_in_the_paper(printed or {}, rule, rival)}"
+        verdicts.append(_accuracy_verdict(claim, pairs, least, unit))
+    return verdicts
+
+
+def _accuracy_verdict(claim: str, pairs: Sequence[tuple[float, float]], least: float, unit: str) -> Verdict:
+    """Judge by a paired test whether the first of each pair is more than `least` above the second."""
+    from fedcast.runs import paired_test
+
+    own, others = zip(*pairs, strict=True)
+    test, against = paired_test(own, others), paired_test(own, [value + least for value in others])
+    p_value = against.p_value if against.difference.count > FEW_SEEDS else None
+    name = f"paired t test against {least:g} points" if least else "paired t test"
+    found = evidence(replace(test, p_value=p_value), "+z.2f", unit, name)
+    return Verdict(claim, answer(against.difference.mean, p_value), found, p_value)
+
+
+def _in_the_paper(printed: Mapping[str, float], rule: str, rival: str) -> str:
+    return f" (paper: {printed[rule] - printed[rival]:+.2f})" if {rule, rival} <= printed.keys() else ""
 
 
 def fewer_rounds_verdicts(
@@ -233,7 +262,7 @@ def _corrected(verdict: Verdict, p_value: float, tests: int) -> Verdict:
     )
 
 
-def evidence(test: PairedTest, form: str, unit: str) -> str:
+def evidence(test: PairedTest, form: str, unit: str, name: str = "paired t test") -> str:
     """Format a difference with its confidence interval, its number of seeds, and its p-value.
 
     Example:
@@ -246,7 +275,7 @@ def evidence(test: PairedTest, form: str, unit: str) -> str:
     gap = test.difference
     p_value = test.p_value if gap.count > FEW_SEEDS else None
     difference = number(gap.mean, form, gap.half_width)
-    return f"{difference} {unit}, {pluralize(gap.count, 'seed')}, {_p_value('paired t test', p_value)}"
+    return f"{difference} {unit}, {pluralize(gap.count, 'seed')}, {_p_value(name, p_value)}"
 
 
 def answer(gap: float, p_value: float | None) -> Answer:

@@ -12,31 +12,46 @@ from fedcast_paper.text_tables import ABSENT, Row, number, rows_of, unbroken
 from fedcast_paper.trained import strategy_of
 from fedcast_paper.training_setting import DATASETS
 from fedcast_paper.verdicts import ABOVE, NOT_WORSE, accuracy_verdicts, gains_over, larger_gain
-from fedcast_paper.volumes import NAMES, NOISY_USERS, PLAN_RATE, SKEWS, TENTH, VOLUMES, Cell, Cells, Place, with_sharing
+from fedcast_paper.volumes import (
+    NAMES,
+    NOISY_USERS,
+    PLAN,
+    PLAN_RATE,
+    SKEWS,
+    TENTH,
+    VOLUMES,
+    Cell,
+    Cells,
+    Place,
+    with_sharing,
+)
 
 ACCURACY_CAPTION = (
     "Accuracy in percent after the last round, and in parentheses the points above FedAvg on the same seeds, by the "
-    "volume that heads share: 10 % of their samples, all of them, or what the paper's JFVO chooses without a limit. "
-    "The plan is fedcast's. Below the accuracy: average sharing ratio · largest share of its samples that a user "
-    "reveals · different samples revealed · simulated time · local epochs E, if not 1. Samples that the server sends "
-    "under central count for no user. With noise: on test data with the users' noise."
+    "volume that heads share: 10 % of their samples, all of them, what the paper's JFVO chooses without a limit, or "
+    "what fedcast's plan chooses. Below the accuracy: average sharing ratio · simulated time. With noise: on test data "
+    "with the users' noise."
 )
+DETAILS = "leakage and time beside every accuracy"
 GAIN_CAPTION = (
     "Where the gain comes from: accuracy in percent after the last round, and differences in points. Work: what the "
     "work control gains over FedAvg by training on as many samples a round as with sharing, all its own. Skew: what "
-    "the strategy gains over the control, by less skew and more different samples. Paper: the gain there. The last "
-    "column divides the gain by the average sharing ratio in percent: what 1 % of leakage buys on average. Seeds: "
-    "those of the control."
+    "the strategy gains over the control, by less skew and more different samples. Paper: the gain there. Per 1 %: the "
+    "gain divided by the average sharing ratio in percent. Seeds: those of the control."
 )
 FIRST_RATE = "*"
 _FIRST_RATE_NOTE = (
     f"\\{FIRST_RATE}: trained with the learning rate of the first runs, 0.005 without momentum, as FedAvg there."
 )
+# What heads share at each volume.
+SHARED = {TENTH: "heads share 10 %", "all": "heads share all", "JFVO": "JFVO's volumes", PLAN: "the plan's volumes"}
+# Accuracy in percent that the paper prints, by strategy.
+Printed = Mapping[Place, Mapping[str, float]]
 # The volumes at which claims of the paper are judged, as the end of the claim.
 JUDGED = {TENTH: "with 10 % shared", "all": "if heads share all", "JFVO": "with JFVO's volumes"}
 
 
-def place_verdicts(cells: Cells) -> list[Verdict]:
+def place_verdicts(cells: Cells, printed: Printed) -> list[Verdict]:
     """Judge the paper's claims at every volume: DACA against the other strategies, and its gains across datasets."""
     found: list[Verdict] = []
     for (place, volume), cell in cells.items():
@@ -44,8 +59,9 @@ def place_verdicts(cells: Cells) -> list[Verdict]:
             # The paper claims no more than this against central on CIFAR-10 and noisy data.
             against_central = NOT_WORSE if place.dataset == "cifar10" or place.skew == NOISY_USERS else ABOVE
             ending = f" on {place}, {JUDGED[volume]}"
-            found += accuracy_verdicts(cell.runs, "daca", ["none", "scc", "cec"], ending)
-            found += accuracy_verdicts(cell.runs, "daca", ["central"], ending, against_central)
+            paper = printed.get(place, {})
+            found += accuracy_verdicts(cell.runs, "daca", ["none", "scc", "cec"], ending, printed=paper)
+            found += accuracy_verdicts(cell.runs, "daca", ["central"], ending, against_central, paper)
             found += accuracy_verdicts(cell.runs, "blend", ["daca"], ending)
     for skew in SKEWS:
         for volume, text in JUDGED.items():
@@ -163,8 +179,10 @@ def accuracy_table(cells: Columns) -> list[Row]:
 
 def _without_empty(rows: list[Row], column: str) -> list[Row]:
     """Return the rows without a column that has no values."""
-    if any(row[column] != ABSENT for row in rows):
-        return rows
+    return rows if any(row[column] != ABSENT for row in rows) else _without(rows, column)
+
+
+def _without(rows: list[Row], column: str) -> list[Row]:
     return [{name: text for name, text in row.items() if name != column} for row in rows]
 
 
@@ -174,25 +192,55 @@ def places_of(cells: Columns) -> list[Place]:
 
 
 def _cell_text(row: Mapping[str, Any], cell: Columns) -> str:
-    """Return accuracy and gain of a strategy in one cell, and leakage and time on a line of their own."""
+    """Return accuracy and gain of a strategy in one cell, and sharing ratio and time on a line of their own."""
     first = number(row["accuracy"], ".2f", row["half_width"]) + (f"\\{FIRST_RATE}" if row["first_rate"] else "")
     if row["gain"] is not None:
         first += f" ({number(row['gain'], '+z.2f', row['gain_half_width'])})"
     if row["seeds"] < max(cell["seeds"]):
         first += f", {pluralize(row['seeds'], 'seed')}"
-    last = [f"{row['simulated_s']:,.0f} s"]
-    if row["distinct_samples"]:
-        # Samples of the server's set count for no user.
-        largest = _short_percent(row["largest_revealed_share"]) if row["largest_revealed_share"] else ABSENT
-        ratios = [_short_percent(row["average_sharing_ratio"]), largest]
-        last = [*ratios, f"{row['distinct_samples']:,.0f}", *last]
-    if row["local_epochs"] != 1:
-        last.append(f"E = {row['local_epochs']:.3g}")
-    lines = [first, " · ".join(last)]
+    ratio = [_short_percent(row["average_sharing_ratio"])] if row["distinct_samples"] else []
+    lines = [first, " · ".join([*ratio, f"{row['simulated_s']:,.0f} s"])]
     if row["noisy_accuracy"] is not None:
         noisy = number(row["noisy_accuracy"], ".2f", row["noisy_accuracy_half_width"])
         lines.insert(1, f"with noise {noisy}")
     return "<br>".join(map(unbroken, lines))
+
+
+def volume_details(result: Result) -> dict[str, list[Row]]:
+    """Return a table for each place with a row for each strategy at each volume, by title."""
+    cells = result.tables["cells"]
+    return {
+        f"{place}: {DETAILS}": _details(where(cells, dataset=place.dataset, partition=place.skew))
+        for place in places_of(cells)
+    }
+
+
+def _details(cells: Columns) -> list[Row]:
+    rows = [_detail(row) for volume in VOLUMES for row in rows_of(where(cells, volume=volume))]
+    rows = rows if any(row["local epochs"] != "1" for row in rows) else _without(rows, "local epochs")
+    return _without_empty(_without_empty(rows, "with noise, %"), "paper")
+
+
+def _detail(row: Mapping[str, Any]) -> Row:
+    """Return accuracy, leakage and time of a strategy at a volume."""
+    # Samples of the server's set count for no user.
+    revealed, largest = row["distinct_samples"], row["largest_revealed_share"]
+    texts = {
+        "volume": row["volume"] + (f"\\{FIRST_RATE}" if row["first_rate"] else ""),
+        "strategy": NAMES[row["rule"]],
+        "accuracy, %": number(row["accuracy"], ".2f", row["half_width"]),
+        "above FedAvg": _interval(row, "gain"),
+        "paper": number(row["paper"], ".2f"),
+        "with noise, %": number(row["noisy_accuracy"], ".2f", row["noisy_accuracy_half_width"]),
+        "average sharing ratio": _short_percent(row["average_sharing_ratio"]) if revealed else ABSENT,
+        "largest share that a user reveals": _short_percent(largest) if largest else ABSENT,
+        "different samples shared": f"{revealed:,.0f}" if revealed else ABSENT,
+        "received by a user": f"{row['received_samples'] / row['users']:,.0f}" if revealed else ABSENT,
+        "simulated time": f"{row['simulated_s']:,.0f} s",
+        "local epochs": f"{row['local_epochs']:.3g}",
+        "seeds": str(row["seeds"]),
+    }
+    return {name: unbroken(text) for name, text in texts.items()}
 
 
 def _short_percent(fraction: float) -> str:
@@ -226,7 +274,7 @@ def gain_table(cells: Columns) -> list[Row]:
                 "skew": _interval(row, "skew"),
                 "gain": _interval(row, "gain"),
                 "paper": number(row["paper_gain"], "+z.2f"),
-                "points per 1 %": _interval(row, "gain_per_leakage", "+z.3f"),
+                "per 1 %": _interval(row, "gain_per_leakage", "+z.3f"),
                 "seeds": str(control["seeds"]),
             }
         )

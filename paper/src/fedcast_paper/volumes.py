@@ -182,7 +182,8 @@ def _row(place: Place, volume: str, rule: str, cell: Cell, printed: Mapping[str,
     noisy = mean_of(100 * run.curve(NOISY)[-1] for run in runs) if all(NOISY in run.curves for run in runs) else None
     return {
         "dataset": place.dataset, "partition": place.skew, "volume": volume, "rule": rule, "seeds": len(runs),
-        "first_rate": cell.first_rate, "rounds": len(runs[0].curve("accuracy")) - 1,
+        "users": runs[0].scenario.data.num_users, "first_rate": cell.first_rate,
+        "rounds": len(runs[0].curve("accuracy")) - 1,
         "accuracy": accuracy.mean, "half_width": accuracy.half_width,
         "late_accuracy": mean_of(100 * late_accuracy(run) for run in runs).mean,
         "noisy_accuracy": noisy and noisy.mean, "noisy_accuracy_half_width": noisy and noisy.half_width,
