@@ -70,10 +70,10 @@ _TRAINED = {
     "mnist": "MNIST, inputs from 0 to 1: 100 users, all in every round; CNN of 21,840 weights, FedAvg, {epochs}, batch "
     "size 10, learning rate {rates}",
     "cifar10": "CIFAR-10: 50 users, all in every round; VGG-16 with group norm, FedAvg, {epochs}, batch size 32, "
-    "learning rate {rates}, bf16; energy budget raised to 50 J so that every user can upload 14.7 M weights",
+    "learning rate {rates}, bf16; energy budget raised so that every user can upload 14.7 M weights",
     "shakespeare": "Shakespeare: 100 of the roles with 1,000 characters or more, a sequence at every 20th character; "
     "LSTM of 819,920 weights, FedAvg, {epochs}, batch size 10, learning rate {rates} as in LEAF; tested on the last "
-    "fifth of all roles; heads send a random sample under every rule; energy budget 5 J",
+    "fifth of all roles; heads send a random sample under every rule",
 }
 # How the learning rate of CIFAR-10 was chosen, by momentum.
 _RATE_CHOSEN = {

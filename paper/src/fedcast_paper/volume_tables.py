@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fedcast.formatting import pluralize
 from fedcast_paper.over_seeds import LAST_ROUNDS, mean_of
 from fedcast_paper.reproduction_result import Columns, Result, Verdict, where
 from fedcast_paper.text_tables import ABSENT, Row, number, rows_of, unbroken
-from fedcast_paper.trained import strategy_of
+from fedcast_paper.trained import Trained, strategy_of
 from fedcast_paper.training_setting import DATASETS
 from fedcast_paper.verdicts import ABOVE, NOT_WORSE, accuracy_verdicts, gains_over, larger_gain
 from fedcast_paper.volumes import (
@@ -72,9 +72,12 @@ def place_verdicts(cells: Cells, printed: Printed) -> list[Verdict]:
     return found
 
 
-def volume_assumptions() -> dict[str, str]:
+def volume_assumptions(runs: Iterable[Trained]) -> dict[str, str]:
     """Return what is assumed about the volumes, by name."""
+    budgets = {DATASETS[run.scenario.data.dataset]: run.scenario.devices.energy_budget_j for run in runs}
     return {
+        "energy budget": ", ".join(f"{dataset} {budget:g} J" for dataset, budget in budgets.items())
+        + " of a user in a round, within which JFVO and the plan choose",
         "volumes": "JFVO: form paper, fit mnist-0.95, no limit of the ratio; central sends each user as many samples "
         "as a member receives under DACA with the same volumes; plan: fedcast's own plan for 95 % with its law of "
         "rounds, at most 20 % of a head's samples, beside FedAvg at its best number of local epochs, both at learning "

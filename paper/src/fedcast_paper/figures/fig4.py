@@ -95,7 +95,7 @@ def data(job: Job) -> Result:
         },
         scenario=scenarios(job)[0].model_dump(mode="json"),
         assumptions=assumptions(
-            job, runs, **volume_assumptions(),
+            job, runs, **volume_assumptions(runs),
             noise="IID; user k adds Gaussian noise of variance 0.1·k/K; planned on histograms of values",
             skew="80 % of users hold one class; Shakespeare: users are roles, planned on histograms of characters",
         ),

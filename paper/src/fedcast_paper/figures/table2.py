@@ -96,7 +96,7 @@ def data(job: Job) -> Result:
         },
         scenario=scenarios(job)[0].model_dump(mode="json"),
         assumptions=assumptions(
-            job, runs, **volume_assumptions(),
+            job, runs, **volume_assumptions(runs),
             rounds=f"MNIST {MNIST_ROUNDS}, after which FedAvg is above the paper's accuracy; CIFAR-10 100",
         ),
         verdicts=as_family(place_verdicts(cells, PRINTED)),
