@@ -189,8 +189,8 @@ def _others(table2: Result) -> str:
     above = sum(verdict.holds == "yes" for verdict in judged)
     return (
         f"**DACA does not end measurably above SCC or CEC:** significantly in {above} of {len(judged)} tests of "
-        "table2, and with three seeds the intervals of both contain 0. On MNIST the paper's lead over both is larger than our "
-        f"intervals allow. Points at Dir 0.1 (the strategies share different amounts):\n\n{_indented(rows)}"
+        "table2, and with three seeds the intervals of both contain 0. On MNIST the paper's lead over both is larger "
+        f"than our intervals allow. Points at Dir 0.1 (the strategies share different amounts):\n\n{_indented(rows)}"
     )
 
 
