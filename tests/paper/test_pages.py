@@ -23,7 +23,7 @@ from fedcast_paper.pages import (
 from fedcast_paper.reproduction_result import columns_of, where
 from fedcast_paper.text_tables import NO_BREAK, markdown_table, mean_text
 from fedcast_paper.training_setting import STRATEGIES
-from fedcast_paper.volume_tables import ACCURACY_CAPTION, GAIN_CAPTION
+from fedcast_paper.volume_tables import ACCURACY_CAPTION, GAIN_CAPTION, order_table
 
 TOP = Path(__file__).parents[2]
 
@@ -115,7 +115,7 @@ def test_table2_has_ours_and_the_paper_with_leakage_and_time():
         gain_half_width=[None, 11.2], average_sharing_ratio=[0.0, 0.621], largest_revealed_share=[0.0, 1.0],
         distinct_samples=[0.0, 13529.0], received_samples=[0.0, 40000.0], local_epochs=[1.0, 2.5],
     )  # fmt: skip
-    result = result_of(tables={"cells": cells})
+    result = result_of(tables={"cells": cells, "runs": {"seed": [0]}})
     tables = summaries("table2", result)
     # Without a control no gain is split.
     (caption,) = tables
@@ -151,10 +151,10 @@ def test_a_strategy_that_was_not_run_at_a_volume_has_a_dash_there():
         accuracy=[67.6, 77.0, 66.2], rule=["none", "blend", "none"], volume=["all", "all", "10 %"],
         first_rate=[False, False, True], noisy_accuracy=[None, None, 60.0],
     )  # fmt: skip
-    (table,) = map(plain, summaries("fig4", result_of(tables={"cells": cells})).values())
+    (table,) = map(plain, summaries("fig4", result_of(tables={"cells": cells, "runs": {"seed": [0]}})).values())
     assert "paper" not in table  # Fig. 4 prints no numbers
     assert table["10 %"] == ["66.20 ± 0.10\\*<br>with noise 60.00<br>1,234 s", "–"]
-    (rows,) = REPRODUCTIONS["fig4"].details(result_of(tables={"cells": cells})).values()
+    (rows,) = REPRODUCTIONS["fig4"].details(result_of(tables={"cells": cells, "runs": {"seed": [0]}})).values()
     assert [(row["volume"], row.get("with noise, %"), row.get("local epochs")) for row in rows] == [
         ("10\N{NO-BREAK SPACE}%\\*", "60.00", None), ("all", "–", None), ("all", "–", None),
     ]  # fmt: skip
@@ -167,12 +167,35 @@ def test_gains_are_shown_with_their_parts():
         paper_gain=[None, None, 8.18], gain_per_leakage=[None, None, 0.143],
         gain_per_leakage_half_width=[None, None, 0.02],
     )  # fmt: skip
-    table = plain(summaries("table2", result_of(tables={"cells": cells}))[GAIN_CAPTION])
+    table = plain(summaries("table2", result_of(tables={"cells": cells, "runs": {"seed": [0]}}))[GAIN_CAPTION])
     assert {name: column[0] for name, column in table.items()} == {
         "setting": "CIFAR‑10, Dir 0.1", "volume": "all",
         "FedAvg → control → DACA": "60.00 → 62.10 → 70.00", "work": "+2.10 ± 0.25", "skew": "+7.90",
         "gain": "+10.00", "paper": "+8.18", "per 1 %": "+0.143 ± 0.020", "seeds": "3",
     }  # fmt: skip
+
+
+def test_strategies_are_ordered_and_equal_where_intervals_of_neighbours_contain_zero():
+    cells = cells_of(accuracy=[60.0, 70.0, 74.0], rule=["none", "daca", "scc"], paper=[61.0, 75.0, 74.0])
+    # SCC is 4 points above DACA on average, by 0 to 8; DACA 10 above FedAvg, by 9 to 11.
+    ends = {"none": [0.6, 0.6, 0.6], "daca": [0.69, 0.71, 0.70], "scc": [0.69, 0.75, 0.78]}
+    runs = columns_of(
+        {
+            "dataset": "cifar10",
+            "partition": "Dir 0.1",
+            "volume": "all",
+            "rule": rule,
+            "seed": seed,
+            "accuracy": accuracy,
+        }
+        for rule, some in ends.items()
+        for seed, accuracy in enumerate(some)
+    )
+    (order,) = order_table(cells, runs)
+    assert (order["here"], order["in the paper"]) == ("SCC ≈ DACA > FedAvg", "DACA, SCC, FedAvg")
+    # Two strategies have no order worth a table.
+    two = {name: column[:2] for name, column in cells.items()}
+    assert order_table(two, runs) == []
 
 
 def test_a_lower_bound_is_marked():

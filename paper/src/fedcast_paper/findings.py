@@ -15,7 +15,7 @@ from fedcast_paper.reproduction_result import Columns, Result, columns_of, where
 from fedcast_paper.text_tables import Row, markdown_table, number, percent, rows_of, unbroken
 from fedcast_paper.training_setting import DATASETS, STRATEGIES
 from fedcast_paper.verdicts import excess_over_jfvo, listed
-from fedcast_paper.volume_tables import FIRST_RATE, JUDGED
+from fedcast_paper.volume_tables import FIRST_RATE, JUDGED, points_above
 from fedcast_paper.volumes import PLAN, PLAN_RATE, Place
 
 # The volumes that findings name.
@@ -79,7 +79,8 @@ def _daca(cells: Columns) -> dict[tuple[str, str], Mapping[str, Any]]:
     """Return the rows of DACA by dataset and volume; none if one is missing."""
     found = {(row["dataset"], row["volume"]): row for row in rows_of(where(cells, rule="daca"))}
     wanted = [(dataset, volume) for dataset in _DATASETS for volume in _SHARED]
-    return {key: found[key] for key in wanted} if set(wanted) <= found.keys() else {}
+    complete = set(wanted) <= found.keys() and all(row["gain"] is not None for row in found.values())
+    return {key: found[key] for key in wanted} if complete else {}
 
 
 def _gain_row(row: Mapping[str, Any], table2: Result) -> Row:
@@ -112,7 +113,7 @@ def _cifar10(runs: Columns, daca: Mapping[str, Any]) -> str:
     for rule in ("none", "daca"):
         found = [100 * accuracy for accuracy in where(runs, rule=rule)["accuracy"]]
         ends.append(f"{STRATEGIES[rule]} between {min(found):.1f} and {max(found):.1f} %")
-    gains = ", ".join(f"{gain:+.1f}" for gain in _above(runs, "daca", "none"))
+    gains = ", ".join(f"{gain:+.1f}" for gain in points_above(runs, "daca", "none"))
     return (
         f"With JFVO's volumes CIFAR-10's three seeds end with {', with '.join(ends)} (paper: "
         f"{daca['paper'] - daca['paper_gain']:.1f} and {daca['paper']:.1f}); DACA gains {gains}."
@@ -201,17 +202,9 @@ def _against_row(shared: str, differences: Mapping[str, str]) -> Row:
 
 def _difference(runs: Columns, rule: str) -> str:
     """Return the points of DACA above another strategy, on common seeds."""
-    points = _above(runs, "daca", rule)
+    points = points_above(runs, "daca", rule)
     mean = mean_of(points) if points else None
     return number(mean and mean.mean, "+z.2f", mean and mean.half_width)
-
-
-def _above(runs: Columns, rule: str, other: str) -> list[float]:
-    """Return the points of one strategy above another on each seed that both have."""
-    ones, others = (
-        dict(zip(some["seed"], some["accuracy"], strict=True)) for some in (where(runs, rule=r) for r in (rule, other))
-    )
-    return [100 * (ones[seed] - others[seed]) for seed in sorted(ones.keys() & others.keys())]
 
 
 def _methods(fig7a: Result, fig9b: Result) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from fedcast.formatting import pluralize
@@ -10,7 +11,7 @@ from fedcast_paper.over_seeds import LAST_ROUNDS, mean_of
 from fedcast_paper.reproduction_result import Columns, Result, Verdict, where
 from fedcast_paper.text_tables import ABSENT, Row, number, rows_of, unbroken
 from fedcast_paper.trained import Trained, strategy_of
-from fedcast_paper.training_setting import DATASETS
+from fedcast_paper.training_setting import DATASETS, STRATEGIES
 from fedcast_paper.verdicts import ABOVE, NOT_WORSE, accuracy_verdicts, gains_over, larger_gain
 from fedcast_paper.volumes import (
     NAMES,
@@ -31,6 +32,10 @@ ACCURACY_CAPTION = (
     "volume that heads share: 10 % of their samples, all of them, what the paper's JFVO chooses without a limit, or "
     "what fedcast's plan chooses. Below the accuracy: average sharing ratio · simulated time. With noise: on test data "
     "with the users' noise."
+)
+ORDER_CAPTION = (
+    "Strategies by mean accuracy after the last round: > where the interval of the difference of two neighbours, "
+    "paired by seed, is above 0, ≈ where it contains 0."
 )
 DETAILS = "leakage and time beside every accuracy"
 GAIN_CAPTION = (
@@ -154,14 +159,14 @@ def _missing_texts(every: Sequence[tuple[Place, str]], missing: Sequence[tuple[P
 
 
 def volume_tables(result: Result) -> dict[str, list[Row]]:
-    """Return the table of gains and one of accuracies for each place, by caption."""
+    """Return the tables of gains and of orders, and one of accuracies for each place, by caption."""
     cells = result.tables["cells"]
-    tables = {GAIN_CAPTION: gain_table(cells)}
+    tables = {GAIN_CAPTION: gain_table(cells), ORDER_CAPTION: order_table(cells, result.tables["runs"])}
     head = f"{ACCURACY_CAPTION} {_FIRST_RATE_NOTE}" if any(cells["first_rate"]) else ACCURACY_CAPTION
     for place in places_of(cells):
         some = where(cells, dataset=place.dataset, partition=place.skew)
         caption = f"**{place}** ({some['rounds'][0]} rounds, {pluralize(max(some['seeds']), 'seed')})"
-        tables[caption if len(tables) > 1 else f"{head}\n\n{caption}"] = accuracy_table(some)
+        tables[caption if len(tables) > 2 else f"{head}\n\n{caption}"] = accuracy_table(some)
     return tables
 
 
@@ -282,6 +287,50 @@ def gain_table(cells: Columns) -> list[Row]:
             }
         )
     return _without_empty(rows, "paper")
+
+
+def order_table(cells: Columns, runs: Columns) -> list[Row]:
+    """Return a row for each place and volume with three strategies or more of several seeds: their order."""
+    rows: list[Row] = []
+    for place in places_of(cells):
+        for volume in VOLUMES:
+            labels = {"dataset": place.dataset, "partition": place.skew, "volume": volume}
+            found = {row["rule"]: row for row in rows_of(where(cells, **labels))}
+            accuracy = {rule: row["accuracy"] for rule, row in found.items() if rule in STRATEGIES and row["seeds"] > 1}
+            if len(accuracy) > 2:
+                paper = {rule: found[rule]["paper"] for rule in accuracy if found[rule]["paper"] is not None}
+                rows.append(
+                    {
+                        "setting": unbroken(str(place)),
+                        "volume": volume + (f"\\{FIRST_RATE}" if found["none"]["first_rate"] else ""),
+                        "here": _order(accuracy, where(runs, **labels)),
+                        "in the paper": ", ".join(STRATEGIES[rule] for rule in _descending(paper)) or ABSENT,
+                        "seeds": str(max(found[rule]["seeds"] for rule in accuracy)),
+                    }
+                )
+    return _without_empty(rows, "in the paper")
+
+
+def _order(accuracy: Mapping[str, float], runs: Columns) -> str:
+    order = _descending(accuracy)
+    text = STRATEGIES[order[0]]
+    for better, worse in pairwise(order):
+        gap = mean_of(points_above(runs, better, worse))
+        is_clear = gap.mean > (gap.half_width or 0.0)
+        text += f" {'>' if is_clear else '≈'} {STRATEGIES[worse]}"
+    return text
+
+
+def _descending(values: Mapping[str, float]) -> list[str]:
+    return sorted(values, key=lambda rule: -values[rule])
+
+
+def points_above(runs: Columns, rule: str, other: str) -> list[float]:
+    """Return the points of accuracy of one strategy above another on each seed that both have."""
+    ones, others = (
+        dict(zip(some["seed"], some["accuracy"], strict=True)) for some in (where(runs, rule=r) for r in (rule, other))
+    )
+    return [100 * (ones[seed] - others[seed]) for seed in sorted(ones.keys() & others.keys())]
 
 
 def _interval(row: Mapping[str, Any], name: str, form: str = "+z.2f") -> str:
