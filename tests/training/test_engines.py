@@ -134,8 +134,10 @@ def test_layers_with_stride_and_without_bias():
     assert set(_CPU_LAYERS) == set(_GPU_LAYERS)
 
 
+@pytest.mark.parametrize("filling", [1, 2, 512])
 @pytest.mark.parametrize(("lanes", "block"), [(1, 1), (2, 2), (1, 5), (2, 5), (3, 4), (5, 5)])
-def test_lanes_and_blocks_do_not_change_the_result(lanes, block, monkeypatch):
+def test_lanes_and_blocks_do_not_change_the_result(lanes, block, filling, monkeypatch):
+    monkeypatch.setattr("fedcast.training.engines.stacked.filling_lanes", lambda _: filling)
     monkeypatch.setattr("fedcast.training.engines.stacked.most_lanes", lambda _: lanes)
     monkeypatch.setattr("fedcast.training.engines.stacked.users_of_block", lambda *_: block)
     assert_equal(*both(federation(), "mlp", *CASES["mlp"], momentum=0.9, algorithm="scaffold"))

@@ -79,7 +79,8 @@ def place_verdicts(cells: Cells, printed: Printed) -> list[Verdict]:
 
 def volume_assumptions(runs: Iterable[Trained]) -> dict[str, str]:
     """Return what is assumed about the volumes, by name."""
-    budgets = {DATASETS[run.scenario.data.dataset]: run.scenario.devices.energy_budget_j for run in runs}
+    devices = {run.scenario.data.dataset: run.scenario.devices for run in runs}
+    budgets = {DATASETS.get(name, name): some.energy_budget_j for name, some in devices.items()}
     return {
         "energy budget": ", ".join(f"{dataset} {budget:g} J" for dataset, budget in budgets.items())
         + " of a user in a round, within which JFVO and the plan choose",

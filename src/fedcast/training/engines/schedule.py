@@ -56,19 +56,19 @@ def fill_lanes(steps: Ints, count: int) -> Lanes:
     return Lanes(lane, first, first + steps, count)
 
 
-def useful_lanes(steps: Ints, most: int, filling: int | None = None) -> int:
+def useful_lanes(steps: Ints, most: int, filling: int) -> int:
     """Return the fewest lanes that train a block in about the least time.
 
     Args:
         steps: steps of each user.
         most: the most lanes to use.
         filling: with more lanes than these a step takes longer in proportion, since they keep the device busy; with
-            fewer it takes as long. None: a step takes as long with any number.
+            fewer it takes as long.
     """
     most = max(1, min(most, len(steps)))
     if len(steps) <= most and np.ptp(steps) == 0:
         return len(steps)
-    fewest = most if filling is None else min(filling, most)
+    fewest = min(filling, most)
     tried = range(fewest, most + 1, 1 + (most - fewest) // _TRIED)
     best = min(tried, key=lambda count: _time(steps, count, fewest))
     limit = STEPS_TOLERANCE * fill_lanes(steps, best).length
@@ -76,19 +76,27 @@ def useful_lanes(steps: Ints, most: int, filling: int | None = None) -> int:
     return candidates[bisect_left(candidates, True, key=lambda count: fill_lanes(steps, count).length <= limit)]
 
 
-def rounded_lanes(steps: Ints, most: int, filling: int) -> int:
-    """Return `useful_lanes`, rounded where that takes about as long, so that few numbers of lanes are ever used.
+def rounded_lanes(steps: Ints, most: int, filling: int, *, always: bool = True) -> int:
+    """Return `useful_lanes`, rounded so that few numbers of lanes are ever used.
+
+    Args:
+        steps: steps of each user.
+        most: the most lanes to use.
+        filling: number of lanes that keep the device busy.
+        always: whether to round up also where that takes longer than `STEPS_TOLERANCE`; else the number is kept there.
 
     Example:
         >>> steps = np.arange(10, 30)
-        >>> useful_lanes(steps, 20), rounded_lanes(steps, 20, 20)
+        >>> useful_lanes(steps, 20, 20), rounded_lanes(steps, 20, 20)
         (15, 16)
     """
     useful = useful_lanes(steps, most, filling)
     grain = 1 << max(0, useful.bit_length() - 3)
-    near = [count for count in (useful // grain * grain, -(-useful // grain) * grain) if count <= most]
-    best = min(near, key=lambda count: _time(steps, count, filling))
-    return best if _time(steps, best, filling) <= STEPS_TOLERANCE * _time(steps, useful, filling) else useful
+    down, up = useful // grain * grain, min(most, -(-useful // grain) * grain)
+    best = min(down, up, key=lambda count: _time(steps, count, filling))
+    if _time(steps, best, filling) <= STEPS_TOLERANCE * _time(steps, useful, filling):
+        return best
+    return up if always else useful
 
 
 def _time(steps: Ints, count: int, filling: int) -> int:

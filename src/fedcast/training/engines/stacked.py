@@ -67,23 +67,30 @@ class StackedEngine:
         task, settings = self.task, self.task.settings
         steps = steps_of(task.users.sizes[users], settings.batch_size, settings.local_epochs)
         order = np.argsort(-steps, kind="stable")
+        everybody = len(users) == np.count_nonzero(task.users.sizes)
         for start in range(0, len(order), self.block):
             some = order[start : start + self.block]
             if self.buffers is None:
                 longest = longest_block(task, self.filling, self.block)
                 self.buffers = LaneBuffers(task, self.step, self.most, longest, current)
-            change, losses = self.buffers.run(users[some], self._lanes(steps[some]), current)
+            change, losses = self.buffers.run(users[some], self._lanes(steps[some], everybody=everybody), current)
             yield BlockResult(users[some], change, losses, steps[some])
 
-    def _lanes(self, steps: Ints) -> Lanes:
+    def _lanes(self, steps: Ints, *, everybody: bool) -> Lanes:
         """Return the lanes of a block; blocks with the same steps as the block before share them."""
         if self.last is None or not np.array_equal(self.last[0], steps):
-            # Steps are recorded or compiled for each number of lanes. One that was used before is not preferred:
-            # dropout draws lane by lane, and must not depend on earlier rounds.
-            recorded = self.task.device.type != "cpu" or self.task.compiled
-            lanes = (rounded_lanes if recorded else useful_lanes)(steps, self.most, self.filling)
-            self.last = steps, fill_lanes(steps, lanes)
+            self.last = steps, fill_lanes(steps, self._count(steps, everybody=everybody))
         return self.last[1]
+
+    def _count(self, steps: Ints, *, everybody: bool) -> int:
+        """Return the number of lanes of a block.
+
+        Steps are recorded or compiled for each number, so it is rounded if other users take part in every round. One
+        that was used before is not preferred: dropout draws lane by lane, and must not depend on earlier rounds.
+        """
+        if self.task.device.type == "cpu" and not self.task.compiled:
+            return useful_lanes(steps, self.most, self.filling)
+        return rounded_lanes(steps, self.most, self.filling, always=not everybody)
 
 
 def stacked_step(forward: Forward, task: Task) -> Step:
@@ -204,4 +211,6 @@ def filling_lanes(task: Task) -> int:
     """Return with how many lanes a step keeps the device busy; a CPU is kept busy by what fits its cache."""
     if task.device.type == "cpu":
         return _MOST_USERS
-    return max(1, round(_FILLS_A_GPU / (task.settings.batch_size * multiplications(task.model, task.data))))
+    # Own models may multiply where it is not seen.
+    each = task.settings.batch_size * max(1, multiplications(task.model, task.data))
+    return max(1, min(_MOST_USERS, round(_FILLS_A_GPU / each)))
