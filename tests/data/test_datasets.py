@@ -1,15 +1,17 @@
 import gzip
 import hashlib
 import lzma
+import os
 import shutil
 import tarfile
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits as sklearn_digits
 
-from fedcast.data import CATALOGUE, dataset_from_arrays, load_dataset, presence
+from fedcast.data import CATALOGUE, DatasetEntry, dataset_from_arrays, load_dataset, presence
 from fedcast.data.catalogue import SourceFile, fetch
 from fedcast.data.dataset import stratified_split
 from fedcast.data.shakespeare import SEQUENCE_LENGTH, VOCABULARY, text_dataset
@@ -261,6 +263,59 @@ def test_truncated_or_altered_file_is_named_and_never_used(data_dir, tmp_path):
         labels.write_bytes(broken)
         with pytest.raises(DataError, match=r"train-labels-idx1-ubyte.gz: damaged or altered: SHA-256 is"):
             load_dataset(Data(dataset="mnist"), tmp_path)
+
+
+@pytest.fixture
+def reads(tmp_path, monkeypatch):
+    """Calls of the loader of a published dataset of one file, which stands for Shakespeare here."""
+    calls = []
+
+    def load(options, data_dir):
+        calls.append((options.stride, data_dir))
+        return dataset_from_arrays(np.zeros((40, 3)), np.arange(40) % 2)
+
+    # Plug-ins may list files, and have options that are not hashable.
+    sources = ([SourceFile("mine.txt", "")],)
+    entry = DatasetEntry(load, "mine", "none", sources, CATALOGUE["shakespeare"].options)
+    monkeypatch.setattr("fedcast.data.catalogue.find", lambda *_: SimpleNamespace(value=entry))
+    (tmp_path / "mine.txt").write_text("a")
+    return calls
+
+
+def test_a_dataset_is_read_again_if_its_files_or_options_change(reads, tmp_path):
+    def load(**options):
+        return load_dataset(Data(dataset="shakespeare", shakespeare=options), tmp_path)
+
+    first = load()
+    assert load() is first
+    assert load(stride=5) is not first
+    assert load(stride=5) is load(stride=5)
+    assert [stride for stride, _ in reads] == [1, 5]
+    file = tmp_path / "mine.txt"
+    os.utime(file, ns=(0, file.stat().st_mtime_ns + 1))  # of the same size
+    load(stride=5)
+    file.write_text("ab")
+    os.utime(file, ns=(0, 0))
+    load(stride=5)
+    assert [stride for stride, _ in reads] == [1, 5, 5, 5]
+    file.unlink()
+    load(stride=5)  # the loader says what is missing
+    assert len(reads) == 5
+
+
+@pytest.mark.usefixtures("reads")
+def test_a_dataset_that_runs_share_cannot_be_written_to(tmp_path):
+    shared = load_dataset(Data(dataset="shakespeare"), tmp_path)
+    for array in (shared.inputs, shared.labels, shared.test_inputs, shared.test_labels):
+        with pytest.raises(ValueError, match="read-only"):
+            array[:] = 0
+
+
+def test_a_text_that_runs_share_cannot_be_written_to(data_dir):
+    inputs = load_dataset(Data(dataset="tiny_shakespeare"), data_dir).inputs
+    for array in (inputs.codes, inputs.starts):
+        with pytest.raises(ValueError, match="read-only"):
+            array[:] = 0
 
 
 @pytest.fixture(scope="module")

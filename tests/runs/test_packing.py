@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import fedcast
@@ -60,6 +61,20 @@ def test_a_packed_run_equals_one_done_at_home_byte_for_byte(tmp_path: Path) -> N
         for file in ("history.json", "history.csv", "facts.json", "tables.json", "ledger.csv", "scenario.toml"):
             assert (away / file).read_bytes() == (home / file).read_bytes(), (name, file)
         assert load_run(away).history == load_run(home).history
+
+
+def test_a_pack_holds_the_dataset_with_its_options(tmp_path: Path) -> None:
+    path, rng = tmp_path / "mine.npz", np.random.default_rng(0)
+    np.savez(path, inputs=rng.random((120, 1, 4, 4)), labels=np.arange(120) % 3)
+    options = ["data.dataset=file", f"data.file.path={path}", "data.partition=noise", "data.descriptor=values"]
+    changes = [*QUICK, *options, "clustering.rule=none", "training.model=mlp"]
+    scenario = load_scenario(base="digits", overrides=changes)
+    (name,) = pack([scenario], tmp_path / "away", tmp_path / "pack")
+    train_on_bare_machine(tmp_path / "pack", tmp_path / "trained")
+    unpack(tmp_path / "trained", tmp_path / "away")
+    home = run_scenario(scenario, tmp_path / "home")
+    assert home is not None
+    assert load_run(tmp_path / "away" / name).history == load_run(home).history
 
 
 def test_two_processes_bring_the_same_as_one(tmp_path: Path) -> None:

@@ -6,12 +6,13 @@ import hashlib
 import os
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from fedcast.data.dataset import Dataset, SampleSpec
+import numpy as np
+
+from fedcast.data.dataset import Dataset, SampleSpec, TextWindows
 from fedcast.errors import DataError
 from fedcast.registry import NoOptions, Values, find
 
@@ -59,6 +60,8 @@ class DatasetEntry:
 
 
 CATALOGUE: Values[DatasetEntry] = Values("dataset")
+# The last published dataset with what it was read from: the runs of a comparison share it, and reading takes seconds.
+_kept: list[tuple[object, Dataset]] = []
 
 
 def load_dataset(data: Data, data_dir: str | Path | None = None) -> Dataset:
@@ -74,7 +77,12 @@ def load_dataset(data: Data, data_dir: str | Path | None = None) -> Dataset:
         raise DataError(f'invalid value {data.dataset!r} for data.dataset: expected "file", since data.file is {path}')
     entry: DatasetEntry = find("dataset", data.dataset).value
     options, files = data.options("dataset"), _files_at_hand(entry, data_dir)
-    return entry.load(options, data_dir) if files is None else _kept(entry, options, data_dir, files)
+    if files is None:
+        return entry.load(options, data_dir)
+    key = (entry.load, options, data_dir, files)
+    if not _kept or _kept[0][0] != key:
+        _kept[:] = [(key, _read_only(entry.load(options, data_dir)))]
+    return _kept[0][1]
 
 
 def _files_at_hand(entry: DatasetEntry, data_dir: str | Path | None) -> tuple[tuple[Path, int, int], ...] | None:
@@ -87,10 +95,16 @@ def _files_at_hand(entry: DatasetEntry, data_dir: str | Path | None) -> tuple[tu
     return tuple((path, stat.st_size, stat.st_mtime_ns) for path, stat in stats)
 
 
-@lru_cache(maxsize=1)
-def _kept(entry: DatasetEntry, options: Any, data_dir: str | Path | None, files: tuple[Any, ...]) -> Dataset:  # noqa: ARG001
-    """Load a dataset; the last one is kept, since the runs of a comparison share it and loading takes seconds."""
-    return entry.load(options, data_dir)
+def _read_only(dataset: Dataset) -> Dataset:
+    """Protect the arrays of a dataset that several runs share."""
+    arrays: list[object] = []
+    for item in fields(dataset):
+        value = getattr(dataset, item.name)
+        arrays += [value.codes, value.starts] if isinstance(value, TextWindows) else [value]
+    for array in arrays:
+        if isinstance(array, np.ndarray):
+            array.flags.writeable = False
+    return dataset
 
 
 def sample_spec(data: Data) -> SampleSpec | None:

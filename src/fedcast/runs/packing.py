@@ -17,7 +17,7 @@ from fedcast.runs.checks import dropouts, own_tests
 from fedcast.runs.prepare import PreparedRun
 from fedcast.runs.store import finish_run, locked, prepare_folder
 from fedcast.runs.stored_run import is_done
-from fedcast.scenario import Data, Scenario, load_plugins, model_name, read_stored_scenario
+from fedcast.scenario import Scenario, load_plugins, model_name, read_stored_scenario
 from fedcast.training import PackedRun, load_history, write_dataset, write_plugin, write_runs
 
 
@@ -35,10 +35,7 @@ def pack(scenarios: Sequence[Scenario], store: Path, folder: Path, *, data_dir: 
             continue
         dataset = prepared.world.population.dataset
         if dataset is None or _changes_samples(scenario):
-            # Only the settings that decide which dataset is loaded.
-            data = scenario.data
-            tables = {name: table for name, table in data.tables.items() if name == data.dataset}
-            dataset = load_dataset(Data(dataset=data.dataset, tables=tables), data_dir)
+            dataset = load_dataset(scenario.data, data_dir)
         # With a digest of the content, so that a pack does not mix two versions of a dataset.
         name = f"{dataset.name}-{dataset_digest(dataset)[:8]}"
         write_dataset(folder, name, dataset)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,7 +33,7 @@ from fedcast.rounds import (
 from fedcast.runs.executors import do_in_processes, one_thread, stop_requested
 from fedcast.runs.prepare import kind_of, model_of
 from fedcast.runs.rounds_design import LEVELS, Setting, scenario_of
-from fedcast.scenario import BEST_KIND, Data, Scenario, load_plugins
+from fedcast.scenario import BEST_KIND, Scenario, load_plugins
 from fedcast.training import Federation, check_model, train, training_settings
 from fedcast.typing import Floats
 
@@ -126,7 +125,7 @@ def _train(content: str, setting: Setting, top: float, data_dir: Path | None) ->
     load_plugins(base)
     scenario, seen = scenario_of(base, setting), [0.0]
     try:
-        dataset = _dataset_of(scenario.data, data_dir)
+        dataset = load_dataset(scenario.data, data_dir)
         population = populate(dataset, scenario.data, scenario.seed)
         world = make_world(scenario, population=population)
         clustering = cluster(world.problem())
@@ -160,20 +159,9 @@ def _train(content: str, setting: Setting, top: float, data_dir: Path | None) ->
 
 def check_study(scenario: Scenario, data_dir: Path | None = None) -> Dataset:
     """Return the dataset of a study; raise an error if it has no samples, or the model cannot be trained on them."""
-    dataset = _dataset_of(scenario.data, data_dir)
+    dataset = load_dataset(scenario.data, data_dir)
     check_model(model_of(scenario, dataset))
     return dataset
-
-
-def _dataset_of(data: Data, data_dir: Path | None) -> Dataset:
-    options = data.tables.get(data.dataset)
-    return _load(json.dumps({"dataset": data.dataset} | ({data.dataset: options} if options else {})), data_dir)
-
-
-@lru_cache(maxsize=1)
-def _load(data: str, data_dir: Path | None) -> Dataset:
-    """Load the dataset of a section of a scenario; a process does it once for all its runs."""
-    return load_dataset(Data.model_validate_json(data), data_dir)
 
 
 def save_runs(content: RunsFile, path: Path) -> None:
