@@ -146,6 +146,29 @@ def test_a_result_does_not_lose_single_runs_unasked(tmp_path, monkeypatch):
     assert load_result("fig4", "full", tmp_path).tables["runs"]["seed"] == [0, 1, 0]
 
 
+@pytest.mark.parametrize(
+    ("fewer", "lost"),
+    [
+        ({"setting": ["Dir 1"], "rule": ["daca"], "seeds": [2]}, r"3 runs \(Dir 1, daca; Dir 10, daca; Dir 10, daca\)"),
+        ({"setting": ["Dir 1", "Dir 10"], "rule": ["daca", "daca"], "seeds": [3, 1]}, r"1 run \(Dir 10, daca\)"),
+    ],
+)
+def test_a_result_that_counts_its_seeds_does_not_lose_runs_unasked(tmp_path, monkeypatch, fewer, lost):
+    def made_of(table):
+        result = Result({"strategies": table}, {}, {"seeds": [0, 1, 2]})
+        monkeypatch.setitem(
+            REPRODUCTIONS, "beyond-rounds", replace(REPRODUCTIONS["beyond-rounds"], data=lambda _: result)
+        )
+
+    made_of({"setting": ["Dir 1", "Dir 10"], "rule": ["daca", "daca"], "seeds": [3, 2]})
+    make_result("beyond-rounds", Job("full"), tmp_path)
+    made_of(fewer)
+    with pytest.raises(FedcastError, match=f"beyond-rounds.json: replacing it would lose {lost}"):
+        make_result("beyond-rounds", Job("full"), tmp_path)
+    # At smoke scale results come and go.
+    make_result("beyond-rounds", Job("smoke"), tmp_path)
+
+
 def test_runs_that_are_not_finished_count_as_lost(tmp_path):
     stored(tmp_path, "fig1c", "0, 1")
     check_seeds(["fig1c"], Job("full", seeds=(0, 1, 2), store=tmp_path / "runs"), tmp_path)

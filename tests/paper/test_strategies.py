@@ -105,7 +105,7 @@ def test_noise_of_users_has_its_accuracy_and_its_claim(job):
     for scenario in volume_scenarios(job, place, TENTH):
         if (name := name_of(scenario)) in ("none", "daca", "central"):
             accuracy = rising(100, 20, 0.9 + 0.001 * scenario.seed * (name == "daca") + 0.02 * (name == "daca"))
-            keep(job, scenario, accuracy, curves={NOISY: [value - 0.1 for value in accuracy]})
+            keep(job, scenario, accuracy, curves={NOISY: [max(0.0, value - 0.1) for value in accuracy]})
     result = data("fig4", job)
     assert row_of(result, rule="central")["noisy_accuracy"] == pytest.approx(80)
     assert accuracy_table(result.tables["cells"])[0][TENTH].split("<br>")[

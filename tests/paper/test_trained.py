@@ -14,7 +14,16 @@ from fedcast.runs import load_run, run_folder, run_scenario
 from fedcast.scenario import load_scenario
 from fedcast_paper import Job
 from fedcast_paper.over_seeds import curve_rows, differences, mean_loss, mean_of
-from fedcast_paper.trained import CURVES, Trained, failures, finished, save_trained, trained_runs, unfinished
+from fedcast_paper.trained import (
+    CURVES,
+    Trained,
+    failures,
+    finished,
+    load_trained,
+    save_trained,
+    trained_runs,
+    unfinished,
+)
 from tests.paper.given import FACTS
 
 TINY = ["data.num_users=8", "training.rounds=2", "training.model=mlp", "allocation.method=fixed"]
@@ -111,6 +120,16 @@ def test_a_small_file_says_what_was_run(tmp_path):
         ),
         (lambda run: run["facts"].pop("upload_s"), "KeyError: 'upload_s'"),
         (lambda run: run["facts"].update(upload_s=math.nan), "facts.upload_s is nan, expected a number"),
+        (lambda run: run["facts"].update(upload_s=-5), "facts.upload_s is -5, expected a number of 0 or more"),
+        (lambda run: run["facts"].update(upload_s=10**400), "OverflowError"),
+        (lambda run: run["facts"].update(local_epochs="5"), "facts.local_epochs is '5', expected a number"),
+        (lambda run: run.update(made_by=["torch"]), "AttributeError"),
+        (lambda run: run.update(made_by={"torch": 2}), "made_by is {'torch': 2}, expected names with texts"),
+        (lambda run: run["curves"].update(noisy_accuracy=[0.5, 0.6, 70]), "curves.noisy_accuracy has a value outside"),
+        (
+            lambda run: run["curves"].update(worst_accuracy=[0.5, -0.1, 0.7]),
+            "curves.worst_accuracy has a value outside",
+        ),
         (lambda run: run["facts"].update(heads=True), "facts.heads is True, expected a number"),
         (lambda run: run["curves"]["accuracy"].pop(), "curves.accuracy has 2 values, expected 3"),
         (lambda run: run["curves"]["accuracy"].__setitem__(2, 97.5), "curves.accuracy has a value outside of 0 to 1"),
@@ -130,6 +149,13 @@ def test_a_damaged_run_file_is_named_with_the_reason(tmp_path, spoil, reason):
     expected = f"{path}: invalid run file ({reason}"
     with pytest.raises(FedcastError, match=re.escape(expected) + ".*; restore it, for example by git, or delete it"):
         trained_runs(job, [scenario])
+
+
+def test_a_run_file_of_any_nesting_is_named(tmp_path):
+    path = tmp_path / "run.json"
+    path.write_text("[" * 200_000)
+    with pytest.raises(FedcastError, match=r"run.json: invalid run file \(RecursionError"):
+        load_trained(path, scenarios(3)[0])
 
 
 def test_a_run_file_with_former_names_of_parameters_is_read(tmp_path):

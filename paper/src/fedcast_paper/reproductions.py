@@ -181,9 +181,10 @@ def _check_no_seed_is_lost(name: str, job: Job, results: Path, seeds: set[int]) 
 
 
 def _check_no_run_is_lost(name: str, job: Job, results: Path, result: Result) -> None:
-    """Raise an error if a stored result at full scale has runs, one a row of its table, that a new one lacks."""
+    """Raise an error if a stored result at full scale has training runs that a new one lacks."""
+    can_lose = job.scale == "full" and find_reproduction(name).trains
     try:
-        stored = load_result(name, "full", results) if job.scale == "full" else result
+        stored = load_result(name, "full", results) if can_lose else result
     except FedcastError:  # no stored result, or an unreadable one: nothing can be lost
         return
     if lost := list((_runs_of(stored) - _runs_of(result)).elements()):
@@ -196,16 +197,19 @@ def _check_no_run_is_lost(name: str, job: Job, results: Path, result: Result) ->
 
 
 def _runs_of(result: Result) -> Counter[tuple[str, ...]]:
-    """Count the rows of a table of runs by what names them: texts, and the seed."""
-    rows = rows_of(result.tables.get("runs", {}))
-    return Counter(
-        tuple(
-            f"seed {value}" if name == "seed" else value
-            for name, value in row.items()
-            if name == "seed" or isinstance(value, str)
-        )
-        for row in rows
-    )
+    """Count the runs by what names them: texts, and the seed where a row is of one.
+
+    Without a table of runs, the rows of all tables that name their seed or count their seeds stand for them.
+    """
+    found: Counter[tuple[str, ...]] = Counter()
+    tables = [result.tables["runs"]] if "runs" in result.tables else result.tables.values()
+    for row in (row for table in tables for row in rows_of(table)):
+        texts = tuple(value for value in row.values() if isinstance(value, str))
+        if "seed" in row:
+            found[(*texts, f"seed {row['seed']}")] += 1
+        elif "seeds" in row:
+            found[texts] += row["seeds"]
+    return found
 
 
 def _stored_seeds(name: str, results: Path) -> set[int]:

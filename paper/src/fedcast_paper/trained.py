@@ -31,6 +31,8 @@ FORMER_DEFAULTS = (
     "clustering.rule=daca", "rounds.form=paper", "rounds.fit=paper-0.95", "rounds.target_accuracy=0.95",
     "training.local_epochs=1", "training.learning_rate=0.05",
 )  # fmt: skip
+# What reading a damaged file may raise: no JSON or text, missing names, wrong types, numbers too large, deep nesting.
+_UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 # Significant digits; test accuracies are exact.
 _DIGITS = 6
 
@@ -168,7 +170,7 @@ def _failure(job: Job, name: str) -> str | None:
 def _archived_reason(path: Path) -> str:
     try:
         return str(json.loads(path.read_text(encoding="utf-8"))["reason"])
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+    except _UNREADABLE as error:
         raise FedcastError(
             f"{path}: invalid file of a failed run ({error}); delete it to train the run again"
         ) from None
@@ -198,7 +200,7 @@ def load_trained(path: Path, scenario: Scenario) -> Trained:
         document = json.loads(path.read_text(encoding="utf-8"))
         run = Trained(scenario, document["facts"], document["curves"], document["made_by"])
         reason = _other_run(document["changes"], scenario) or _invalid_value(run)
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
+    except _UNREADABLE as error:
         reason = f"{type(error).__name__}: {error}"
     if reason:
         raise FedcastError(
@@ -227,9 +229,11 @@ def _invalid_value(run: Trained) -> str | None:
     """Return which fact or curve of a run is invalid; None: none is."""
     from fedcast.runs import Facts
 
-    for name in (item.name for item in fields(Facts)):
-        if not _is_number(run.facts[name]):
-            return f"facts.{name} is {run.facts[name]!r}, expected a number"
+    for name in (*(item.name for item in fields(Facts)), *({"local_epochs"} & run.facts.keys())):
+        if not _is_number(run.facts[name]) or run.facts[name] < 0:
+            return f"facts.{name} is {run.facts[name]!r}, expected a number of 0 or more"
+    if not all(isinstance(text, str) for text in run.made_by.values()):
+        return f"made_by is {run.made_by!r}, expected names with texts"
     length = run.scenario.training.rounds + 1
     for name in (*CURVES, *([NOISY] if NOISY in run.curves else [])):
         values = run.curves[name]
@@ -240,8 +244,9 @@ def _invalid_value(run: Trained) -> str | None:
     for name in ("accuracy", "test_loss", "worst_accuracy"):
         if None in run.curves[name]:
             return f"curves.{name} has an unknown value"
-    if not all(0 <= accuracy <= 1 for accuracy in run.curve("accuracy")):
-        return "curves.accuracy has a value outside of 0 to 1"
+    for name in ("accuracy", "worst_accuracy", *([NOISY] if NOISY in run.curves else [])):
+        if not all(0 <= accuracy <= 1 for accuracy in run.curve(name)):
+            return f"curves.{name} has a value outside of 0 to 1"
     return None
 
 
