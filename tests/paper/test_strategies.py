@@ -189,6 +189,14 @@ def test_gains_are_split_into_work_and_skew(job):
     assert (equal["volume"], equal["round"], equal["accuracy"]) == ("all", 15, pytest.approx(71.25))
 
 
+def test_a_setting_counts_the_commits_and_machines_of_different_runs(job):
+    keep_cell(job, CIFAR_01, "all", {"none": 0.6, "daca": 0.7})
+    keep_cell(job, CIFAR_01, "JFVO", {"none": 0.6, "daca": 0.7})  # with the same runs of FedAvg
+    assumptions = data("table2", job).assumptions
+    assert assumptions["trained at commit"] == "not recorded (9 runs)"
+    assert assumptions["trained on"] == "CPU, torch None (9 runs)"
+
+
 def test_the_claims_of_a_table_are_one_family(job):
     lasts = {"none": 0.90, "daca": 0.95, "scc": 0.95}
     noise = {"none": (0, 3, -2, 1, -1), "daca": (1, -2, 0, 2, -1), "scc": (-1, 1, 2, -2, 0)}

@@ -258,6 +258,9 @@ def test_all_parts_of_a_gain_are_in_one_unit():
     assert [[text and text.replace(SPACE, " ") for text in pair] for pair in texts] == [
         ["1.25 s", None], ["−0.0130 s", "± 0.0020"], ["0.509 s", None],
     ]  # fmt: skip
+    # Sharing may also make a task longer.
+    longer = replace(small, without=small.shared, shared=small.without)
+    assert longer.text("without", "s")[0].replace(SPACE, " ") == "0.509 s"
     assert rounds.text("without") == ("9", None)
     assert accuracy.text("shared", "%")[0].replace(SPACE, " ") == "86.7 %"
 
