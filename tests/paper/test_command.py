@@ -29,7 +29,7 @@ def test_a_figure_its_result_and_verdicts(fedcast, tmp_path):
     assert code == 0, err
     assert "fig7b: out/reproduce/fig7b.svg, results/smoke/fig7b.json" in out
     assert out.startswith("smoke scale: small worlds, and digits instead of every dataset; verdicts mean nothing")
-    assert "(smoke) holds: JFVO converges within 6 iterations at every SNR" in out
+    assert "JFVO converges within 6 iterations at every SNR" in out
     assert json.loads((tmp_path / "results/smoke/fig7b.json").read_text())["assumptions"]["seeds"] == [2]
     code, out, _ = fedcast("--list")
     assert code == 0

@@ -101,6 +101,8 @@ def cells_of(**columns):
         "distinct_samples": 0.0, "received_samples": 0.0, "users": 50, "gain_per_leakage": None,
         "gain_per_leakage_half_width": None, "local_epochs": 1.0, "simulated_s": 1234.5,
     }  # fmt: skip
+    for name in ("gain_quarter", "gain_half", "gain_three_quarters", "late_gain", "equal_time_gain"):
+        same |= {name: None, f"{name}_half_width": None}
     return {name: [value] * count for name, value in same.items()} | {"rule": ["none", "blend"]} | columns
 
 
@@ -112,7 +114,8 @@ def plain(table):
 def test_table2_has_ours_and_the_paper_with_leakage_and_time():
     cells = cells_of(
         accuracy=[67.6, 77.0], half_width=[13.7, 2.6], seeds=[3, 2], paper=[67.72, None], gain=[None, 9.4],
-        gain_half_width=[None, 11.2], average_sharing_ratio=[0.0, 0.621], largest_revealed_share=[0.0, 1.0],
+        gain_half_width=[None, 11.2], equal_time_gain=[None, 9.1], equal_time_gain_half_width=[None, 11.0],
+        average_sharing_ratio=[0.0, 0.621], largest_revealed_share=[0.0, 1.0],
         distinct_samples=[0.0, 13529.0], received_samples=[0.0, 40000.0], local_epochs=[1.0, 2.5],
     )  # fmt: skip
     result = result_of(tables={"cells": cells, "runs": {"seed": [0]}})
@@ -135,6 +138,7 @@ def test_table2_has_ours_and_the_paper_with_leakage_and_time():
         "strategy": ["FedAvg", "blend"],
         "accuracy, %": ["67.60 ± 13.70", "77.00 ± 2.60"],
         "above FedAvg": ["–", "+9.40 ± 11.20"],
+        "in FedAvg's time": ["–", "+9.10 ± 11.00"],
         "paper": ["67.72", "–"],
         "average sharing ratio": ["–", "62 %"],
         "largest share that a user reveals": ["–", "100 %"],
@@ -202,7 +206,8 @@ def test_a_lower_bound_is_marked():
     columns = {
         "setting": ["100 % one-class"] * 2, "rule": ["none", "daca"], "target": [0.95] * 2, "seeds": [3] * 2,
         "reached": [0, 3], "rounds": [None, 90.0], "rounds_half_width": [None, 21.0], "seconds": [None, 272.0],
-        "seconds_half_width": [None, 81.0], "speed_up": [None, 1.11], "speed_up_at_least": [False, True],
+        "seconds_half_width": [None, 81.0], "speed_up": [None, 1.11],
+        "saved_rounds": [None, None], "saved_rounds_half_width": [None, None], "speed_up_at_least": [False, True],
         "emd_after": [1.8, 1.7], "shift": [0.0, 0.1], "received_samples": [0.0, 4750.0],
     }  # fmt: skip
     (table,) = summaries("beyond-rounds", result_of(tables={"strategies": columns})).values()

@@ -73,6 +73,11 @@ class Trained:
         """The test accuracy after the last round."""
         return self.curve("accuracy")[-1]
 
+    @property
+    def round_s(self) -> float:
+        """The simulated time of a round."""
+        return sum(self.facts[phase] for phase in ("download_s", "compute_s", "upload_s"))
+
     def curve(self, name: str) -> list[float]:
         """Return the known values of a curve."""
         return [value for value in self.curves[name] if value is not None]
@@ -85,8 +90,7 @@ class Trained:
     def seconds_to(self, accuracy: float) -> float | None:
         """Return the simulated time of sharing and of the rounds until an accuracy is reached."""
         rounds = self.rounds_to(accuracy)
-        round_s = sum(self.facts[phase] for phase in ("download_s", "compute_s", "upload_s"))
-        return None if rounds is None else self.facts["sharing_s"] + rounds * round_s
+        return None if rounds is None else self.facts["sharing_s"] + rounds * self.round_s
 
 
 class Failure(NamedTuple):

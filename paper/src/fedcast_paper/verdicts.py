@@ -14,7 +14,7 @@ from fedcast_paper.over_seeds import mean_of, pairs_by_seed
 from fedcast_paper.planning_setting import METHODS, RIVALS
 from fedcast_paper.reproduction_result import Answer, Columns, Verdict, where
 from fedcast_paper.text_tables import mean_text, number, percent
-from fedcast_paper.trained import Trained
+from fedcast_paper.trained import NOISY, Trained
 from fedcast_paper.training_setting import STRATEGIES
 
 if TYPE_CHECKING:
@@ -140,12 +140,15 @@ def accuracy_verdicts(
     least = -MARGIN if relation == NOT_WORSE else 0.0
     verdicts = []
     for rival in rivals:
-        pairs = [(100 * own.accuracy, 100 * other.accuracy) for own, other in on_common_seeds(runs, rule, rival)]
+        pairs = on_common_seeds(runs, rule, rival)
         if not pairs:
             continue
+        beside = [*_in_the_paper(printed or {}, rule, rival), *_with_noise(pairs)]
+        # A margin that FedAvg meets too says little of the rule.
+        beside += _of_fedavg(runs, rival) if relation == NOT_WORSE else []
         claim = f"{STRATEGIES[rule]} {relation} {STRATEGIES[rival]}{place}"
-        unit = f"points of accuracy{_in_the_paper(printed or {}, rule, rival)}"
-        verdicts.append(_accuracy_verdict(claim, pairs, least, unit))
+        unit = "points of accuracy" + (f" ({'; '.join(beside)})" if beside else "")
+        verdicts.append(_accuracy_verdict(claim, [(100 * a.accuracy, 100 * b.accuracy) for a, b in pairs], least, unit))
     return verdicts
 
 
@@ -157,12 +160,25 @@ def _accuracy_verdict(claim: str, pairs: Sequence[tuple[float, float]], least: f
     test, against = paired_test(own, others), paired_test(own, [value + least for value in others])
     p_value = against.p_value if against.difference.count > FEW_SEEDS else None
     name = f"paired t test against {least:g} points" if least else "paired t test"
-    found = evidence(replace(test, p_value=p_value), "+z.2f", unit, name)
+    above = _in_seeds("above", [first > second for first, second in pairs])
+    found = evidence(replace(test, p_value=p_value), "+z.2f", unit, name, above)
     return Verdict(claim, answer(against.difference.mean, p_value), found, p_value)
 
 
-def _in_the_paper(printed: Mapping[str, float], rule: str, rival: str) -> str:
-    return f" (paper: {printed[rule] - printed[rival]:+.2f})" if {rule, rival} <= printed.keys() else ""
+def _in_the_paper(printed: Mapping[str, float], rule: str, rival: str) -> list[str]:
+    return [f"paper: {printed[rule] - printed[rival]:+.2f}"] if {rule, rival} <= printed.keys() else []
+
+
+def _with_noise(pairs: Sequence[tuple[Trained, Trained]]) -> list[str]:
+    """Return the difference on test data with the users' noise, if users have noise."""
+    if not all(NOISY in run.curves for pair in pairs for run in pair):
+        return []
+    return [f"with noise: {mean_text([100 * (a.curve(NOISY)[-1] - b.curve(NOISY)[-1]) for a, b in pairs], '+z.2f')}"]
+
+
+def _of_fedavg(runs: Iterable[Trained], rival: str) -> list[str]:
+    gains = gains_over(runs, "none", rival)
+    return [f"FedAvg: {mean_text(gains, '+z.2f')}"] if gains else []
 
 
 def fewer_rounds_verdicts(
@@ -176,12 +192,29 @@ def fewer_rounds_verdicts(
             continue
         claim = f"{STRATEGIES[rule]} needs fewer rounds than {STRATEGIES[rival]}{place}"
         test = rounds_test(runs, rule, rival, target)
+        fewer = _in_seeds("fewer", [_is_sooner(*pair, target) for pair in on_common_seeds(runs, rule, rival)])
         if test is None:
             reached = ", ".join(f"{STRATEGIES[one]} on {_reached(runs, one, target)}" for one in (rule, rival))
-            verdicts.append(Verdict(claim, "open", f"no seed on which both reached the target: {reached}"))
+            verdicts.append(Verdict(claim, "open", f"{fewer}, no difference to test: target reached by {reached}"))
         else:
-            verdicts.append(verdict_of(claim, test, -1, "+z.1f", "rounds"))
+            verdicts.append(verdict_of(claim, test, -1, "+z.1f", "rounds", seeds=fewer))
     return verdicts
+
+
+def _is_sooner(own: Trained, other: Trained, target: float) -> bool:
+    """Return whether a run reaches a target in fewer rounds than another, which may never reach it."""
+    first, second = own.rounds_to(target), other.rounds_to(target)
+    return first is not None and (second is None or first < second)
+
+
+def _in_seeds(what: str, ahead: Sequence[bool]) -> str:
+    """Count the seeds on which something is so.
+
+    Example:
+        >>> _in_seeds("above", [True, False, True])
+        'above in 2 of 3 seeds'
+    """
+    return f"{what} in {sum(ahead)} of {pluralize(len(ahead), 'seed')}"
 
 
 def rounds_test(runs: Iterable[Trained], rule: str, rival: str, target: float) -> PairedTest | None:
@@ -211,7 +244,9 @@ def on_common_seeds(runs: Iterable[Trained], rule: str, rival: str) -> list[tupl
     return pairs_by_seed(own, others)
 
 
-def verdict_of(claim: str, test: PairedTest, better: int, form: str, unit: str, before: str = "") -> Verdict:
+def verdict_of(
+    claim: str, test: PairedTest, better: int, form: str, unit: str, before: str = "", seeds: str = ""
+) -> Verdict:
     """Return the verdict of a paired test; there is none with few seeds.
 
     Args:
@@ -221,11 +256,11 @@ def verdict_of(claim: str, test: PairedTest, better: int, form: str, unit: str, 
         form: format of the difference.
         unit: unit of the difference.
         before: beginning of the evidence.
+        seeds: on how many seeds the claim holds, instead of their number.
     """
     p_value = test.p_value if test.difference.count > FEW_SEEDS else None
-    return Verdict(
-        claim, answer(better * test.difference.mean, p_value), before + evidence(test, form, unit), p_value
-    )  # fmt: skip
+    found = before + evidence(test, form, unit, seeds=seeds)
+    return Verdict(claim, answer(better * test.difference.mean, p_value), found, p_value)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -262,8 +297,8 @@ def _corrected(verdict: Verdict, p_value: float, tests: int) -> Verdict:
     )
 
 
-def evidence(test: PairedTest, form: str, unit: str, name: str = "paired t test") -> str:
-    """Format a difference with its confidence interval, its number of seeds, and its p-value.
+def evidence(test: PairedTest, form: str, unit: str, name: str = "paired t test", seeds: str = "") -> str:
+    """Format a difference with its confidence interval, its number of seeds (or a text on them), and its p-value.
 
     Example:
         >>> from fedcast.runs import paired_test
@@ -275,7 +310,7 @@ def evidence(test: PairedTest, form: str, unit: str, name: str = "paired t test"
     gap = test.difference
     p_value = test.p_value if gap.count > FEW_SEEDS else None
     difference = number(gap.mean, form, gap.half_width)
-    return f"{difference} {unit}, {pluralize(gap.count, 'seed')}, {_p_value(name, p_value)}"
+    return f"{difference} {unit}, {seeds or pluralize(gap.count, 'seed')}, {_p_value(name, p_value)}"
 
 
 def answer(gap: float, p_value: float | None) -> Answer:

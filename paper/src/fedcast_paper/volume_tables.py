@@ -29,9 +29,9 @@ from fedcast_paper.volumes import (
 
 ACCURACY_CAPTION = (
     "Accuracy in percent after the last round, and in parentheses the points above FedAvg on the same seeds, by the "
-    "volume that heads share: 10 % of their samples, all of them, what the paper's JFVO chooses without a limit, or "
-    "what fedcast's plan chooses. Below the accuracy: average sharing ratio · simulated time. With noise: on test data "
-    "with the users' noise."
+    "volume that heads share: 10 % of their samples, all of them, what JFVO chooses without a limit, or what fedcast's "
+    "plan chooses. Below the accuracy: average sharing ratio · simulated time. With noise: on test data with the "
+    "users' noise."
 )
 ORDER_CAPTION = (
     "Strategies by mean accuracy after the last round: > where the interval of the difference of two neighbours, "
@@ -44,6 +44,14 @@ GAIN_CAPTION = (
     "the strategy gains over the control, by less skew and more different samples. Paper: the gain there. Per 1 %: the "
     "gain divided by the average sharing ratio in percent. Seeds: those of the control."
 )
+COURSE_CAPTION = (
+    "What DACA gains over FedAvg, points, after a part of the rounds, in the mean of the last ten rounds, and in the "
+    "simulated time in which FedAvg trains all its rounds: sharing takes time, and rounds of more samples take longer."
+)
+_COURSE = {
+    "¼ of rounds": "gain_quarter", "½": "gain_half", "¾": "gain_three_quarters", "all": "gain",
+    "last ten": "late_gain", "FedAvg's time": "equal_time_gain",
+}  # fmt: skip
 FIRST_RATE = "*"
 _FIRST_RATE_NOTE = (
     f"\\{FIRST_RATE}: trained with the learning rate of the first runs, 0.005 without momentum, as FedAvg there."
@@ -84,10 +92,11 @@ def volume_assumptions(runs: Iterable[Trained]) -> dict[str, str]:
     return {
         "energy budget": ", ".join(f"{dataset} {budget:g} J" for dataset, budget in budgets.items())
         + " of a user in a round, within which JFVO and the plan choose",
-        "volumes": "JFVO: form paper, fit mnist-0.95, no limit of the ratio; central sends each user as many samples "
-        "as a member receives under DACA with the same volumes; plan: fedcast's own plan for 95 % with its law of "
-        "rounds, at most 20 % of a head's samples, beside FedAvg at its best number of local epochs, both at learning "
-        f"rate {PLAN_RATE:g}; only on MNIST, for which fedcast has a fit of the law",
+        "volumes": "JFVO: as corrected by fedcast (method jfvo), form paper, fit mnist-0.95 for every dataset, no "
+        "limit of the ratio; central sends each user as many samples as a member receives under DACA with the same "
+        "volumes; plan: fedcast's own plan for 95 % with its law of rounds, at most 20 % of a head's samples, beside "
+        f"FedAvg at the number of local epochs that the law prefers, both at learning rate {PLAN_RATE:g}; only on "
+        "MNIST, for which fedcast has a fit of the law",
     }
 
 
@@ -162,12 +171,17 @@ def _missing_texts(every: Sequence[tuple[Place, str]], missing: Sequence[tuple[P
 def volume_tables(result: Result) -> dict[str, list[Row]]:
     """Return the tables of gains and of orders, and one of accuracies for each place, by caption."""
     cells = result.tables["cells"]
-    tables = {GAIN_CAPTION: gain_table(cells), ORDER_CAPTION: order_table(cells, result.tables["runs"])}
+    tables = {
+        GAIN_CAPTION: gain_table(cells),
+        COURSE_CAPTION: course_table(cells),
+        ORDER_CAPTION: order_table(cells, result.tables["runs"]),
+    }
+    openings = len(tables)
     head = f"{ACCURACY_CAPTION} {_FIRST_RATE_NOTE}" if any(cells["first_rate"]) else ACCURACY_CAPTION
     for place in places_of(cells):
         some = where(cells, dataset=place.dataset, partition=place.skew)
         caption = f"**{place}** ({some['rounds'][0]} rounds, {pluralize(max(some['seeds']), 'seed')})"
-        tables[caption if len(tables) > 2 else f"{head}\n\n{caption}"] = accuracy_table(some)
+        tables[caption if len(tables) > openings else f"{head}\n\n{caption}"] = accuracy_table(some)
     return tables
 
 
@@ -208,7 +222,7 @@ def _cell_text(row: Mapping[str, Any], cell: Columns) -> str:
     if row["seeds"] < max(cell["seeds"]):
         first += f", {pluralize(row['seeds'], 'seed')}"
     ratio = [_short_percent(row["average_sharing_ratio"])] if row["distinct_samples"] else []
-    lines = [first, " · ".join([*ratio, f"{row['simulated_s']:,.0f} s"])]
+    lines = [first, " · ".join([*ratio, _seconds(row["simulated_s"])])]
     if row["noisy_accuracy"] is not None:
         noisy = number(row["noisy_accuracy"], ".2f", row["noisy_accuracy_half_width"])
         lines.insert(1, f"with noise {noisy}")
@@ -239,13 +253,14 @@ def _detail(row: Mapping[str, Any]) -> Row:
         "strategy": NAMES[row["rule"]],
         "accuracy, %": number(row["accuracy"], ".2f", row["half_width"]),
         "above FedAvg": _interval(row, "gain"),
+        "in FedAvg's time": _interval(row, "equal_time_gain"),
         "paper": number(row["paper"], ".2f"),
         "with noise, %": number(row["noisy_accuracy"], ".2f", row["noisy_accuracy_half_width"]),
         "average sharing ratio": _short_percent(row["average_sharing_ratio"]) if revealed else ABSENT,
         "largest share that a user reveals": _short_percent(largest) if largest else ABSENT,
         "different samples shared": f"{revealed:,.0f}" if revealed else ABSENT,
         "received by a user": f"{row['received_samples'] / row['users']:,.0f}" if revealed else ABSENT,
-        "simulated time": f"{row['simulated_s']:,.0f} s",
+        "simulated time": _seconds(row["simulated_s"]),
         "local epochs": f"{row['local_epochs']:.3g}",
         "seeds": str(row["seeds"]),
     }
@@ -260,6 +275,16 @@ def _short_percent(fraction: float) -> str:
         ('53 %', '100 %', '0.092 %')
     """
     return f"{float(f'{100 * fraction:.2g}'):g} %"
+
+
+def _seconds(value: float) -> str:
+    """Format seconds with up to five digits.
+
+    Example:
+        >>> _seconds(193426.54), _seconds(220.94)
+        ('193,430 s', '221 s')
+    """
+    return f"{float(f'{value:.5g}'):,.0f} s"
 
 
 def gain_table(cells: Columns) -> list[Row]:
@@ -288,6 +313,20 @@ def gain_table(cells: Columns) -> list[Row]:
             }
         )
     return _without_empty(rows, "paper")
+
+
+def course_table(cells: Columns) -> list[Row]:
+    """Return a row for each cell with several seeds of DACA: what it gains over FedAvg in the course of training."""
+    return [
+        {
+            "setting": unbroken(str(Place(row["dataset"], row["partition"]))),
+            "volume": row["volume"] + (f"\\{FIRST_RATE}" if row["first_rate"] else ""),
+            **{heading: _interval(row, name) for heading, name in _COURSE.items()},
+            "seeds": str(row["seeds"]),
+        }
+        for row in rows_of(where(cells, rule="daca"))
+        if row["gain_half_width"] is not None
+    ]
 
 
 def order_table(cells: Columns, runs: Columns) -> list[Row]:

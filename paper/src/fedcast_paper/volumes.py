@@ -1,11 +1,12 @@
 """Training tasks at several shared volumes: accuracy, what part of a gain is more work, what is revealed, and time.
 
-A head's volume is a tenth of its samples, all of them, what the paper's JFVO chooses without a limit, or what fedcast's
-own plan chooses. Table 2 and Fig. 4 show every strategy at each of them.
+A head's volume is a tenth of its samples, all of them, what JFVO chooses without a limit, or what fedcast's own plan
+chooses. Table 2 and Fig. 4 show every strategy at each of them.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -53,6 +54,11 @@ _PLANNED: dict[str, Changes] = {
 _SMOKE_SKEWS = ("Dir 0.1", ONE_CLASS)
 # The control of DACA; job.controls adds those of all rules.
 CONTROL = "daca work"
+# The control without DACA's weights, which was trained in one place: there both say much the same.
+SECOND_CONTROL = "daca epochs"
+_BOTH_CONTROLS = (("mnist", "Dir 0.1"),)
+# Fractions of the rounds after which gains are given beside those of all rounds.
+EARLIER = {"quarter": 0.25, "half": 0.5, "three_quarters": 0.75}
 NAMES = {**STRATEGIES, "best": "plan", **CONTROLS}
 
 
@@ -100,7 +106,8 @@ def volume_scenarios(job: Job, place: Place, volume: str, rates: Mapping[str, Ch
         planned = job.sized(smoke=("training.local_epochs=[1, 2]",), full=_PLANNED.get(place.dataset, ()))
         sharing = [(f"clustering.rule={rule}", *planned) for rule in ("none", "best")]
     else:
-        controls = [name for name in CONTROLS if name == CONTROL or name.split()[1] in job.controls]
+        own = (CONTROL, SECOND_CONTROL) if place in _BOTH_CONTROLS and job.scale == "full" else (CONTROL,)
+        controls = [name for name in CONTROLS if name in own or name.split()[1] in job.controls]
         rules = tuple(STRATEGIES) if job.scale == "full" or volume == TENTH else ("none", "daca")
         sharing = [_sharing(rule, VOLUMES[volume]) for rule in (*rules, *controls)]
     return [scenario(job, *setting, *changes, f"seed={seed}") for changes in sharing for seed in seeds]
@@ -175,9 +182,9 @@ def cell_rows(cells: Cells, printed: Mapping[Place, Mapping[str, float]]) -> lis
 
 def _row(place: Place, volume: str, rule: str, cell: Cell, printed: Mapping[str, float]) -> dict[str, Any]:
     # A control is compared with FedAvg alone: all that it gains is work.
-    runs, fedavg, control = cell.of(rule), cell.of("none"), cell.of(f"{rule} work")
-    parts = {"gain": (runs, fedavg), "work": (control, fedavg), "skew": (runs, control)} if rule != "none" else {}
-    gains = {name: _mean(differences(*pair, _percent)) for name, pair in parts.items()}
+    runs, control, fedavg = cell.of(rule), cell.of(f"{rule} work"), [] if rule == "none" else cell.of("none")
+    parts = {"gain": (runs, fedavg), "work": (control, fedavg), "skew": (runs, control)}
+    gains = {name: _mean(differences(*pair, _percent)) for name, pair in parts.items()} | _more_gains(runs, fedavg)
     accuracy = mean_of(map(_percent, runs))
     noisy = mean_of(100 * run.curve(NOISY)[-1] for run in runs) if all(NOISY in run.curves for run in runs) else None
     return {
@@ -189,7 +196,7 @@ def _row(place: Place, volume: str, rule: str, cell: Cell, printed: Mapping[str,
         "noisy_accuracy": noisy and noisy.mean, "noisy_accuracy_half_width": noisy and noisy.half_width,
         "loss": mean_of(run.curve("test_loss")[-1] for run in runs).mean,
         "worst_accuracy": mean_of(100 * run.curve("worst_accuracy")[-1] for run in runs).mean,
-        **{key: value for name in ("gain", "work", "skew") for key, value in _columns(name, gains.get(name)).items()},
+        **{key: value for name, mean in gains.items() for key, value in _columns(name, mean).items()},
         "paper": printed.get(rule),
         "paper_gain": printed[rule] - printed["none"] if rule in printed and rule != "none" else None,
         **{name: _fact(runs, name) for name in _LEAKAGE},
@@ -197,6 +204,30 @@ def _row(place: Place, volume: str, rule: str, cell: Cell, printed: Mapping[str,
         "local_epochs": mean_of(run.local_epochs for run in runs).mean,
         "simulated_s": mean_of(map(_seconds, runs)).mean,
     }  # fmt: skip
+
+
+def _more_gains(runs: list[Trained], fedavg: list[Trained]) -> dict[str, Mean | None]:
+    """Return the points above FedAvg after a part of the rounds, in the last rounds, and in FedAvg's simulated time."""
+    pairs = pairs_by_seed(runs, fedavg)
+    early = {f"gain_{name}": [_lead(own, other, part) for own, other in pairs] for name, part in EARLIER.items()}
+    late = [100 * (late_accuracy(own) - late_accuracy(other)) for own, other in pairs]
+    equal_time = [100 * (_accuracy_within(own, _seconds(other)) - other.accuracy) for own, other in pairs]
+    return {name: _mean(points) for name, points in {**early, "late_gain": late, "equal_time_gain": equal_time}.items()}
+
+
+def _lead(own: Trained, other: Trained, part: float) -> float:
+    """Return the points of one run above another after a part of the rounds."""
+    first, second = own.curve("accuracy"), other.curve("accuracy")
+    number = round(part * (len(second) - 1))
+    return 100 * (first[number] - second[number])
+
+
+def _accuracy_within(run: Trained, seconds: float) -> float:
+    """Return the accuracy after the last round that ends within a simulated time of sharing and rounds."""
+    accuracy = run.curve("accuracy")
+    # The time of whole rounds may be rounded down.
+    number = math.floor((seconds - run.facts["sharing_s"]) / run.round_s + 1e-9)
+    return accuracy[min(max(number, 0), len(accuracy) - 1)]
 
 
 _LEAKAGE = ("average_sharing_ratio", "largest_revealed_share", "distinct_samples", "received_samples")
@@ -226,5 +257,4 @@ def _percent(run: Trained) -> float:
 
 def _seconds(run: Trained) -> float:
     """Return the simulated time of sharing and all rounds."""
-    round_s = sum(run.facts[phase] for phase in ("download_s", "compute_s", "upload_s"))
-    return run.facts["sharing_s"] + run.scenario.training.rounds * round_s
+    return run.facts["sharing_s"] + run.scenario.training.rounds * run.round_s

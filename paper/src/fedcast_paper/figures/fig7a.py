@@ -59,14 +59,16 @@ def data(job: Job) -> Result:
 
 
 def _converges(end: Columns) -> Verdict:
+    """Judge whether JFVO converges in as few iterations in every world: partly if only to the wider tolerance."""
     rows = where(end, method="jfvo")
     each = " and ".join(
         f"within {percent(near)} after {np.mean(rows[column]):.1f} iterations on average, {max(rows[column])} at most"
         for near, column in ITERATIONS.items()
     )
+    early = [max(rows[column]) <= PAPER_ITERATIONS for column in ITERATIONS.values()]
     return Verdict(
-        f"JFVO converges within {PAPER_ITERATIONS} iterations, to {percent(NEAR)} of its final value",
-        "yes" if max(rows[ITERATIONS[NEAR]]) <= PAPER_ITERATIONS else "no",
+        f"JFVO converges within {PAPER_ITERATIONS} iterations",
+        "yes" if all(early) else "partly" if any(early) else "no",
         f"it stays {each}, over {pluralize(len(rows['seed']), 'world')}",
     )
 

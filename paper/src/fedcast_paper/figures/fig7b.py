@@ -67,6 +67,7 @@ def data(job: Job) -> Result:
 
 
 def _converges(end: Columns) -> Verdict:
+    """Judge whether JFVO converges in as few iterations in every world: partly if only to the wider tolerance."""
     slowest = {
         column: [max(where(end, snr_db=snr_db)[column]) for snr_db in SNRS_DB]
         for column in ("iterations", "iterations_nearer")
@@ -75,9 +76,10 @@ def _converges(end: Columns) -> Verdict:
         ", ".join(f"{most} at {snr_db} dB" for snr_db, most in zip(SNRS_DB, each, strict=True))
         for each in slowest.values()
     )
+    early = [max(each) <= PAPER_ITERATIONS for each in slowest.values()]
     return Verdict(
-        f"JFVO converges within {PAPER_ITERATIONS} iterations at every SNR, to {percent(NEAR)} of its final value",
-        "yes" if max(slowest["iterations"]) <= PAPER_ITERATIONS else "no",
+        f"JFVO converges within {PAPER_ITERATIONS} iterations at every SNR",
+        "yes" if all(early) else "partly" if any(early) else "no",
         f"iterations in the slowest world, to stay within {percent(NEAR)}: {near}; within {percent(NEARER)}: {nearer}",
     )
 
