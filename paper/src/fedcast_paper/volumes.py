@@ -54,7 +54,7 @@ _PLANNED: dict[str, Changes] = {
 _SMOKE_SKEWS = ("Dir 0.1", ONE_CLASS)
 # The control of DACA; job.controls adds those of all rules.
 CONTROL = "daca work"
-# The control without DACA's weights, which was trained in one place: there both say much the same.
+# The control without DACA's weights, which is trained in one place only.
 SECOND_CONTROL = "daca epochs"
 _BOTH_CONTROLS = (("mnist", "Dir 0.1"),)
 # Fractions of the rounds after which gains are given beside those of all rounds.

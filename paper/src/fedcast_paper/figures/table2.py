@@ -190,7 +190,7 @@ def _rule_marks(rows: Columns, rule: str, skews: list[str], aside: float) -> lis
     colour = RULE_COLOURS[rule.split()[0]]
     return [
         Dots(
-            at, means, colour, hollow=rule in CONTROLS, radius=2.4,
+            at, means, colour, "square" if rule.endswith("epochs") else "circle", hollow=rule in CONTROLS, radius=2.4,
             low=[mean - width for mean, width in zip(means, widths, strict=True)],
             high=[mean + width for mean, width in zip(means, widths, strict=True)],
             label=NAMES[rule],
