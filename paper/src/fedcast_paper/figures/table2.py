@@ -54,6 +54,8 @@ WHY = """\
 - **Rounds.** The gain shrinks while FedAvg still rises, so that its size depends on the rounds trained, which the
   paper does not report; the notes give DACA's accuracy where FedAvg's is the paper's. The scaling of inputs, not
   reported either, changes rounds by as much (benchmarks/elsewhere.md).
+- **Machines.** Runs on MNIST were trained on a GPU or on a CPU (setting). The same run on both differs by at most 0.05
+  points after the first rounds, and not on average (benchmarks/elsewhere.md).
 - **Central.** If heads share all, central, which the paper has level with DACA, ends below it on CIFAR-10 although
   its average EMD is lower; a likely reason is that far fewer different samples are shared. The paper does not say how
   much central shares; here a user receives as much as a member under DACA.
