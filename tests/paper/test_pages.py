@@ -23,7 +23,7 @@ from fedcast_paper.pages import (
 from fedcast_paper.reproduction_result import columns_of, where
 from fedcast_paper.text_tables import NO_BREAK, markdown_table, mean_text
 from fedcast_paper.training_setting import STRATEGIES
-from fedcast_paper.volume_tables import ACCURACY_CAPTION, GAIN_CAPTION, order_table
+from fedcast_paper.volume_tables import ACCURACY_CAPTION, GAIN_CAPTION, order_table, rival_table
 
 TOP = Path(__file__).parents[2]
 
@@ -82,12 +82,18 @@ def test_many_tests_of_a_claim_are_folded_and_counted():
     one, other = (Verdict(f"JFVO converges within 6 iterations, {n}", "yes", "so") for n in "ab")
     assert "<details>" not in claims_page({"fig7a": result_of(one, other)})
     page = claims_page({"fig7a": result_of(*[one] * 4, replace(other, holds="open"))})
-    assert "<summary>5 tests: holds: 4; inconclusive: 1</summary>" in page
-    assert "| JFVO converges within 6 iterations. | partly holds | holds: 4; inconclusive: 1 |" in page
+    assert "<summary>5 tests: holds: 4; inconclusive: 1 (1 with too few seeds)</summary>" in page
+    assert (
+        "| JFVO converges within 6 iterations. | partly holds | holds: 4; inconclusive: 1 (1 with too few seeds) |"
+        in page
+    )
 
 
 def test_every_claim_names_ids_that_there_are():
     assert {name for claim in CLAIMS for name, _ in claim.evidence} <= set(REPRODUCTIONS)
+
+
+NO_RUNS = {name: [] for name in ("dataset", "partition", "volume", "rule", "seed", "accuracy")}
 
 
 def cells_of(**columns):
@@ -118,7 +124,7 @@ def test_table2_has_ours_and_the_paper_with_leakage_and_time():
         average_sharing_ratio=[0.0, 0.621], largest_revealed_share=[0.0, 1.0],
         distinct_samples=[0.0, 13529.0], received_samples=[0.0, 40000.0], local_epochs=[1.0, 2.5],
     )  # fmt: skip
-    result = result_of(tables={"cells": cells, "runs": {"seed": [0]}})
+    result = result_of(tables={"cells": cells, "runs": NO_RUNS})
     tables = summaries("table2", result)
     # Without a control no gain is split.
     (caption,) = tables
@@ -155,10 +161,10 @@ def test_a_strategy_that_was_not_run_at_a_volume_has_a_dash_there():
         accuracy=[67.6, 77.0, 66.2], rule=["none", "blend", "none"], volume=["all", "all", "10 %"],
         first_rate=[False, False, True], noisy_accuracy=[None, None, 60.0],
     )  # fmt: skip
-    (table,) = map(plain, summaries("fig4", result_of(tables={"cells": cells, "runs": {"seed": [0]}})).values())
+    (table,) = map(plain, summaries("fig4", result_of(tables={"cells": cells, "runs": NO_RUNS})).values())
     assert "paper" not in table  # Fig. 4 prints no numbers
     assert table["10 %"] == ["66.20 ± 0.10\\*<br>with noise 60.00<br>1,234 s", "–"]
-    (rows,) = REPRODUCTIONS["fig4"].details(result_of(tables={"cells": cells, "runs": {"seed": [0]}})).values()
+    (rows,) = REPRODUCTIONS["fig4"].details(result_of(tables={"cells": cells, "runs": NO_RUNS})).values()
     assert [(row["volume"], row.get("with noise, %"), row.get("local epochs")) for row in rows] == [
         ("10\N{NO-BREAK SPACE}%\\*", "60.00", None), ("all", "–", None), ("all", "–", None),
     ]  # fmt: skip
@@ -171,7 +177,7 @@ def test_gains_are_shown_with_their_parts():
         paper_gain=[None, None, 8.18], gain_per_leakage=[None, None, 0.143],
         gain_per_leakage_half_width=[None, None, 0.02],
     )  # fmt: skip
-    table = plain(summaries("table2", result_of(tables={"cells": cells, "runs": {"seed": [0]}}))[GAIN_CAPTION])
+    table = plain(summaries("table2", result_of(tables={"cells": cells, "runs": NO_RUNS}))[GAIN_CAPTION])
     assert {name: column[0] for name, column in table.items()} == {
         "setting": "CIFAR‑10, Dir 0.1", "volume": "all",
         "FedAvg → control → DACA": "60.00 → 62.10 → 70.00", "work": "+2.10 ± 0.25", "skew": "+7.90",
@@ -180,8 +186,28 @@ def test_gains_are_shown_with_their_parts():
     # A second control is shown where it was trained.
     longer = {name: [*column, column[1]] for name, column in cells.items()}
     longer["rule"][3], longer["gain"][3] = "daca epochs", 3.4
-    table = plain(summaries("table2", result_of(tables={"cells": longer, "runs": {"seed": [0]}}))[GAIN_CAPTION])
+    table = plain(summaries("table2", result_of(tables={"cells": longer, "runs": NO_RUNS}))[GAIN_CAPTION])
     assert (table["epochs"], list(table).index("epochs")) == (["+3.40"], list(table).index("gain") + 1)
+
+
+def test_leads_over_rivals_stand_beside_those_of_the_paper():
+    cells = cells_of(
+        accuracy=[60.0, 70.0, 69.0], rule=["none", "daca", "scc"], paper=[67.72, 75.9, 74.0], gain=[None, 10.0, 9.0],
+        gain_half_width=[None, 1.0, 1.0],
+    )  # fmt: skip
+    ends = {"daca": (0.69, 0.70, 0.71), "scc": (0.69, 0.69, 0.69)}
+    runs = columns_of(
+        {
+            "dataset": "cifar10", "partition": "Dir 0.1", "volume": "all", "rule": rule, "seed": seed,
+            "accuracy": accuracy,
+        }
+        for rule, some in ends.items()
+        for seed, accuracy in enumerate(some)
+    )  # fmt: skip
+    (row,) = rival_table(cells, runs)
+    half = stats.t.ppf(0.975, 2) / np.sqrt(3)
+    assert row["DACA − SCC"].replace(NO_BREAK, " ") == f"+1.00 ± {half:.2f} (+1.90)"
+    assert (row["DACA − CEC"], row["seeds"]) == ("–", "3")
 
 
 def test_strategies_are_ordered_and_equal_where_intervals_of_neighbours_contain_zero():
@@ -282,50 +308,62 @@ def rows_in(text):
 def test_findings_are_numbers_of_the_stored_results():
     names = ("fig1a", "beyond-rounds", "table2", "fig7a", "fig9b")
     stored = {name: load_result(name, "full", TOP / "results") for name in names}
-    rounds, accuracy, parts, tuned, others, methods = findings(stored)
-    runs = stored["fig1a"].tables["runs"]
-    skewed = [r for r, share in zip(runs["rounds"], runs["one_class_share"], strict=True) if share == 0.8]
-    assert f"and {sum(skewed) / len(skewed):.0f} if 80 % of them hold one class" in rounds
+    accuracy, course, parts, tuned, others, rounds, methods = findings(stored)
 
     def text(points):
         return f"{points.mean():+.2f} ± {half_width(points):.2f}"
 
-    gains, leads = rows_in(accuracy), rows_in(others)
+    gains = rows_in(accuracy)
     for dataset, name in (("mnist", "MNIST"), ("cifar10", "CIFAR-10")):
-        for volume in ("all", "JFVO"):
-            daca, fedavg, work, scc, cec = ends(stored, dataset, volume, "daca", "none", "daca work", "scc", "cec")
-            row = gains[f"{name}, {volume}"]
+        for volume, shared in (("all", "all"), ("JFVO", "JFVO's volumes")):
+            daca, fedavg, work = ends(stored, dataset, volume, "daca", "none", "daca work")
+            row = gains[f"{name}, {shared}"]
             assert row["DACA − FedAvg"].strip("*") == text(daca - fedavg)
-            assert (row["work control − FedAvg"], row["DACA − work control"]) == (
-                text(work - fedavg),
-                text(daca - work),
-            )
-            row = leads[f"{name}, {volume}"]
-            assert (row["DACA − SCC"], row["DACA − CEC"]) == (text(daca - scc), text(daca - cec))
+            more = text(work - fedavg)
+            if dataset == "mnist":
+                (epochs,) = ends(stored, dataset, volume, "daca epochs")
+                more = f"{(work - fedavg).mean():+.2f} to {(epochs - fedavg).mean():+.2f}"
+            assert row["of it more work"] == more
     # By Holm's correction only MNIST with all is significant.
     assert [name for name, row in gains.items() if row["DACA − FedAvg"].startswith("**")] == ["MNIST, all"]
     assert {row["in the paper"] for row in gains.values()} == {"+1.81", "+8.18"}
-    assert list(leads["CIFAR-10, in the paper"].values())[1:] == ["+1.90", "+0.97", "+0.17"]
+    runs = where(stored["table2"].tables["cells"], dataset="mnist", partition="Dir 0.1", volume="all")
+    seconds = dict(zip(runs["rule"], runs["simulated_s"], strict=True))
+    assert gains["MNIST, all"]["time"] == f"{seconds['daca'] / seconds['none']:.2f}"
     daca, fedavg = ends(stored, "cifar10", "JFVO", "daca", "none")
-    assert f"FedAvg between {fedavg.min():.1f} and {fedavg.max():.1f} %" in accuracy
-    assert f"DACA gains {', '.join(f'{points:+.1f}' for points in daca - fedavg)}." in accuracy
-    assert "(paper: 67.7 and 75.9)" in accuracy
+    assert f"({', '.join(f'{points:+.1f}' for points in daca - fedavg)} with JFVO's volumes)" in accuracy
+    daca, fedavg = ends(stored, "cifar10", "all", "daca", "none")
+    assert f"and {text(daca - fedavg)} at the end" in course
     (fedavg,) = ends(stored, "mnist", "all", "none")
-    assert f"FedAvg ends at {fedavg.mean():.2f} % here and at 96.17 % in the paper" in accuracy
+    assert f"our FedAvg ends at {fedavg.mean():.2f} %, the paper's at 96.17 %" in course
     work, epochs, fedavg, daca = ends(stored, "mnist", "all", "daca work", "daca epochs", "none", "daca")
-    assert f"gains {text(work - fedavg)} points with DACA's weights" in parts
-    assert f"and {text(epochs - fedavg)} with its own (the epochs control), of DACA's {text(daca - fedavg)};" in parts
+    assert f"gains {text(work - fedavg)} points (work control) to {text(epochs - fedavg)} (epochs control)" in parts
+    assert f"of DACA's {text(daca - fedavg)}," in parts
     (fedavg,) = ends(stored, "mnist", "plan", "none")
-    assert f"FedAvg ends at {fedavg.mean():.2f} ± {half_width(fedavg):.2f} % with learning rate 0.2" in tuned
+    assert f"FedAvg with learning rate 0.2 ends at {fedavg.mean():.2f} ± {half_width(fedavg):.2f} %" in tuned
+    assert re.search(r"significantly higher in 0 of \d+ tests, its rounds are significantly fewer in 0 of 12", others)
+    runs = stored["fig1a"].tables["runs"]
+    skewed = [r for r, share in zip(runs["rounds"], runs["one_class_share"], strict=True) if share == 0.8]
+    assert f"and {sum(skewed) / len(skewed):.0f} if 80 % of them hold one class" in rounds
     assert "JFVO, SMM and SAA find the same delay**, within 0.2 %" in methods
     # What an incomplete result lacks is no finding.
     table2 = stored["table2"]
     tables = {name: where(table2.tables[name], dataset="mnist", volume="10 %") for name in ("cells", "runs", "equal")}
     some = findings(stored | {"table2": replace(table2, tables=tables)})
-    assert (some[0], some[-1]) == (rounds, methods)
-    assert not any(name in "".join(some) for name in ("CIFAR-10", "learning rate 0.2", "the work control"))
+    assert some[-2:] == [rounds, methods]
+    assert not any(name in "".join(some) for name in ("CIFAR-10", "learning rate 0.2", "work control"))
     assert results_page(stored).index("## Findings") < results_page(stored).index("## Terms")
-    assert "- **" not in results_page({}).partition("## Terms")[0]
+    assert "- **DACA against" not in results_page({}).partition("## Terms")[0]
+
+
+def test_findings_link_to_sections_that_there_are():
+    names = ("fig1a", "beyond-rounds", "table2", "fig7a", "fig9b")
+    page = results_page({name: load_result(name, "full", TOP / "results") for name in names})
+    headings = re.findall(r"^## (.+)$", page, flags=re.MULTILINE)
+    anchors = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    links = re.findall(r"\[([\w-]+)\]\(#([\w-]+)\)", page.partition("## Terms")[0])
+    assert {name for name, _ in links} == {*names, "terms"}
+    assert {anchor for _, anchor in links} <= anchors
 
 
 def test_the_head_links_to_pages_and_headings_that_there_are():

@@ -76,7 +76,10 @@ CLAIMS = (
     Claim("The sharing delay grows with the number of users.", (("fig9b", "sharing delay grows"),)),
     Claim("Interference is why the sharing delay grows.", (("fig9b", "interference alone"),)),
     Claim("JFVO's running time is flat in the number of users.", (("fig8", "nearly constant"),)),
-    Claim("The running times of SMM and SAA grow with the number of users.", (("fig8", "times of SMM and SAA grow"),)),
+    Claim(
+        "The running times of SMM and SAA grow with the number of users, unlike JFVO's.",
+        (("fig8", "times of SMM and SAA grow"),),
+    ),
     Claim("More is shared at a higher SNR.", (("fig7b", "higher SNR"),)),
     Claim(
         "The average EMD predicts the rounds.",
@@ -88,7 +91,7 @@ ANSWERS = {"yes": "holds", "partly": "partly holds", "no": "does not hold", "ope
 _SHOWN_TESTS = 4
 NOT_RUN = "not run yet"
 IMAGES = Path("images/results")
-_SHOWN_NOTES = 2
+_SHOWN_NOTES = 3
 _DPI = 100
 
 _RESULTS_HEAD = """\
@@ -102,13 +105,9 @@ claims of the paper](claims.md).
 _FINDINGS_HEAD = """\
 ## Findings
 
-Under FedAvg nothing is shared. Under DACA, the paper's rule, users whose labels are closest to the global label
-distribution become heads, and each sends some of its samples to the members of its cluster. SCC and CEC choose heads
-and members by trust and by data rate, gain and blend (fedcast's) by how much skew they remove; under central the server
-sends samples to all users. Heads share a fixed part of their samples, or what JFVO chooses, the paper's allocation
-method as [corrected by fedcast](explanation/allocation.md#frequencies-are-eliminated): as printed it cannot raise a
-volume. The average sharing ratio is the part of its head's samples that a user receives on average; under central, the
-part of all samples. [More terms](#terms).
+Before training, heads send some of their samples to the members of their cluster: a tenth of them, all, or what JFVO
+chooses, the paper's allocation method as [corrected by fedcast](explanation/allocation.md#frequencies-are-eliminated).
+The paper does not say how many it sent. See the [terms](#terms).
 """
 _RESULTS_TERMS = """\
 ## Terms
@@ -116,12 +115,22 @@ _RESULTS_TERMS = """\
 - **Skew.** The [average EMD](explanation/skew.md#distances) measures how far the label distributions of users are from
   the global label distribution, with [weights](explanation/skew.md#averages-after-sharing) B unless A or C is named.
   The **shift** measures how far sharing moves the global label distribution. Dir is the parameter of a Dirichlet
-  distribution: the smaller, the more skew.
-- **Work control**: FedAvg in which every user trains on as many samples a round as under DACA, all its own, and has
-  DACA's weight in the average. In the **epochs control** all users repeat their samples equally often, with the weights
-  of FedAvg ([what controls tell](explanation/allocation.md#what-part-of-a-gain-is-work)).
-- **Strategies** are FedAvg and the [clustering rules](explanation/method.md#what-is-decided). A **clustering** is the
-  result of a rule: heads and their members. JFVO, SMM and SAA then [allocate volumes](explanation/allocation.md).
+  distribution: the smaller, the more skew. One-class users hold samples of one class only.
+- **Strategies.** Under FedAvg nothing is shared. DACA (the paper's rule), SCC, CEC, gain and blend are [clustering
+  rules](explanation/method.md#what-is-decided), which choose heads, and the members that each head sends to. DACA makes
+  users heads whose labels are closest to the global label distribution; SCC goes by trust, CEC by data rate; gain and
+  blend (fedcast's) by how much skew they remove. Under central the server sends the same samples to all users. A
+  **plan** of fedcast chooses rule, volumes and local epochs for the shortest predicted time to a target accuracy.
+- **Volumes**: 10 %, all: the part of its samples that every head sends; JFVO: what it chooses without a limit, with a
+  [law of rounds](explanation/allocation.md) fitted to MNIST, also on CIFAR-10. JFVO, SMM and SAA [allocate
+  volumes](explanation/allocation.md) to a **clustering**, the result of a rule.
+- **Leakage.** The **average sharing ratio** is the part of its head's samples that a user receives on average: less
+  than 1 even if heads send all, since heads and users without a head receive nothing. Under central it is the part of
+  all samples. Small averages can hide a head that reveals everything.
+- **Simulated time** is that of sharing once and of all rounds: download, computation and upload of the slowest user.
+- **Work control**: FedAvg in which every user trains on as many samples a round as under DACA, by repeating its own,
+  and has DACA's weight in the average. In the **epochs control** all users repeat their samples equally often, with the
+  weights of FedAvg ([what controls tell](explanation/allocation.md#what-part-of-a-gain-is-work)).
 - A **world** is everything that is drawn from one seed: positions, links, devices and data.
 - **Explained** is the fraction of the variance of log rounds that a linear regression on skew measures explains (R²).
 """
@@ -129,10 +138,11 @@ _CLAIMS_HEAD = """\
 # Claims
 
 The claims of the paper about its results, and whether they were reproduced. A claim holds if it holds in every test,
-does not hold if it holds in none and fails in some, and partly holds if it holds in some; "inconclusive" means that the
-difference is not significant with these seeds, or that there are too few of them. Tests are of the sign of a
-difference: where an interval lies below the paper's difference, which stands beside it, the size is not reproduced. "At
-least as good" means less than {margin:g} points of accuracy below. JFVO is the paper's method as [corrected by
+does not hold if it fails in some and holds in none, is inconclusive if all tests are, and partly holds otherwise. A
+test is inconclusive if the difference is not significant with these seeds, or if there are too few seeds for a test.
+Tests ask only whether a difference is above 0. Whether it is as large as in the paper is seen by comparing the interval
+with the paper's value beside it. "At least as good" means less than {margin:g} points of accuracy below; FedAvg's
+difference from the same strategy stands beside it. JFVO is the paper's method as [corrected by
 fedcast](explanation/allocation.md#frequencies-are-eliminated) unless "as printed" is said.
 `fedcast reproduce --pages docs` writes this page; figures, settings and terms are explained under
 [results](results.md).
@@ -226,7 +236,22 @@ def _found(stored: Mapping[str, Result]) -> list[str]:
         return []
     verdicts = [overall(verdict for _, verdict in verdicts_on(claim, stored)) for claim in CLAIMS]
     claims = f"**The paper's {len(CLAIMS)} claims.** {_count_texts(verdicts).capitalize()} ([claims](claims.md))."
-    return [_FINDINGS_HEAD, *(f"- {text}" for text in (*findings(stored), claims)), ""]
+    return [_FINDINGS_HEAD, *(f"- {_linked(text)}" for text in (*findings(stored), claims)), ""]
+
+
+def _linked(text: str) -> str:
+    """Link the ids of results to their sections."""
+    names = "|".join(sorted(REPRODUCTIONS, key=len, reverse=True))
+    return re.sub(rf"\b({names})\b", lambda found: f"[{found[0]}](#{_anchor(found[0])})", text)
+
+
+def _anchor(name: str) -> str:
+    """Return the anchor of a result's section."""
+    return re.sub(r"[^\w -]", "", _heading(name).lower()).replace(" ", "-")
+
+
+def _heading(name: str) -> str:
+    return f"{name}: {REPRODUCTIONS[name].shows}"
 
 
 def _on_tests(body: str) -> list[str]:
@@ -253,7 +278,7 @@ def typeset(text: str) -> str:
 
 def _section(name: str, result: Result | None) -> str:
     reproduction = REPRODUCTIONS[name]
-    parts = [f"## {name}: {reproduction.shows}", f"**Paper.** {reproduction.paper}"]
+    parts = [f"## {_heading(name)}", f"**Paper.** {reproduction.paper}"]
     if result is None:
         return "\n\n".join([*parts, f"**Reproduction.** {NOT_RUN.capitalize()}.\n"])
     parts.append(f"![{name}: {reproduction.shows}]({IMAGES}/{name}.png)")
@@ -279,7 +304,10 @@ def _folded(title: str, text: str) -> str:
 
 
 def _counts(verdicts: Sequence[Verdict]) -> str:
-    return _count_texts([ANSWERS[verdict.holds] for verdict in verdicts])
+    """Count answers, and the inconclusive ones that have too few seeds for a test."""
+    text = _count_texts([ANSWERS[verdict.holds] for verdict in verdicts])
+    few = sum(verdict.holds == "open" and verdict.p_value is None for verdict in verdicts)
+    return f"{text} ({few} with too few seeds)" if few else text
 
 
 def _count_texts(answers: Sequence[str]) -> str:

@@ -67,11 +67,11 @@ _FULL: dict[str, Changes] = {
     ),
 }  # fmt: skip
 _TRAINED = {
-    "mnist": "MNIST, inputs from 0 to 1: 100 users, all in every round; CNN of 21,840 weights, FedAvg, {epochs}, batch "
+    "mnist": "inputs from 0 to 1: 100 users, all in every round; CNN of 21,840 weights, FedAvg, {epochs}, batch "
     "size 10, learning rate {rates}",
-    "cifar10": "CIFAR-10: 50 users, all in every round; VGG-16 with group norm, FedAvg, {epochs}, batch size 32, "
+    "cifar10": "50 users, all in every round; VGG-16 with group norm, FedAvg, {epochs}, batch size 32, "
     "learning rate {rates}, bf16; energy budget raised so that every user can upload 14.7 M weights",
-    "shakespeare": "Shakespeare: 100 of the roles with 1,000 characters or more, a sequence at every 20th character; "
+    "shakespeare": "100 of the roles with 1,000 characters or more, a sequence at every 20th character; "
     "LSTM of 819,920 weights, FedAvg, {epochs}, batch size 10, learning rate {rates} as in LEAF; tested on the last "
     "fifth of all roles; heads send a random sample under every rule",
 }
@@ -146,7 +146,11 @@ def assumptions(job: Job, runs: Sequence[Trained], **more: str) -> dict[str, str
         dataset: [run for run in runs if run.scenario.data.dataset == dataset]
         for dataset in dict.fromkeys(run.scenario.data.dataset for run in runs)
     }
-    trained = "; ".join(_trained(dataset, some) for dataset, some in by_dataset.items() if dataset in _TRAINED)
+    trained = {
+        f"training on {DATASETS[dataset]}": _trained(dataset, some)
+        for dataset, some in by_dataset.items()
+        if dataset in _TRAINED
+    }
     seeds = {
         DATASETS.get(dataset, dataset): _listed({run.seed for run in some}) for dataset, some in by_dataset.items()
     }
@@ -155,7 +159,7 @@ def assumptions(job: Job, runs: Sequence[Trained], **more: str) -> dict[str, str
     smoke = "20 users, digits instead of every dataset, six rounds: the numbers mean nothing"
     same = len(set(seeds.values())) == 1
     return {
-        "training": job.sized(smoke=smoke, full=trained),
+        **job.sized(smoke={"training": smoke}, full=trained),
         "sharing": _sharing(runs),
         "network": _NETWORK,
         "seeds": next(iter(seeds.values())) if same else "; ".join(f"{name} {some}" for name, some in seeds.items()),

@@ -29,13 +29,16 @@ from fedcast_paper.volumes import (
 
 ACCURACY_CAPTION = (
     "Accuracy in percent after the last round, and in parentheses the points above FedAvg on the same seeds, by the "
-    "volume that heads share: 10 % of their samples, all of them, what JFVO chooses without a limit, or what fedcast's "
-    "plan chooses. Below the accuracy: average sharing ratio · simulated time. With noise: on test data with the "
-    "users' noise."
+    "volume that heads share. Below the accuracy: average sharing ratio (of central: of all samples) · simulated time."
 )
+_NOISE_NOTE = "With noise: on test data with the users' noise."
 ORDER_CAPTION = (
-    "Strategies by mean accuracy after the last round: > where the interval of the difference of two neighbours, "
-    "paired by seed, is above 0, ≈ where it contains 0."
+    "Strategies by mean accuracy after the last round. Signs compare neighbours only: > where the interval of their "
+    "difference, paired by seed and not corrected, is above 0, ≈ where it contains 0. In a ≈ b ≈ c, a may be above c: "
+    "those above FedAvg by such an interval have a column."
+)
+RIVAL_CAPTION = (
+    "Points of accuracy of DACA above the paper's other strategies that share, and in parentheses the paper's."
 )
 DETAILS = "leakage and time beside every accuracy"
 GAIN_CAPTION = (
@@ -176,10 +179,13 @@ def volume_tables(result: Result) -> dict[str, list[Row]]:
     tables = {
         GAIN_CAPTION: gain_table(cells),
         COURSE_CAPTION: course_table(cells),
+        RIVAL_CAPTION: rival_table(cells, result.tables["runs"]),
         ORDER_CAPTION: order_table(cells, result.tables["runs"]),
     }
     openings = len(tables)
-    head = f"{ACCURACY_CAPTION} {_FIRST_RATE_NOTE}" if any(cells["first_rate"]) else ACCURACY_CAPTION
+    has_noise = any(value is not None for value in cells["noisy_accuracy"])
+    notes = [_NOISE_NOTE] * has_noise + [_FIRST_RATE_NOTE] * any(cells["first_rate"])
+    head = " ".join([ACCURACY_CAPTION, *notes])
     for place in places_of(cells):
         some = where(cells, dataset=place.dataset, partition=place.skew)
         caption = f"**{place}** ({some['rounds'][0]} rounds, {pluralize(max(some['seeds']), 'seed')})"
@@ -223,7 +229,7 @@ def _cell_text(row: Mapping[str, Any], cell: Columns) -> str:
         first += f" ({number(row['gain'], '+z.2f', row['gain_half_width'])})"
     if row["seeds"] < max(cell["seeds"]):
         first += f", {pluralize(row['seeds'], 'seed')}"
-    ratio = [_short_percent(row["average_sharing_ratio"])] if row["distinct_samples"] else []
+    ratio = [short_percent(row["average_sharing_ratio"])] if row["distinct_samples"] else []
     lines = [first, " · ".join([*ratio, _seconds(row["simulated_s"])])]
     if row["noisy_accuracy"] is not None:
         noisy = number(row["noisy_accuracy"], ".2f", row["noisy_accuracy_half_width"])
@@ -258,8 +264,8 @@ def _detail(row: Mapping[str, Any]) -> Row:
         "in FedAvg's time": _interval(row, "equal_time_gain"),
         "paper": number(row["paper"], ".2f"),
         "with noise, %": number(row["noisy_accuracy"], ".2f", row["noisy_accuracy_half_width"]),
-        "average sharing ratio": _short_percent(row["average_sharing_ratio"]) if revealed else ABSENT,
-        "largest share that a user reveals": _short_percent(largest) if largest else ABSENT,
+        "average sharing ratio": short_percent(row["average_sharing_ratio"]) if revealed else ABSENT,
+        "largest share that a user reveals": short_percent(largest) if largest else ABSENT,
         "different samples shared": f"{revealed:,.0f}" if revealed else ABSENT,
         "received by a user": f"{row['received_samples'] / row['users']:,.0f}" if revealed else ABSENT,
         "simulated time": _seconds(row["simulated_s"]),
@@ -269,11 +275,11 @@ def _detail(row: Mapping[str, Any]) -> Row:
     return {name: unbroken(text) for name, text in texts.items()}
 
 
-def _short_percent(fraction: float) -> str:
+def short_percent(fraction: float) -> str:
     """Format a fraction in percent with two digits.
 
     Example:
-        >>> _short_percent(0.528), _short_percent(1.0), _short_percent(0.000922)
+        >>> short_percent(0.528), short_percent(1.0), short_percent(0.000922)
         ('53 %', '100 %', '0.092 %')
     """
     return f"{float(f'{100 * fraction:.2g}'):g} %"
@@ -299,11 +305,9 @@ def gain_table(cells: Columns) -> list[Row]:
         of_rule = {other["rule"]: other for other in rows_of(same)}
         control, strategy, second = of_rule[f"{row['rule']} work"], NAMES[row["rule"]], f"{row['rule']} epochs"
         accuracies = [f"{step['accuracy']:.2f}" for step in (of_rule["none"], control, row)]
-        place = str(Place(row["dataset"], row["partition"]))
         rows.append(
             {
-                "setting": unbroken(place),
-                "volume": row["volume"] + (f"\\{FIRST_RATE}" if row["first_rate"] else ""),
+                **_labels(row),
                 **({} if one else {"strategy": strategy}),
                 f"FedAvg → control → {strategy if one else 'strategy'}": unbroken(" → ".join(accuracies)),
                 "work": _interval(row, "work"),
@@ -322,8 +326,7 @@ def course_table(cells: Columns) -> list[Row]:
     """Return a row for each cell with several seeds of DACA: what it gains over FedAvg in the course of training."""
     return [
         {
-            "setting": unbroken(str(Place(row["dataset"], row["partition"]))),
-            "volume": row["volume"] + (f"\\{FIRST_RATE}" if row["first_rate"] else ""),
+            **_labels(row),
             **{heading: _interval(row, name) for heading, name in _COURSE.items()},
             "seeds": str(row["seeds"]),
         }
@@ -347,6 +350,7 @@ def order_table(cells: Columns, runs: Columns) -> list[Row]:
                         "setting": unbroken(str(place)),
                         "volume": volume + (f"\\{FIRST_RATE}" if found["none"]["first_rate"] else ""),
                         "here": _order(accuracy, where(runs, **labels)),
+                        "above FedAvg": _above_fedavg(accuracy, where(runs, **labels)),
                         "in the paper": ", ".join(STRATEGIES[rule] for rule in _descending(paper)) or ABSENT,
                         "seeds": str(max(found[rule]["seeds"] for rule in accuracy)),
                     }
@@ -358,10 +362,54 @@ def _order(accuracy: Mapping[str, float], runs: Columns) -> str:
     order = _descending(accuracy)
     text = STRATEGIES[order[0]]
     for better, worse in pairwise(order):
-        gap = mean_of(points_above(runs, better, worse))
-        is_clear = gap.mean > (gap.half_width or 0.0)
-        text += f" {'>' if is_clear else '≈'} {STRATEGIES[worse]}"
+        text += f" {'>' if _is_above(runs, better, worse) else '≈'} {STRATEGIES[worse]}"
     return text
+
+
+def _above_fedavg(accuracy: Mapping[str, float], runs: Columns) -> str:
+    names = [STRATEGIES[rule] for rule in _descending(accuracy) if rule != "none" and _is_above(runs, rule, "none")]
+    return ", ".join(names) or ABSENT
+
+
+def _is_above(runs: Columns, better: str, worse: str) -> bool:
+    """Return whether the interval of a difference is above 0."""
+    points = points_above(runs, better, worse)
+    if not points:
+        return False
+    gap = mean_of(points)
+    return gap.mean > (gap.half_width or 0.0)
+
+
+def rival_table(cells: Columns, runs: Columns) -> list[Row]:
+    """Return a row for each cell with several seeds of DACA: its lead over SCC, CEC and central."""
+    rows: list[Row] = []
+    for daca in rows_of(where(cells, rule="daca")):
+        leads = {rule: lead_over(rule, daca, cells, runs) for rule in ("scc", "cec", "central")}
+        if daca["gain_half_width"] is not None and any(lead["gap"] is not None for lead in leads.values()):
+            texts = {f"DACA − {STRATEGIES[rule]}": _lead_text(lead) for rule, lead in leads.items()}
+            rows.append({**_labels(daca), **texts, "seeds": str(daca["seeds"])})
+    return rows
+
+
+def _lead_text(lead: Mapping[str, float | None]) -> str:
+    paper = "" if lead["paper_gap"] is None else f" ({lead['paper_gap']:+.2f})"
+    return ABSENT if lead["gap"] is None else unbroken(number(lead["gap"], "+z.2f", lead["gap_half_width"]) + paper)
+
+
+def lead_over(rule: str, daca: Mapping[str, Any], cells: Columns, runs: Columns) -> dict[str, float | None]:
+    """Return the points of DACA above another strategy in a cell, with half-width, and those in the paper."""
+    same = {name: daca[name] for name in ("dataset", "partition", "volume")}
+    points = points_above(where(runs, **same), "daca", rule)
+    gap = mean_of(points) if points else None
+    printed = next((row["paper"] for row in rows_of(where(cells, rule=rule, **same))), None)
+    paper = None if printed is None or daca["paper"] is None else daca["paper"] - printed
+    return {"gap": gap and gap.mean, "gap_half_width": gap and gap.half_width, "paper_gap": paper}
+
+
+def _labels(row: Mapping[str, Any]) -> Row:
+    """Return place and volume of a row."""
+    place = Place(row["dataset"], row["partition"])
+    return {"setting": unbroken(str(place)), "volume": row["volume"] + (f"\\{FIRST_RATE}" if row["first_rate"] else "")}
 
 
 def _descending(values: Mapping[str, float]) -> list[str]:

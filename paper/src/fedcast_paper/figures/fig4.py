@@ -50,16 +50,16 @@ from fedcast_paper.volumes import (
 
 PAPER = (
     "DACA beats FedAvg, SCC and CEC everywhere and matches or beats central sharing on CIFAR-10 and on noise-skewed "
-    "data; gains are larger on CIFAR-10 than on MNIST; on Shakespeare DACA improves the accuracy by 6 "
-    "%, taken as points here."
+    "data; gains are larger on CIFAR-10 than on MNIST; on Shakespeare DACA improves the accuracy by 6 %, taken as "
+    "points here."
 )
 WHY = (
     "With one-class users all strategies that share end close to each other and above FedAvg; DACA's differences from "
-    "SCC and CEC are not significant, neither in accuracy nor in rounds (beyond-rounds). With noise of this level no "
+    "SCC and CEC are not significant, in neither accuracy nor rounds (beyond-rounds). With noise of this level no "
     "strategy differs from another by a tenth of a point on average, so that being as good as central says little. "
-    "Roles of Shakespeare use characters with much the same frequencies, which may leave sharing little to gain; one "
-    "small set for all users (central) makes these distributions differ more. Shakespeare does not test the paper's "
-    "gain there yet: few seeds, a learning rate below the best (studies/step), and an accuracy that still rises."
+    "Roles of Shakespeare use characters with much the same frequencies, which may leave sharing little to gain; the "
+    "one small set that central sends raises their skew. Shakespeare cannot test the paper's gain yet: one seed, a "
+    "learning rate below the best (studies/step), and an accuracy that still rises."
 )
 PANELS = (
     Place("mnist", ONE_CLASS), Place("cifar10", ONE_CLASS), Place("shakespeare", ROLES), Place("mnist", NOISY_USERS),

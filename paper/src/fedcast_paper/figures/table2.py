@@ -45,12 +45,12 @@ PAPER = (
 )
 WHY = """\
 - **CIFAR-10 at Dir 0.1.** FedAvg and DACA end on average near the paper if heads share all, or JFVO's volumes, which
-  for DACA are nearly as much; with a tenth, and another learning rate, the mean gain is smaller. FedAvg differs so
-  much between seeds that the interval of the gain, although paired by seed, contains 0: the agreement of the means
-  may be coincidence. Differences between strategies that share vary less: those between DACA and SCC or CEC are below
-  a point on average, and their intervals contain 0. Two trainings of one setting can differ by almost a point, even
-  in the mean of ten rounds (studies/step), and the runs were made by several versions of the kernels (setting), so
-  smaller differences between volumes mean nothing.
+  for DACA are nearly as much (chosen with a law of rounds fitted to MNIST); with a tenth, and another learning rate,
+  the mean gain is smaller. FedAvg differs so much between seeds that the interval of the gain, although paired by
+  seed, contains 0: the agreement of the means may be coincidence. Differences between strategies that share vary
+  less: those between DACA and SCC or CEC are below a point on average, and their intervals contain 0. Two trainings
+  of one setting can differ by almost a point, even in the mean of ten rounds (studies/step), and the runs were made
+  by several versions of the training code (setting), so smaller differences between volumes mean nothing.
 - **Rounds.** The gain shrinks while FedAvg still rises, so that its size depends on the rounds trained, which the
   paper does not report; the notes give DACA's accuracy where FedAvg's is the paper's. The scaling of inputs, not
   reported either, changes rounds by as much (benchmarks/elsewhere.md).
@@ -59,9 +59,9 @@ WHY = """\
 - **Central.** If heads share all, central, which the paper has level with DACA, ends below it on CIFAR-10 although
   its average EMD is lower; a likely reason is that far fewer different samples are shared. The paper does not say how
   much central shares; here a user receives as much as a member under DACA.
-- **Leakage.** With all, heads reveal all their samples to their members. With a tenth gain and blend choose larger
-  heads and share more than DACA at Dir 0.1; with all, members receive less under blend than under DACA, but more
-  different samples are revealed."""
+- **Leakage.** With all, heads reveal all their samples to their members; with JFVO's volumes some do, even where
+  the average sharing ratio is small. With a tenth gain and blend choose larger heads and share more than DACA at
+  Dir 0.1; with all, members receive less under blend than under DACA, but more different samples are revealed."""
 # Accuracy in percent at Dir 0.1, 1 and 10, as printed.
 PAPER_ACCURACY = {
     "mnist": {
