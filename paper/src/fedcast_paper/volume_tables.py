@@ -46,8 +46,8 @@ GAIN_CAPTION = (
     "work control gains over FedAvg by training on as many samples a round as with sharing, all its own, with DACA's "
     "weights. Skew: what the strategy gains over that control, by less skew and more different samples. Epochs: what "
     "the epochs control gains over FedAvg by as much work with FedAvg's weights; the part of more work lies between "
-    "both controls. Paper: the gain there. Per 1 %: the gain divided by the average sharing ratio in percent. Seeds: "
-    "those of the work control."
+    "both controls if repeated samples are worth as much as new ones. Paper: the gain there. Per 1 %: the gain divided "
+    "by the average sharing ratio in percent. Seeds: those of the work control."
 )
 COURSE_CAPTION = (
     "What DACA gains over FedAvg, points, after a part of the rounds, in the mean of the last ten rounds, and in the "
