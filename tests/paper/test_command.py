@@ -125,6 +125,20 @@ def test_a_pack_says_how_to_go_on_and_comes_back(fedcast, tmp_path):
     assert not (tmp_path / "again").exists()
 
 
+def test_only_the_runs_that_are_asked_for_are_trained_or_packed(fedcast, tmp_path):
+    code, _, err = fedcast("table2", "--only", "clustering.rule=none,scc", "--only", "data.alpha=0.1")
+    assert code == 0, err
+    runs = load_result("table2", "smoke", tmp_path / "results").tables["runs"]
+    assert set(runs["rule"]) == {"none", "scc"}
+    assert set(runs["partition"]) == {"Dir 0.1"}
+    rest = ("--only", "clustering.rule=scc,daca", "--only", "data.dirichlet.alpha=0.1,1", "--only", "sharing.kind=raw")
+    code, out, err = fedcast("table2", *rest, "--pack", "pack")
+    assert code == 0, err
+    assert out.startswith("5 runs packed in pack")  # DACA at three volumes, and both at Dir 1
+    code, _, err = fedcast("table2", "--only", "clustering.rule=none", "--only", "data.alpha=0.1", "--pack", "again")
+    assert err.startswith("fedcast: nothing to pack: all training runs of --only are finished for table2")
+
+
 def test_pages_are_written_after_the_results_that_they_show(fedcast, tmp_path):
     code, out, err = fedcast("fig7b", "--scale", "full", "--seeds", "0", "--pages", "docs")
     assert code == 0, err
@@ -161,6 +175,11 @@ def test_all_means_all(fedcast, monkeypatch):
         (["fig5", "--redraw", "--seeds", "0"], "--seeds has no effect with --redraw"),
         (["fig5", "--redraw", "--pack", "p"], "--pack has no effect with --redraw"),
         (["fig4", "--pack", "p", "--finished"], "--finished has no effect with --pack"),
+        (["fig4", "--only", "seed=0", "--finished"], "--only has no effect with --finished"),
+        (["fig4", "--only", "seed"], "--only seed: expected KEY=V,…"),
+        (["fig4", "--only", "seed=0,9"], "--only seed=9: no training run of fig4 has it; there are 0"),
+        (["fig4", "--only", "data.datset=mnist"], "no training run of fig4 sets it; did you mean data.dataset?"),
+        (["fig7a", "--only", "seed=0"], "--only: no training is needed for fig7a; omit it"),
         (["fig7a", "--pack", "p"], "nothing to pack: no training is needed for fig7a"),
         (["--pack", "p", "--pages", "docs"], "missing ID: expected one or more of"),
         (["--pages", "docs"], "results/full: no stored result"),

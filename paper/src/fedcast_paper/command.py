@@ -31,6 +31,9 @@ DropSeeds = Annotated[bool, typer.Option("--drop-seeds", help="Allow stored resu
 Kind = Annotated[Literal["png", "svg", "pdf"], typer.Option("--format", help="Format of figures.")]
 Workers = Annotated[int, typer.Option(metavar="N", min=1, help="Training runs at a time.")]
 Finished = Annotated[bool, typer.Option("--finished", help="Use finished runs only, train nothing.")]
+Only = Annotated[
+    list[str] | None, typer.Option(metavar="KEY=V,…", help="Train or pack only runs with these values. Repeatable.")
+]
 Controls = Annotated[
     str | None,
     typer.Option(metavar="work,epochs", help="Also train and show these controls of every strategy (table2, fig4)."),
@@ -56,6 +59,7 @@ def reproduce(
     listed: Annotated[bool, typer.Option("--list", help="List ids and stored results.")] = False,
     workers: Workers = 1,
     finished: Finished = False,
+    only: Only = None,
     controls: Controls = None,
     pack: Pack = None,
     unpack: Unpack = None,
@@ -67,7 +71,9 @@ def reproduce(
     data_dir: Annotated[Path | None, typer.Option(help="Folder with dataset files.")] = None,
 ) -> None:
     """Reproduce figures and tables of the paper, by ID or all of them; see --list."""
+    from fedcast.cli.arguments import values_by_key
     from fedcast_paper import Job
+    from fedcast_paper.reproductions import check_selection
 
     console = _console()
     if listed:
@@ -75,15 +81,19 @@ def reproduce(
         return
     if redraw:
         unused = {"--seeds": seeds, "--drop-seeds": drop_seeds, "--finished": finished, "--controls": controls}
-        _check_unused("--redraw", {**unused, "--pack": pack})
+        _check_unused("--redraw", {**unused, "--only": only, "--pack": pack})
+    if finished:
+        _check_unused("--finished", {"--only": only})
     if pack is not None:
         _check_unused("--pack", {"--drop-seeds": drop_seeds, "--finished": finished})
     names = _names(ids or [], optional=bool(unpack or pages) and pack is None)
     archive = results / scale / "runs" if scale == "full" else None
     job = Job(
         scale, _seeds(seeds), store, data_dir, workers=workers, archive=archive, only_finished=finished,
-        controls=_controls(controls),
+        only=values_by_key("--only", only or []), controls=_controls(controls),
     )  # fmt: skip
+    if only:
+        check_selection(names, job)
     if unpack is not None:
         _import_runs(console, unpack, store)
     if pack is not None:

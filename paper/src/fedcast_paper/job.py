@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from fedcast.report import Figure
 from fedcast.scenario import Scenario
@@ -36,6 +36,7 @@ class Job:
         workers: number of processes that train in parallel.
         archive: folder of finished training runs as small files, read first and added to; None: no archive.
         only_finished: use the finished training runs and train none.
+        only: train only runs with one of these values of each parameter, by dotted key, and use others if finished.
         controls: work controls of every strategy to train and show beside it, where a table has room for them.
     """
 
@@ -47,6 +48,7 @@ class Job:
     workers: int = 1
     archive: Path | None = None
     only_finished: bool = False
+    only: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     controls: tuple[str, ...] = ()
 
     def sized(self, *, smoke: T, full: T) -> T:

@@ -13,9 +13,9 @@ from itertools import groupby
 from pathlib import Path
 
 from fedcast.errors import FedcastError
-from fedcast.formatting import did_you_mean, pluralize, similar_name
+from fedcast.formatting import did_you_mean, pluralize, setting_text, similar_name
 from fedcast.report import save_figure
-from fedcast.scenario import Scenario
+from fedcast.scenario import Scenario, current_keys, flat_values
 from fedcast_paper.figures import (
     beyond_algorithms,
     beyond_drift,
@@ -37,7 +37,7 @@ from fedcast_paper.figures import (
 from fedcast_paper.job import Job, Reproduction, Scale
 from fedcast_paper.reproduction_result import Result, load_result, result_path, save_result
 from fedcast_paper.text_tables import rows_of
-from fedcast_paper.trained import finished, train_missing, unfinished
+from fedcast_paper.trained import finished, has_value, train_missing, unfinished
 
 # Stands for every id on the command line.
 ALL = "all"
@@ -87,6 +87,25 @@ def left_to_train(names: Iterable[str], job: Job) -> list[Scenario]:
     return unfinished(job, training_scenarios(names, job))
 
 
+def check_selection(names: Sequence[str], job: Job) -> None:
+    """Raise an error if a parameter of `Job.only` has one of the values in no training run that these results need."""
+    from fedcast.runs import decides, setting
+
+    runs, results = training_scenarios(names, job), ", ".join(names)
+    if not runs:
+        raise FedcastError(f"--only: no training is needed for {results}; omit it")
+    for name, wanted in job.only.items():
+        given = [setting(run, key) for run in runs for key in current_keys(name) if decides(run, key)]
+        there_are = ", ".join(dict.fromkeys(setting_text(value) for value in given if value is not None))
+        if not there_are:
+            hint = did_you_mean(similar_name(name, flat_values(runs[0]), 0.75), "`fedcast init -` lists all parameters")
+            raise FedcastError(f"--only {name}: no training run of {results} sets it{hint}")
+        for value in wanted:
+            if not any(has_value(run, name, [value]) for run in runs):
+                shown = setting_text(value)
+                raise FedcastError(f"--only {name}={shown}: no training run of {results} has it; there are {there_are}")
+
+
 def train_for(names: Iterable[str], job: Job) -> None:
     """Train the missing runs of several results with one pool of processes."""
     train_missing(job, training_scenarios(names, job))
@@ -99,7 +118,8 @@ def pack_for(names: Sequence[str], job: Job, folder: Path) -> list[str]:
     runs = left_to_train(names, job)
     if not runs:
         trains = any(find_reproduction(name).trains for name in names)
-        reason = "all training runs are finished" if trains else "no training is needed"
+        which = "of --only " if job.only else ""
+        reason = f"all training runs {which}are finished" if trains else "no training is needed"
         raise FedcastError(f"nothing to pack: {reason} for {', '.join(names)}; omit --pack to compute the results")
     return pack(runs, job.store, folder, data_dir=job.data_dir)
 

@@ -138,8 +138,16 @@ def train_missing(job: Job, scenarios: Sequence[Scenario]) -> None:
 
 
 def unfinished(job: Job, scenarios: Sequence[Scenario]) -> list[Scenario]:
-    """Return the scenarios whose runs are neither in the archive nor in the store, without duplicates."""
-    return [scenario for name, scenario in _by_name(scenarios).items() if not _is_finished(job, name)]
+    """Return the scenarios to train: those with the values of `Job.only` that are not finished, without duplicates."""
+    missing = (scenario for name, scenario in _by_name(scenarios).items() if not _is_finished(job, name))
+    return [scenario for scenario in missing if all(has_value(scenario, *item) for item in job.only.items())]
+
+
+def has_value(scenario: Scenario, name: str, values: Sequence[Any]) -> bool:
+    """Return whether a parameter that decides the run of a scenario, by dotted key, has one of the values there."""
+    from fedcast.runs import decides, setting
+
+    return all(decides(scenario, key) and setting(scenario, key) in values for key in current_keys(name))
 
 
 def finished(job: Job, scenarios: Sequence[Scenario]) -> list[Scenario]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedcast.cli import SOME_FAILED
-from fedcast.cli.arguments import DataDir, Overrides, Preset, ScenarioFile, read_scenario, words
+from fedcast.cli.arguments import DataDir, Overrides, Preset, ScenarioFile, read_scenario, values_by_key, words
 from fedcast.cli.comparison_text import print_facets, timing_lines
 from fedcast.cli.output import screen
 from fedcast.cli.progress import StudyProgress
@@ -106,7 +106,7 @@ def compare(
     names = {"rules": rules, "methods": methods, "algorithms": algorithms, "controls": controls}
     given: dict[str, Any] = {key: words(f"--{key}", text) for key, text in names.items() if text is not None}
     given |= {key: value for key, value in (("seeds", seeds), ("tune_on", tune_on)) if value is not None}
-    given |= {"vary": _varied(vary)} if vary else {}
+    given |= {"vary": values_by_key("--vary", vary)} if vary else {}
     given |= {"targets": _accuracies(targets)} if targets else {}
     start = preset or (None if path else "digits")
     _compare(load_study(path, base=start, overrides=overrides or [], **given), data_dir, workers, ray, out, log)
@@ -120,23 +120,6 @@ def _accuracies(text: str) -> list[float]:
     if not values or not all(isinstance(value, float) and 0 < value < 1 for value in values):
         raise typer.BadParameter(f"--targets {text}: expected accuracies between 0 and 1, for example 0.8,0.9")
     return values
-
-
-def _varied(given: list[str]) -> dict[str, list[Any]]:
-    """Return the values of --vary by key."""
-    from fedcast.scenario import read_values
-
-    found: dict[str, list[Any]] = {}
-    for text in given:
-        key, equals, values = text.partition("=")
-        if not (key.strip() and equals and read_values(values)):
-            raise typer.BadParameter(f"--vary {text}: expected KEY=V,…, for example training.learning_rate=0.05,0.1")
-        if key.strip() in found:
-            raise typer.BadParameter(
-                f"--vary {text}: {key.strip()} is given twice; give all its values once, as KEY=V,…"
-            )
-        found[key.strip()] = read_values(values)
-    return found
 
 
 def _compare(
