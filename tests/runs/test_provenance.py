@@ -45,7 +45,12 @@ def test_source_files_of_another_project_have_no_commit(checkout, tmp_path_facto
     installed.mkdir(parents=True)
     (installed / "b.py").write_text("1")
     assert source_commit(installed) is None
-    assert source_commit(tmp_path_factory.mktemp("outside")) is None
+    outside = tmp_path_factory.mktemp("outside")
+    assert source_commit(outside) is None
+    # A commit of one folder does not describe another that is not in its checkout.
+    assert source_commit(source, outside) is None
+    monkeypatch.setenv("GIT_DIR", str(source.parent / ".git"))  # as in a hook of git
+    assert source_commit(outside) is None
     monkeypatch.setenv("PATH", "")
     assert source_commit(source) is None
 
@@ -55,7 +60,20 @@ def test_a_run_names_the_commit_of_its_training(small, tmp_path, monkeypatch):
     folder = run_scenario(small, tmp_path)
     assert json.loads((folder / "versions.json").read_text()) == {**versions(), "commit": "0123456789ab with changes"}
     # Another commit with the same versions takes over what was trained.
-    monkeypatch.setattr("fedcast.runs.provenance._own_commit", lambda: None)
-    assert provenance() == versions()
+    monkeypatch.setattr("fedcast.runs.provenance._own_commit", lambda: "ba9876543210")
     other = run_scenario(with_overrides(small, {"rounds.target_accuracy": 0.6}), tmp_path)
     assert store.load_run(other).history_from == folder.name
+    assert store.load_run(other).versions["commit"] == "0123456789ab with changes"
+    monkeypatch.setattr("fedcast.runs.provenance._own_commit", lambda: None)
+    assert provenance() == versions()
+
+
+def test_a_run_that_is_resumed_names_all_commits_that_trained_it(small, tmp_path, monkeypatch):
+    scenario = with_overrides(small, {"training.checkpoint_every": 1})
+    for commit, rounds in (("a", 1), ("b", 99)):
+        monkeypatch.setattr("fedcast.runs.provenance._own_commit", lambda commit=commit: commit)
+        done = []
+        folder = run_scenario(
+            scenario, tmp_path, progress=done.append, should_stop=lambda done=done, most=rounds: len(done) > most
+        )
+    assert store.load_run(folder).versions == {**versions(), "commit": "a, b"}

@@ -18,6 +18,7 @@ from fedcast.io import new_folder, write_file
 from fedcast.rounds import fit_of
 from fedcast.runs.export_code import check_repeatable, how_to_run, task_of, write_code
 from fedcast.runs.prepare import PreparedRun, first_model, prepare_run, train_prepared
+from fedcast.runs.provenance import VERSIONS_FILE
 from fedcast.runs.stored_run import StoredRun, as_runs
 from fedcast.scenario import Scenario, model_name, named_paths, to_toml, with_overrides
 from fedcast.text_files import is_file
@@ -25,7 +26,7 @@ from fedcast.training import check_model
 
 _COPIED = {
     "scenario.toml": "all parameters of the run",
-    "versions.json": "versions of the packages that made it",
+    VERSIONS_FILE: "versions of the packages that made it",
     "plan.json": "who shares how much with whom, CPU frequencies, delay, energy",
     "history.csv": "one row per round: accuracy, loss, simulated time, energy",
     "history.json": "the same as JSON",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import platform
 import subprocess
 from collections.abc import Mapping
@@ -13,6 +15,8 @@ from fedcast import __version__
 
 _PACKAGES = ("torch", "numpy", "scipy", "numba", "scikit-learn")
 _COMMIT = "commit"
+# The file of a run folder that holds its provenance.
+VERSIONS_FILE = "versions.json"
 
 
 def versions(*more: str) -> dict[str, str]:
@@ -26,10 +30,23 @@ def versions(*more: str) -> dict[str, str]:
     return found | {package: _version_of(package) for package in (*_PACKAGES, *more)}
 
 
-def provenance() -> dict[str, str]:
-    """Return the versions and, where fedcast runs from a git checkout, the commit of its source."""
-    commit = _own_commit()
-    return versions() | ({_COMMIT: commit} if commit else {})
+def provenance(resumed: Path | None = None) -> dict[str, str]:
+    """Return the versions and, where fedcast runs from a git checkout, the commit of its source.
+
+    The commits of a folder whose run is resumed are named too.
+    """
+    commits = [read_provenance(resumed).get(_COMMIT) if resumed else None, _own_commit()]
+    named = dict.fromkeys(commit for text in commits if text for commit in text.split(", "))
+    return versions() | ({_COMMIT: ", ".join(named)} if named else {})
+
+
+def read_provenance(folder: Path) -> dict[str, str]:
+    """Return the provenance that a run folder names; empty if it has none that is readable."""
+    try:
+        found = json.loads((folder / VERSIONS_FILE).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def without_commit(made_by: Mapping[str, str]) -> dict[str, str]:
@@ -46,6 +63,8 @@ def source_commit(*folders: Path) -> str | None:
         return None
     commit = _git(folders[0], "rev-parse", "--short=12", "HEAD")
     changed = _git(folders[0], "status", "--porcelain", "--untracked-files=no", "--", *map(str, folders))
+    if changed is None:  # a folder outside the checkout, for example
+        return None
     return f"{commit} with changes" if commit and changed else commit
 
 
@@ -65,9 +84,12 @@ def _version_of(package: str) -> str:
 
 def _git(folder: Path, *words: str) -> str | None:
     """Return the output of a git command; None if it fails, without git for example."""
+    # Hooks of git name another checkout in these variables; a lock could disturb the user's own commands.
+    own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    environment = own | {"GIT_OPTIONAL_LOCKS": "0"}
     try:
         done = subprocess.run(
-            ["git", "-C", str(folder), *words], capture_output=True, text=True, check=True, timeout=10
+            ["git", "-C", str(folder), *words], capture_output=True, text=True, check=True, timeout=10, env=environment
         )
     except (OSError, subprocess.SubprocessError):
         return None

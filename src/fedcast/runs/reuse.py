@@ -16,7 +16,7 @@ import numpy as np
 
 from fedcast.errors import FedcastError
 from fedcast.runs.prepare import PreparedRun
-from fedcast.runs.provenance import without_commit
+from fedcast.runs.provenance import read_provenance, without_commit
 from fedcast.scenario import deciding_values, files_by_key
 from fedcast.text_files import parse_json, read_text
 from fedcast.training import settings_text
@@ -53,14 +53,9 @@ def same_training(store: Path, key: str, versions: dict[str, str]) -> Path | Non
     """Return the folder of a finished run with that key, made by the same versions of packages; None: there is none."""
     for done in store.glob("*/done.json"):
         folder = done.parent
-        if _key_of(folder) == key and _versions_of(folder) == versions:
+        if _key_of(folder) == key and without_commit(read_provenance(folder)) == versions:
             return folder
     return None
-
-
-def _versions_of(folder: Path) -> dict[str, str]:
-    found = _read(folder / "versions.json")
-    return without_commit(found) if isinstance(found, dict) else {}
 
 
 def _key_of(folder: Path) -> str | None:

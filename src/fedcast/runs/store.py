@@ -29,7 +29,7 @@ from fedcast.registry import BUILT_IN, KINDS, find, names, option_fields, plugin
 from fedcast.runs.checks import check_model_size
 from fedcast.runs.facts import facts_of, tables_of
 from fedcast.runs.prepare import PreparedRun, TrainedRun, prepare_run, train_prepared
-from fedcast.runs.provenance import provenance, versions
+from fedcast.runs.provenance import VERSIONS_FILE, provenance, versions
 from fedcast.runs.reuse import same_training, training_key
 from fedcast.runs.stored_run import (
     FAILED_FILE,
@@ -170,6 +170,7 @@ def _reuse(folder: Path, other: Path, key: str, progress: Callable[[Record], Non
     run = load_run(other)
     if (other / "checkpoint.pt").exists():
         write_file(folder / "checkpoint.pt", (other / "checkpoint.pt").read_bytes())
+    write_file(folder / VERSIONS_FILE, (other / VERSIONS_FILE).read_bytes())
     _log(folder, TAKEN_OVER.format(other.name))
     finish_run(folder, run.history, key)
     if progress is not None:
@@ -254,7 +255,8 @@ def _prepare(folder: Path, scenario: Scenario, data_dir: Path | None) -> Prepare
     else:
         write_file(path, to_toml(scenario))
     (folder / FAILED_FILE).unlink(missing_ok=True)
-    _write_json(folder / "versions.json", provenance())
+    resumed = folder if (folder / "checkpoint.pt").exists() else None
+    _write_json(folder / VERSIONS_FILE, provenance(resumed))
     _log(folder, f"{STARTED} {os.getpid()}, threads: {torch.get_num_threads()}")
     prepared = prepare_run(scenario, data_dir=data_dir)
     _write_prepared(folder, prepared)
@@ -277,7 +279,7 @@ def store_run(folder: Path, prepared: PreparedRun, history: History, measured_s:
     """Write a run that was trained on devices, with the seconds of phases and rounds that were measured there."""
     with locked(folder):
         write_file(folder / "scenario.toml", to_toml(prepared.world.scenario))
-        _write_json(folder / "versions.json", provenance())
+        _write_json(folder / VERSIONS_FILE, provenance())
         _write_prepared(folder, prepared)
         _write_json(folder / MEASURED_FILE, dict(measured_s))
         finish_run(folder, history)

@@ -15,6 +15,7 @@ from fedcast.formatting import html_table, number, percent, pluralize, quantity,
 from fedcast.io import Column, data_frame, read_table
 from fedcast.plan import SharingPlan, load_plan
 from fedcast.runs.facts import Facts, Table
+from fedcast.runs.provenance import VERSIONS_FILE
 from fedcast.runs.user_accuracy import user_scores
 from fedcast.scenario import Scenario, read_stored_scenario
 from fedcast.text_files import is_file, parse_json, read_text
@@ -30,7 +31,7 @@ FAILED_FILE, TIMING_FILE, MEASURED_FILE, PRIVACY_FILE = "failed.json", "timing.j
 LOG_FILE = "log.txt"
 # Lines of the log.
 STARTED, TAKEN_OVER = "started by process", "not trained: {} has the same training"
-_FILES_ALWAYS = {"scenario.toml", "versions.json", "facts.json", "tables.json", "history.json"}
+_FILES_ALWAYS = {"scenario.toml", VERSIONS_FILE, "facts.json", "tables.json", "history.json"}
 _REPEAT = "delete the folder and repeat the command that made it"
 
 
@@ -183,7 +184,7 @@ def load_run(folder: str | Path) -> StoredRun:
         _read_facts(folder / "facts.json"),
         load_history(folder / "history.json"),
         load_plan(plan) if plan.exists() else None,
-        _read_json(folder / "versions.json"),
+        _read_json(folder / VERSIONS_FILE),
     )
 
 
