@@ -45,11 +45,16 @@ class Scale:
 
 
 def nice_step(low: float, high: float, about: int = 5, whole: bool = False) -> float:
-    """Return a round step that cuts the range into some `about` parts."""
-    rough = max((high - low) / about, 1e-12)
+    """Return a round step, or a whole one, that cuts the range into some `about` parts.
+
+    Example:
+        >>> nice_step(0.0, 12.0), nice_step(0.0, 12.0, whole=True)
+        (2.5, 5.0)
+    """
+    rough = max((high - low) / about, 1.0 if whole else 1e-12)
     decade = 10.0 ** math.floor(math.log10(rough))
-    step = next(nice * decade for nice in _NICE_STEPS if nice * decade >= rough * 0.999)
-    return max(step, 1.0) if whole else step
+    steps = (nice * decade for nice in _NICE_STEPS)
+    return next(step for step in steps if step >= rough * 0.999 and not (whole and step % 1))
 
 
 def ticks(low: float, high: float, about: int = 5, whole: bool = False) -> list[float]:
