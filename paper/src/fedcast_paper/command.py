@@ -31,12 +31,10 @@ DropSeeds = Annotated[bool, typer.Option("--drop-seeds", help="Allow stored resu
 Kind = Annotated[Literal["png", "svg", "pdf"], typer.Option("--format", help="Format of figures.")]
 Workers = Annotated[int, typer.Option(metavar="N", min=1, help="Training runs at a time.")]
 Finished = Annotated[bool, typer.Option("--finished", help="Use finished runs only, train nothing.")]
-Only = Annotated[
-    list[str] | None, typer.Option(metavar="KEY=V,…", help="Train or pack only runs with these values. Repeatable.")
-]
+Only = Annotated[list[str] | None, typer.Option(metavar="KEY=V,…", help="Train only such runs. Repeatable.")]
 Controls = Annotated[
     str | None,
-    typer.Option(metavar="work,epochs", help="Also train and show these controls of every strategy (table2, fig4)."),
+    typer.Option(metavar="work,epochs", help="Controls of every strategy, too."),
 ]
 Pack = Annotated[
     Path | None, typer.Option(metavar="FOLDER", file_okay=False, help="Pack training for another machine.")
@@ -71,7 +69,7 @@ def reproduce(
     data_dir: Annotated[Path | None, typer.Option(help="Folder with dataset files.")] = None,
 ) -> None:
     """Reproduce figures and tables of the paper, by ID or all of them; see --list."""
-    from fedcast.cli.arguments import values_by_key
+    from fedcast.scenario import values_by_key
     from fedcast_paper import Job
     from fedcast_paper.reproductions import check_selection
 
@@ -90,7 +88,7 @@ def reproduce(
     archive = results / scale / "runs" if scale == "full" else None
     job = Job(
         scale, _seeds(seeds), store, data_dir, workers=workers, archive=archive, only_finished=finished,
-        only=values_by_key("--only", only or []), controls=_controls(controls),
+        only=values_by_key(only or [], "--only"), controls=_controls(controls),
     )  # fmt: skip
     if only:
         check_selection(names, job)

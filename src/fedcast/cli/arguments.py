@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from fedcast.data import Population
     from fedcast.scenario import Scenario
 
@@ -48,22 +46,6 @@ def words(option: str, text: str) -> list[str]:
     if not found:
         raise typer.BadParameter(f"{option}: expected names separated by commas")
     return list(dict.fromkeys(found))
-
-
-def values_by_key(option: str, given: Sequence[str]) -> dict[str, list[Any]]:
-    """Return the values of an option KEY=V,… that is repeatable, by key."""
-    from fedcast.scenario import read_values
-
-    found: dict[str, list[Any]] = {}
-    for text in given:
-        name, equals, values = text.partition("=")
-        key = name.strip()
-        if not (key and equals and read_values(values)):
-            raise typer.BadParameter(f"{option} {text}: expected KEY=V,…, for example training.learning_rate=0.05,0.1")
-        if key in found:
-            raise typer.BadParameter(f"{option} {text}: {key} is given twice; give all its values once, as KEY=V,…")
-        found[key] = read_values(values)
-    return found
 
 
 def read_scenario(

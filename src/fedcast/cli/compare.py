@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedcast.cli import SOME_FAILED
-from fedcast.cli.arguments import DataDir, Overrides, Preset, ScenarioFile, read_scenario, values_by_key, words
+from fedcast.cli.arguments import DataDir, Overrides, Preset, ScenarioFile, read_scenario, words
 from fedcast.cli.comparison_text import print_facets, timing_lines
 from fedcast.cli.output import screen
 from fedcast.cli.progress import StudyProgress
@@ -96,6 +96,7 @@ def compare(
     SCENARIO.toml may have these options in a table \[study]. If runs fail, others go on; exit code 3.
     """
     from fedcast.runs import load_study
+    from fedcast.scenario import values_by_key
 
     if allocations:
         typer.echo("fedcast: --allocations is deprecated; use --methods", err=True)
@@ -106,7 +107,7 @@ def compare(
     names = {"rules": rules, "methods": methods, "algorithms": algorithms, "controls": controls}
     given: dict[str, Any] = {key: words(f"--{key}", text) for key, text in names.items() if text is not None}
     given |= {key: value for key, value in (("seeds", seeds), ("tune_on", tune_on)) if value is not None}
-    given |= {"vary": values_by_key("--vary", vary)} if vary else {}
+    given |= {"vary": values_by_key(vary, "--vary")} if vary else {}
     given |= {"targets": _accuracies(targets)} if targets else {}
     start = preset or (None if path else "digits")
     _compare(load_study(path, base=start, overrides=overrides or [], **given), data_dir, workers, ray, out, log)

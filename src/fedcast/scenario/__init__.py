@@ -22,6 +22,7 @@ from fedcast.scenario.scenario_files import (
     read_stored_scenario,
     read_study_table,
     read_values,
+    values_by_key,
     with_overrides,
 )
 from fedcast.scenario.sections import (
@@ -86,6 +87,7 @@ __all__ = [
     "to_toml",
     "unit_of",
     "values_before_tables",
+    "values_by_key",
     "with_absolute_paths",
     "with_overrides",
 ]

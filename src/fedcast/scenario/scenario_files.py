@@ -305,6 +305,25 @@ def read_values(text: str) -> list[Any]:
         return [_value(part.strip()) for part in text.split(",") if part.strip()]
 
 
+def values_by_key(given: Sequence[str], option: str) -> dict[str, list[Any]]:
+    """Return the values of a repeatable option KEY=V,… by key.
+
+    Example:
+        >>> values_by_key(["seed=0,1", "clustering.rule=daca"], "--vary")
+        {'seed': [0, 1], 'clustering.rule': ['daca']}
+    """
+    found: dict[str, list[Any]] = {}
+    for text in given:
+        name, equals, values = text.partition("=")
+        key = name.strip()
+        if not (key and equals and read_values(values)):
+            raise ScenarioError(f"{option} {text}: expected KEY=V,…, for example training.learning_rate=0.05,0.1")
+        if key in found:
+            raise ScenarioError(f"{option} {text}: {key} is given twice; give all its values once, as KEY=V,…")
+        found[key] = read_values(values)
+    return found
+
+
 def _check(tree: Tree) -> tuple[Scenario | None, list[Fault]]:
     try:
         return Scenario.model_validate(tree), []
