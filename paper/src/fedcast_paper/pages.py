@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,6 +132,8 @@ _RESULTS_TERMS = """\
 - **Work control**: FedAvg in which every user trains on as many samples a round as under DACA, by repeating its own,
   and has DACA's weight in the average. In the **epochs control** all users repeat their samples equally often, with the
   weights of FedAvg ([what controls tell](explanation/allocation.md#what-part-of-a-gain-is-work)).
+- **K** is the number of users, **E** the number of local epochs. **KL** and **JS** are other
+  [distances](explanation/skew.md#distances) than the EMD. In tables, > marks a lower bound.
 - A **world** is everything that is drawn from one seed: positions, links, devices and data.
 - **Explained** is the fraction of the variance of log rounds that a linear regression on skew measures explains (R²).
 """
@@ -235,8 +238,33 @@ def _found(stored: Mapping[str, Result]) -> list[str]:
     if not stored:
         return []
     verdicts = [overall(verdict for _, verdict in verdicts_on(claim, stored)) for claim in CLAIMS]
-    claims = f"**The paper's {len(CLAIMS)} claims.** {_count_texts(verdicts).capitalize()} ([claims](claims.md))."
-    return [_FINDINGS_HEAD, *(f"- {_linked(text)}" for text in (*findings(stored), claims)), ""]
+    claims = f"**Of the paper's {len(CLAIMS)} claims** {_claim_counts(verdicts)} ([claims](claims.md))."
+    return [_FINDINGS_HEAD, *(_bullet(_linked(text)) for text in (claims, *findings(stored))), ""]
+
+
+def _claim_counts(verdicts: Sequence[str]) -> str:
+    """Say how many claims have each verdict.
+
+    Example:
+        >>> _claim_counts(["holds", "holds", "inconclusive"])
+        '2 hold, 1 is inconclusive'
+    """
+    plural = {
+        "holds": "hold", "partly holds": "partly hold", "does not hold": "do not hold",
+        "inconclusive": "are inconclusive", NOT_RUN: "were not run yet",
+    }  # fmt: skip
+    singular = {"inconclusive": "is inconclusive", NOT_RUN: "was not run yet"}
+    counts = {verdict: verdicts.count(verdict) for verdict in plural}
+    return ", ".join(
+        f"{count} {singular.get(verdict, verdict) if count == 1 else plural[verdict]}"
+        for verdict, count in counts.items()
+        if count
+    )
+
+
+def _bullet(text: str) -> str:
+    """Return text as an item of a list, with any paragraphs and tables that it has."""
+    return f"- {textwrap.indent(text, '  ')[2:]}"
 
 
 def _linked(text: str) -> str:
@@ -304,10 +332,10 @@ def _folded(title: str, text: str) -> str:
 
 
 def _counts(verdicts: Sequence[Verdict]) -> str:
-    """Count answers, and the inconclusive ones that have too few seeds for a test."""
+    """Count answers, and the inconclusive ones without a test, mostly since there are too few seeds."""
     text = _count_texts([ANSWERS[verdict.holds] for verdict in verdicts])
-    few = sum(verdict.holds == "open" and verdict.p_value is None for verdict in verdicts)
-    return f"{text} ({few} with too few seeds)" if few else text
+    untested = sum(verdict.holds == "open" and verdict.p_value is None for verdict in verdicts)
+    return f"{text} ({untested} without a test)" if untested else text
 
 
 def _count_texts(answers: Sequence[str]) -> str:

@@ -168,15 +168,15 @@ def _failure(job: Job, name: str) -> str | None:
     if _is_finished(job, name):
         return None
     kept = archived(job, f"failed/{name}")
-    if kept is not None and kept.exists():
-        return _archived_reason(kept)
     found = load_failures(job.store / name)
-    if found and kept is not None:
+    if not found:
+        return _archived_reason(kept) if kept is not None and kept.exists() else None
+    if kept is not None:
         changes = changes_from_default(found[0].scenario)
         document = {"changes": changes, "reason": found[0].reason, "made_by": {"commit": results_commit()}}
         with atomic_write(kept) as aside:
             aside.write_text(f"{json.dumps(document)}\n", encoding="utf-8")
-    return found[0].reason if found else None
+    return found[0].reason
 
 
 def _archived_reason(path: Path) -> str:
@@ -326,6 +326,7 @@ def _read(job: Job, name: str, scenario: Scenario) -> Trained:
     if kept is not None:
         run = replace(run, made_by={"commit": results_commit(), **run.made_by})
         save_trained(run, kept)
+        (kept.parent / "failed" / kept.name).unlink(missing_ok=True)
     return run
 
 

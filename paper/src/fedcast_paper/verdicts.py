@@ -310,7 +310,10 @@ def evidence(test: PairedTest, form: str, unit: str, name: str = "paired t test"
     gap = test.difference
     p_value = test.p_value if gap.count > FEW_SEEDS else None
     difference = number(gap.mean, form, gap.half_width)
-    return f"{difference} {unit}, {seeds or pluralize(gap.count, 'seed')}, {_p_value(name, p_value)}"
+    tested = "too few for a verdict" if gap.count <= FEW_SEEDS else "no test, since all seeds differ by as much"
+    if p_value is not None:
+        tested = f"{name} p = {p_value:.2g}"
+    return f"{difference} {unit}, {seeds or pluralize(gap.count, 'seed')}, {tested}"
 
 
 def answer(gap: float, p_value: float | None) -> Answer:
@@ -340,7 +343,11 @@ def larger_gain(gains: Mapping[str, Sequence[float]], place: str = "") -> list[V
     cifar, mnist = gains.get("cifar10"), gains.get("mnist")
     if not cifar or not mnist:
         return []
-    p_value = welch_test(cifar, mnist) if min(len(cifar), len(mnist)) > FEW_SEEDS else None
+    fewest = min(len(cifar), len(mnist))
+    p_value = welch_test(cifar, mnist) if fewest > FEW_SEEDS else None
+    tested = (
+        f"{pluralize(fewest, 'seed')}: too few for a verdict" if p_value is None else f"Welch t test p = {p_value:.2g}"
+    )
     each = [
         f"{mean_text(some, '+z.2f')} points on {name} ({pluralize(len(some), 'seed')})"
         for some, name in ((cifar, "CIFAR-10"), (mnist, "MNIST"))
@@ -349,7 +356,7 @@ def larger_gain(gains: Mapping[str, Sequence[float]], place: str = "") -> list[V
         Verdict(
             f"gains on CIFAR-10 exceed those on MNIST{place}",
             answer(mean_of(cifar).mean - mean_of(mnist).mean, p_value),
-            f"DACA over FedAvg: {', '.join(each)}, {_p_value('Welch t test', p_value)}",
+            f"DACA over FedAvg: {', '.join(each)}, {tested}",
             p_value,
         )
     ]
@@ -367,10 +374,6 @@ def welch_test(first: Sequence[float], second: Sequence[float]) -> float | None:
     from scipy import stats
 
     return float(stats.ttest_ind(first, second, equal_var=False).pvalue)
-
-
-def _p_value(test: str, p_value: float | None) -> str:
-    return "too few for a verdict" if p_value is None else f"{test} p = {p_value:.2g}"
 
 
 def seeds_range(seeds: Iterable[int]) -> str:

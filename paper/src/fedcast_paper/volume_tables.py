@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 from fedcast.formatting import pluralize
@@ -33,21 +32,19 @@ ACCURACY_CAPTION = (
 )
 _NOISE_NOTE = "With noise: on test data with the users' noise."
 ORDER_CAPTION = (
-    "Strategies by mean accuracy after the last round. Signs compare neighbours only: > where the interval of their "
-    "difference, paired by seed and not corrected, is above 0, ≈ where it contains 0. In a ≈ b ≈ c, a may be above c: "
-    "those above FedAvg by such an interval have a column."
+    "Strategies by mean accuracy after the last round, the highest first. The means of most are closer than seeds "
+    "differ: two columns name those that the first is above, and those that are above FedAvg, by an interval of the "
+    "difference (paired by seed, not corrected) that does not contain 0."
 )
 RIVAL_CAPTION = (
     "Points of accuracy of DACA above the paper's other strategies that share, and in parentheses the paper's."
 )
 DETAILS = "leakage and time beside every accuracy"
 GAIN_CAPTION = (
-    "Where the gain comes from: accuracy in percent after the last round, and differences in points. Work: what the "
-    "work control gains over FedAvg by training on as many samples a round as with sharing, all its own, with DACA's "
-    "weights. Skew: what the strategy gains over that control, by less skew and more different samples. Epochs: what "
-    "the epochs control gains over FedAvg by as much work with FedAvg's weights; the part of more work lies between "
-    "both controls if repeated samples are worth as much as new ones. Paper: the gain there. Per 1 %: the gain divided "
-    "by the average sharing ratio in percent. Seeds: those of the work control."
+    "Where the gain comes from: accuracy in percent after the last round, and differences in points, on the seeds that "
+    "all three have. Work: work control − FedAvg, the gain by more work and DACA's weights. Skew: DACA − work control, "
+    "the gain by less skew and new samples. Beyond epochs: DACA − epochs control, the same against a control with "
+    "FedAvg's weights. Paper: the gain there. Per 1 %: the gain divided by the average sharing ratio in percent."
 )
 COURSE_CAPTION = (
     "What DACA gains over FedAvg, points, after a part of the rounds, in the mean of the last ten rounds, and in the "
@@ -177,7 +174,7 @@ def volume_tables(result: Result) -> dict[str, list[Row]]:
     """Return the tables of gains and of orders, and one of accuracies for each place, by caption."""
     cells = result.tables["cells"]
     tables = {
-        GAIN_CAPTION: gain_table(cells),
+        GAIN_CAPTION: gain_table(cells, result.tables["runs"]),
         COURSE_CAPTION: course_table(cells),
         RIVAL_CAPTION: rival_table(cells, result.tables["runs"]),
         ORDER_CAPTION: order_table(cells, result.tables["runs"]),
@@ -247,9 +244,12 @@ def volume_details(result: Result) -> dict[str, list[Row]]:
 
 
 def _details(cells: Columns) -> list[Row]:
-    rows = [_detail(row) for volume in VOLUMES for row in rows_of(where(cells, volume=volume))]
+    ordered = [row for volume in VOLUMES for row in rows_of(where(cells, volume=volume))]
+    # FedAvg is shown once for all volumes at which it is the same.
+    fedavg = {row["accuracy"]: row for row in reversed(ordered) if row["rule"] == "none"}
+    rows = [_detail(row) for row in ordered if row["rule"] != "none" or row in fedavg.values()]
     rows = rows if any(row["local epochs"] != "1" for row in rows) else _without(rows, "local epochs")
-    return _without_empty(_without_empty(rows, "with noise, %"), "paper")
+    return _without_empty(rows, "with noise, %")
 
 
 def _detail(row: Mapping[str, Any]) -> Row:
@@ -260,9 +260,7 @@ def _detail(row: Mapping[str, Any]) -> Row:
         "volume": row["volume"] + (f"\\{FIRST_RATE}" if row["first_rate"] else ""),
         "strategy": NAMES[row["rule"]],
         "accuracy, %": number(row["accuracy"], ".2f", row["half_width"]),
-        "above FedAvg": _interval(row, "gain"),
-        "in FedAvg's time": _interval(row, "equal_time_gain"),
-        "paper": number(row["paper"], ".2f"),
+        "above FedAvg in its time": _interval(row, "equal_time_gain"),
         "with noise, %": number(row["noisy_accuracy"], ".2f", row["noisy_accuracy_half_width"]),
         "average sharing ratio": short_percent(row["average_sharing_ratio"]) if revealed else ABSENT,
         "largest share that a user reveals": short_percent(largest) if largest else ABSENT,
@@ -295,31 +293,49 @@ def _seconds(value: float) -> str:
     return f"{float(f'{value:.5g}'):,.0f} s"
 
 
-def gain_table(cells: Columns) -> list[Row]:
+def gain_table(cells: Columns, runs: Columns) -> list[Row]:
     """Return a row for each strategy that has a control, in each cell: FedAvg, control, strategy, work and skew."""
     compared = [row for row in rows_of(cells) if row["work"] is not None]
     one = len({row["rule"] for row in compared}) == 1
     rows: list[Row] = []
     for row in compared:
-        same = where(cells, **{name: row[name] for name in ("dataset", "partition", "volume")})
-        of_rule = {other["rule"]: other for other in rows_of(same)}
-        control, strategy, second = of_rule[f"{row['rule']} work"], NAMES[row["rule"]], f"{row['rule']} epochs"
-        accuracies = [f"{step['accuracy']:.2f}" for step in (of_rule["none"], control, row)]
+        strategy = NAMES[row["rule"]]
+        same = where(runs, **{name: row[name] for name in ("dataset", "partition", "volume")})
+        fedavg, control, own = steps = _on_common_seeds(same, ["none", f"{row['rule']} work", row["rule"]])
         rows.append(
             {
                 **_labels(row),
                 **({} if one else {"strategy": strategy}),
-                f"FedAvg → control → {strategy if one else 'strategy'}": unbroken(" → ".join(accuracies)),
-                "work": _interval(row, "work"),
-                "skew": _interval(row, "skew"),
-                "gain": _interval(row, "gain"),
-                "epochs": _interval(of_rule[second], "gain") if second in of_rule else ABSENT,
+                f"FedAvg → control → {strategy if one else 'strategy'}": unbroken(
+                    " → ".join(f"{mean_of(step).mean:.2f}" for step in steps)
+                ),
+                "work": _gap_text(control, fedavg),
+                "skew": _gap_text(own, control),
+                "gain": _gap_text(own, fedavg),
+                "beyond epochs": _interval(row, "beyond_epochs"),
                 "paper": number(row["paper_gain"], "+z.2f"),
                 "per 1 %": _interval(row, "gain_per_leakage", "+z.3f"),
-                "seeds": str(control["seeds"]),
+                "seeds": str(len(own)),
             }
         )
-    return _without_empty(_without_empty(rows, "epochs"), "paper")
+    return _without_empty(_without_empty(rows, "beyond epochs"), "paper")
+
+
+def _on_common_seeds(runs: Columns, rules: Sequence[str]) -> list[list[float]]:
+    """Return the accuracies in percent of each strategy on the seeds that all of them have, in order."""
+    found = [_accuracy_by_seed(runs, rule) for rule in rules]
+    seeds = sorted(set.intersection(*map(set, found)))
+    return [[by_seed[seed] for seed in seeds] for by_seed in found]
+
+
+def _accuracy_by_seed(runs: Columns, rule: str) -> dict[int, float]:
+    some = where(runs, rule=rule)
+    return {seed: 100 * value for seed, value in zip(some["seed"], some["accuracy"], strict=True)}
+
+
+def _gap_text(first: Sequence[float], second: Sequence[float]) -> str:
+    gap = mean_of(one - other for one, other in zip(first, second, strict=True))
+    return unbroken(number(gap.mean, "+z.2f", gap.half_width))
 
 
 def course_table(cells: Columns) -> list[Row]:
@@ -349,26 +365,28 @@ def order_table(cells: Columns, runs: Columns) -> list[Row]:
                     {
                         "setting": unbroken(str(place)),
                         "volume": volume + (f"\\{FIRST_RATE}" if found["none"]["first_rate"] else ""),
-                        "here": _order(accuracy, where(runs, **labels)),
-                        "above FedAvg": _above_fedavg(accuracy, where(runs, **labels)),
-                        "in the paper": ", ".join(STRATEGIES[rule] for rule in _descending(paper)) or ABSENT,
+                        "order": _names(_descending(accuracy)),
+                        "the first is above": _names(_below(accuracy, where(runs, **labels))),
+                        "above FedAvg": _names(_above_fedavg(accuracy, where(runs, **labels))),
+                        "order in the paper": _names(_descending(paper)),
                         "seeds": str(max(found[rule]["seeds"] for rule in accuracy)),
                     }
                 )
-    return _without_empty(rows, "in the paper")
+    return _without_empty(rows, "order in the paper")
 
 
-def _order(accuracy: Mapping[str, float], runs: Columns) -> str:
-    order = _descending(accuracy)
-    text = STRATEGIES[order[0]]
-    for better, worse in pairwise(order):
-        text += f" {'>' if _is_above(runs, better, worse) else '≈'} {STRATEGIES[worse]}"
-    return text
+def _names(rules: Iterable[str]) -> str:
+    return ", ".join(STRATEGIES[rule] for rule in rules) or ABSENT
 
 
-def _above_fedavg(accuracy: Mapping[str, float], runs: Columns) -> str:
-    names = [STRATEGIES[rule] for rule in _descending(accuracy) if rule != "none" and _is_above(runs, rule, "none")]
-    return ", ".join(names) or ABSENT
+def _below(accuracy: Mapping[str, float], runs: Columns) -> list[str]:
+    """Return the strategies that the best one is above."""
+    best, *others = _descending(accuracy)
+    return [rule for rule in others if _is_above(runs, best, rule)]
+
+
+def _above_fedavg(accuracy: Mapping[str, float], runs: Columns) -> list[str]:
+    return [rule for rule in _descending(accuracy) if rule != "none" and _is_above(runs, rule, "none")]
 
 
 def _is_above(runs: Columns, better: str, worse: str) -> bool:
@@ -377,7 +395,7 @@ def _is_above(runs: Columns, better: str, worse: str) -> bool:
     if not points:
         return False
     gap = mean_of(points)
-    return gap.mean > (gap.half_width or 0.0)
+    return gap.half_width is not None and gap.mean > gap.half_width
 
 
 def rival_table(cells: Columns, runs: Columns) -> list[Row]:
@@ -418,10 +436,7 @@ def _descending(values: Mapping[str, float]) -> list[str]:
 
 def points_above(runs: Columns, rule: str, other: str) -> list[float]:
     """Return the points of accuracy of one strategy above another on each seed that both have."""
-    ones, others = (
-        dict(zip(some["seed"], some["accuracy"], strict=True)) for some in (where(runs, rule=r) for r in (rule, other))
-    )
-    return [100 * (ones[seed] - others[seed]) for seed in sorted(ones.keys() & others.keys())]
+    return [one - two for one, two in zip(*_on_common_seeds(runs, [rule, other]), strict=True)]
 
 
 def _interval(row: Mapping[str, Any], name: str, form: str = "+z.2f") -> str:

@@ -183,12 +183,16 @@ def cell_rows(cells: Cells, printed: Mapping[Place, Mapping[str, float]]) -> lis
 def _row(place: Place, volume: str, rule: str, cell: Cell, printed: Mapping[str, float]) -> dict[str, Any]:
     # A control is compared with FedAvg alone: all that it gains is work.
     runs, control, fedavg = cell.of(rule), cell.of(f"{rule} work"), [] if rule == "none" else cell.of("none")
-    parts = {"gain": (runs, fedavg), "work": (control, fedavg), "skew": (runs, control)}
+    parts = {
+        "gain": (runs, fedavg), "work": (control, fedavg), "skew": (runs, control),
+        "beyond_epochs": (runs, cell.of(f"{rule} epochs")),
+    }  # fmt: skip
     gains = {name: _mean(differences(*pair, _percent)) for name, pair in parts.items()} | _more_gains(runs, fedavg)
     accuracy = mean_of(map(_percent, runs))
     noisy = mean_of(100 * run.curve(NOISY)[-1] for run in runs) if all(NOISY in run.curves for run in runs) else None
     return {
         "dataset": place.dataset, "partition": place.skew, "volume": volume, "rule": rule, "seeds": len(runs),
+        "failed": sum(strategy_of(run.scenario) == rule for run in cell.failed),
         "users": runs[0].scenario.data.num_users, "first_rate": cell.first_rate,
         "rounds": len(runs[0].curve("accuracy")) - 1,
         "accuracy": accuracy.mean, "half_width": accuracy.half_width,
@@ -210,9 +214,11 @@ def _more_gains(runs: list[Trained], fedavg: list[Trained]) -> dict[str, Mean | 
     """Return the points above FedAvg after a part of the rounds, in the last rounds, and in FedAvg's simulated time."""
     pairs = pairs_by_seed(runs, fedavg)
     early = {f"gain_{name}": [_lead(own, other, part) for own, other in pairs] for name, part in EARLIER.items()}
+    since = [_lead(*pair, 1.0) - _lead(*pair, EARLIER["quarter"]) for pair in pairs]
     late = [100 * (late_accuracy(own) - late_accuracy(other)) for own, other in pairs]
     equal_time = [100 * (_accuracy_within(own, _seconds(other)) - other.accuracy) for own, other in pairs]
-    return {name: _mean(points) for name, points in {**early, "late_gain": late, "equal_time_gain": equal_time}.items()}
+    more = {"gain_since_quarter": since, "late_gain": late, "equal_time_gain": equal_time}
+    return {name: _mean(points) for name, points in (early | more).items()}
 
 
 def _lead(own: Trained, other: Trained, part: float) -> float:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from fedcast.report import Axis, Bars, Figure, Panel, Text
 from fedcast.scenario import Scenario
@@ -22,19 +23,11 @@ from fedcast_paper.training_setting import (
     under_rules,
 )
 from fedcast_paper.verdicts import (
-    FEW_SEEDS,
-    LEVEL,
-    answer,
     as_family,
     fewer_rounds_verdicts,
-    holm,
-    rounds_test,
     seeds_range,
 )
 from fedcast_paper.volumes import ONE_CLASS, Place, strategy_scenarios, volume_scenarios
-
-if TYPE_CHECKING:
-    from fedcast.runs import PairedTest
 
 PAPER = "Not in the paper, which compares the accuracy after equal rounds, although its aim is the delay."
 WHY = (
@@ -51,6 +44,8 @@ TARGETS = {
     "Dir 10": 0.97,
 }  # fmt: skip
 
+# Settings side by side in the figure.
+_ACROSS = 4
 _MNIST_ONLY = "MNIST only: on CIFAR-10 and Shakespeare there are too few seeds to compare rounds."
 
 
@@ -95,7 +90,7 @@ def data(job: Job) -> Result:
             time="sharing once, then download, computation and upload of the slowest user in each round; frequencies "
             "from the energy budget", rounds="100, Dirichlet: 50; means over the seeds that reached the target",
         ),
-        verdicts=(*as_family(_daca(job, runs)), *_blend(job, runs)),
+        verdicts=as_family(_verdicts(job, runs)),
         notes=(_MNIST_ONLY, *_not_shared(runs)),
     )  # fmt: skip
 
@@ -121,6 +116,8 @@ def _row(setting: str, rule: str, runs: list[Trained], baseline: list[Trained], 
         "saved_rounds_half_width": fewer and fewer.half_width,
         "sharing_s": mean_of(run.facts["sharing_s"] for run in runs).mean,
         "speed_up": faster and faster.mean,
+        "speed_up_low": faster and faster.low,
+        "speed_up_high": faster and faster.high,
         "speed_up_at_least": bool(faster and faster.at_least),
         "accuracy": mean_of(run.accuracy for run in runs).mean,
         "emd_after": mean_of(run.facts["emd_after"] for run in runs).mean,
@@ -130,10 +127,12 @@ def _row(setting: str, rule: str, runs: list[Trained], baseline: list[Trained], 
 
 
 class SpeedUp(NamedTuple):
-    """Speed-up over FedAvg; a lower bound if FedAvg did not reach the target on every seed."""
+    """Speed-up over FedAvg; a lower bound, without interval, if FedAvg did not reach the target on every seed."""
 
     mean: float
     at_least: bool
+    low: float | None = None  #: lower end of the 95 % confidence interval
+    high: float | None = None
 
 
 def speed_up(runs: list[Trained], baseline: list[Trained], target: float) -> SpeedUp | None:
@@ -147,7 +146,13 @@ def speed_up(runs: list[Trained], baseline: list[Trained], target: float) -> Spe
     # A model that reaches the target before the first round takes no time, which has no logarithm.
     logs = [math.log(other / own) for own, other in seconds if own and other]
     at_least = any(other.rounds_to(target) is None for _, other in pairs)
-    return SpeedUp(math.exp(sum(logs) / len(logs)), at_least) if logs else None
+    if not logs:
+        return None
+    log = mean_of(logs)
+    if at_least or log.half_width is None:
+        return SpeedUp(math.exp(log.mean), at_least)
+    low, high = log.mean - log.half_width, log.mean + log.half_width
+    return SpeedUp(math.exp(log.mean), at_least, math.exp(low), math.exp(high))
 
 
 def _seconds_spent(run: Trained, target: float) -> float:
@@ -161,47 +166,14 @@ def _not_shared(runs: dict[str, list[Trained]]) -> list[str]:
     return [f"{setting}: no sharing strategy was run." for setting in only_fedavg]
 
 
-def _daca(job: Job, runs: dict[str, list[Trained]]) -> list[Verdict]:
-    """Judge whether DACA needs fewer rounds than the strategies that the paper compares it with."""
+def _verdicts(job: Job, runs: dict[str, list[Trained]]) -> list[Verdict]:
+    """Judge whether DACA needs fewer rounds than its rivals in the paper, and whether blend needs fewer than DACA."""
+    rivals = {"daca": ("none", "scc", "cec"), "blend": ("daca",)}
     return [
         verdict
+        for rule, others in rivals.items()
         for setting, some in runs.items()
-        for verdict in fewer_rounds_verdicts(
-            some, "daca", ("none", "scc", "cec"), target_of(job, TARGETS[setting]), f" at {setting}"
-        )
-    ]
-
-
-def _blend(job: Job, runs: dict[str, list[Trained]]) -> list[Verdict]:
-    """Judge whether blend never needs significantly more rounds to the target than another strategy."""
-    tests: dict[tuple[str, str], PairedTest] = {}
-    for setting, some in runs.items():
-        target = target_of(job, TARGETS[setting])
-        found = {rule: rounds_test(some, "blend", rule, target) for rule in STRATEGIES if rule != "blend"}
-        tests |= {(setting, rule): test for rule, test in found.items() if test is not None}
-    if not tests:
-        return []
-    said = []
-    for setting in dict.fromkeys(setting for setting, _ in tests):
-        least = max((key for key in tests if key[0] == setting), key=lambda key: tests[key].difference.mean)
-        said.append(f"{setting}: {tests[least].difference.mean:+z.1f} against {STRATEGIES[least[1]]}")
-    judged = {
-        key: test for key, test in tests.items() if test.p_value is not None and test.difference.count > FEW_SEEDS
-    }
-    corrected = dict(zip(judged, holm([test.p_value or 0.0 for test in judged.values()]), strict=True))
-    behind = [
-        f"{STRATEGIES[rule]} at {setting}"
-        for (setting, rule), test in judged.items()
-        if answer(test.difference.mean, corrected[setting, rule]) == "yes"
-    ]
-    lost = f"; more rounds than {', '.join(behind)}" if behind else ""
-    return [
-        Verdict(
-            "blend never needs significantly more rounds than another strategy",
-            "no" if behind else "yes",
-            f"rounds of blend minus those of the best other strategy: {', '.join(said)}{lost} (paired t tests, p < "
-            f"{LEVEL} corrected for {len(judged)} tests)",
-        )
+        for verdict in fewer_rounds_verdicts(some, rule, others, target_of(job, TARGETS[setting]), f" at {setting}")
     ]
 
 
@@ -209,8 +181,11 @@ def draw(result: Result) -> Figure:
     """Draw rounds and seconds to the target, a bar for each strategy; no bar if no seed reached it."""
     table = result.tables["strategies"]
     settings = list(dict.fromkeys(row["setting"] for row in rows_of(table) if row["rule"] != "none"))
-    columns = [_panels(where(table, setting=setting)) for setting in settings]
-    return Figure(list(zip(*columns, strict=True)), width=200.0 * len(settings))
+    rows: list[list[Panel]] = []
+    for first in range(0, len(settings), _ACROSS):
+        columns = [_panels(where(table, setting=setting)) for setting in settings[first : first + _ACROSS]]
+        rows += map(list, zip(*columns, strict=True))
+    return Figure(rows, width=240.0 * min(_ACROSS, len(settings)))
 
 
 def _panels(rows: Columns) -> list[Panel]:
@@ -246,13 +221,21 @@ def summary(result: Result) -> list[Row]:
             "rounds": number(row["rounds"], ".1f", row["rounds_half_width"]),
             "seconds": number(row["seconds"], ".0f", row["seconds_half_width"]),
             "fewer than FedAvg": number(row["saved_rounds"], "z.1f", row["saved_rounds_half_width"]),
-            "speed-up over FedAvg": ("> " if row["speed_up_at_least"] else "") + number(row["speed_up"], ".2f"),
+            "speed-up over FedAvg": speed_up_text(row),
             "average EMD": number(row["emd_after"], ".3f"),
             "shift": number(row["shift"], ".3f"),
-            "samples received": number(row["received_samples"], ",.0f"),
+            "samples received, all users": number(row["received_samples"], ",.0f"),
         }
         for row in rows_of(result.tables["strategies"])
     ]
+
+
+def speed_up_text(row: Mapping[str, Any]) -> str:
+    """Return the speed-up of a row with its interval, or as a lower bound."""
+    if row["speed_up_at_least"]:
+        return f"> {row['speed_up']:.2f}"
+    interval = "" if row["speed_up_low"] is None else f" ({row['speed_up_low']:.2f} to {row['speed_up_high']:.2f})"
+    return number(row["speed_up"], ".2f") + interval
 
 
 REPRODUCTION = Reproduction(

@@ -21,8 +21,9 @@ PAPER = (
     "heads interfere more."
 )
 WHY = (
-    "With interference between heads the sharing delay grows with the number of users, as the paper says; with the "
-    "fixed 3 dB of its Table I it hardly does. All methods end equal: they solve the same problem to its optimum."
+    "With interference between heads the sharing delay grows with the number of users, and by far more than slightly "
+    "with the devices of Table I; with the fixed 3 dB of that table it hardly does. All methods end equal: they solve "
+    "the same problem to its optimum."
 )
 PARTS = {"sharing_s": "sharing", "download_s": "download", "compute_s": "compute", "upload_s": "upload"}
 INTERFERENCE = {"concurrent": "concurrent heads", "noise_rise": "noise rise of 3 dB"}

@@ -6,17 +6,16 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import Any
 
-from fedcast.formatting import pluralize
 from fedcast.report import Axis, Dots, Figure, Level, Panel
 from fedcast.scenario import Scenario
 from fedcast_paper.figure_parts import RULE_COLOURS, not_run_panel
 from fedcast_paper.job import Job, Reproduction
-from fedcast_paper.over_seeds import run_row
+from fedcast_paper.over_seeds import mean_of, run_row
 from fedcast_paper.reproduction_result import Columns, Result, columns_of, where
 from fedcast_paper.text_tables import rows_of
 from fedcast_paper.trained import Trained, check_some
 from fedcast_paper.training_setting import CONTROLS, DATASETS, DIRICHLET, assumptions
-from fedcast_paper.verdicts import as_family, on_common_seeds
+from fedcast_paper.verdicts import as_family, on_common_seeds, seeds_range
 from fedcast_paper.volume_tables import (
     SHARED,
     notes_on,
@@ -124,7 +123,11 @@ def _at_equal_fedavg(cells: Cells) -> Iterable[dict[str, Any]]:
         met = next((number for number, value in enumerate(fedavg) if 100 * value >= PRINTED[place]["none"]), None)
         if met is not None:
             labels = {"dataset": place.dataset, "partition": place.skew, "volume": volume}
-            yield {**labels, "round": met, "accuracy": 100 * daca[met]}
+            lead = mean_of(100 * (own.curve("accuracy")[met] - other.curve("accuracy")[met]) for other, own in pairs)
+            yield {
+                **labels, "round": met, "accuracy": 100 * daca[met], "lead": lead.mean,
+                "lead_half_width": lead.half_width,
+            }  # fmt: skip
 
 
 def _equal_notes(equal: list[dict[str, Any]]) -> list[str]:
@@ -170,9 +173,9 @@ def _panel(of_dataset: Columns, dataset: str, volume: str) -> Panel:
         aside = (shift - (len(rules) - 1) / 2) * 0.1
         marks += _rule_marks(where(cells, rule=rule), rule, skews, aside)
     marks.append(Dots([], [], RULE_COLOURS["none"], "cross", radius=2.6, label="the paper"))
-    labels = [f"{skew}, {pluralize(max(where(cells, partition=skew)['seeds']), 'seed')}" for skew in skews]
+    labels = [f"{skew}, {seeds_range(where(cells, partition=skew)['seeds'])}" for skew in skews]
     x = Axis(limits=(-0.5, len(skews) - 0.5), ticks=range(len(skews)), tick_labels=labels)
-    return Panel(marks, x, Axis("points above FedAvg", limits=_limits(of_dataset)), title=title)
+    return Panel(marks, x, Axis("points above FedAvg, 95 % intervals", limits=_limits(of_dataset)), title=title)
 
 
 def _limits(cells: Columns) -> tuple[float, float]:
