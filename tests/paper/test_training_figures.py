@@ -21,6 +21,7 @@ from fedcast_paper.trained import Trained, archived, load_trained
 from tests.paper.given import data, keep, rising
 
 TRAINED = [name for name, one in REPRODUCTIONS.items() if one.trains]
+STORED = Path(__file__).parents[2] / "results"
 
 
 def test_fig1b_compares_what_each_step_of_volume_gains(job):
@@ -125,6 +126,20 @@ def test_distance_of_weights_is_relative_to_the_second():
 def test_without_finished_runs_there_is_no_result(name, job):
     with pytest.raises(FedcastError, match="no training run of this result is finished"):
         data(name, job)
+
+
+# beyond-drift trains on digits too, which other processors round differently.
+@pytest.mark.parametrize("name", [name for name in TRAINED if name != "beyond-drift"])
+def test_the_stored_result_is_that_of_the_stored_runs(name, tmp_path):
+    job = Job("full", store=tmp_path, archive=STORED / "full" / "runs", only_finished=True)
+    again, stored = data(name, job), load_result(name, "full", STORED)
+    assert again.tables.keys() == stored.tables.keys()
+    for table, columns in stored.tables.items():
+        assert again.tables[table].keys() == columns.keys()
+        for column, values in columns.items():
+            expected = [pytest.approx(value, rel=1e-9) if isinstance(value, float) else value for value in values]
+            assert again.tables[table][column] == expected, f"{table}.{column}"
+    assert (again.verdicts, again.notes, again.assumptions) == (stored.verdicts, stored.notes, stored.assumptions)
 
 
 @pytest.mark.parametrize("name", TRAINED)
