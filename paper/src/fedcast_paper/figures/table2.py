@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, Literal
 
-from fedcast.report import Axis, Dots, Figure, Level, Panel
+from fedcast.report import Axis, Dots, Figure, Key, Level, Panel
 from fedcast.scenario import Scenario
 from fedcast_paper.figure_parts import RULE_COLOURS, not_run_panel
 from fedcast_paper.job import Job, Reproduction
@@ -156,7 +156,10 @@ def draw(result: Result) -> Figure:
         [_panel(where(cells, dataset=dataset), dataset, volume) for volume in volumes]
         for dataset in dict.fromkeys(cells["dataset"])
     ]
-    return Figure(rows, width=320.0 * len(volumes))
+    drawn = {row["rule"] for row in rows_of(cells) if row["volume"] in volumes and row["rule"] != "none"}
+    keys = [Key(NAMES[rule], _dots(rule, [], [], [])) for rule in NAMES if rule in drawn]
+    paper = Key("the paper", Dots([], [], RULE_COLOURS["none"], "cross", radius=2.6))
+    return Figure(rows, width=320.0 * len(volumes), keys=[*keys, paper])
 
 
 def _panel(of_dataset: Columns, dataset: str, volume: str) -> Panel:
@@ -172,8 +175,9 @@ def _panel(of_dataset: Columns, dataset: str, volume: str) -> Panel:
     for shift, rule in enumerate(rules):
         aside = (shift - (len(rules) - 1) / 2) * 0.1
         marks += _rule_marks(where(cells, rule=rule), rule, skews, aside)
-    marks.append(Dots([], [], RULE_COLOURS["none"], "cross", radius=2.6, label="the paper"))
-    labels = [f"{skew}, {seeds_range(where(cells, partition=skew)['seeds'])}" for skew in skews]
+    # FedAvg, which is not drawn, has its runs at all volumes.
+    drawn = [row for row in rows_of(cells) if row["rule"] != "none"]
+    labels = [f"{skew}, {seeds_range(row['seeds'] for row in drawn if row['partition'] == skew)}" for skew in skews]
     x = Axis(limits=(-0.5, len(skews) - 0.5), ticks=range(len(skews)), tick_labels=labels)
     return Panel(marks, x, Axis("points above FedAvg, 95 % intervals", limits=_limits(of_dataset)), title=title)
 
@@ -192,16 +196,20 @@ def _rule_marks(rows: Columns, rule: str, skews: list[str], aside: float) -> lis
     at = [skews.index(skew) + aside for skew in rows["partition"]]
     means, widths = rows["gain"], [width or 0.0 for width in rows["gain_half_width"]]
     printed = [(x + 0.03, paper) for x, paper in zip(at, rows["paper_gain"], strict=True) if paper is not None]
-    colour = RULE_COLOURS[rule.split()[0]]
-    return [
-        Dots(
-            at, means, colour, "square" if rule.endswith("epochs") else "circle", hollow=rule in CONTROLS, radius=2.4,
-            low=[mean - width for mean, width in zip(means, widths, strict=True)],
-            high=[mean + width for mean, width in zip(means, widths, strict=True)],
-            label=NAMES[rule],
-        ),
-        Dots([x for x, _ in printed], [paper for _, paper in printed], colour, "cross", radius=2.6),
-    ]  # fmt: skip
+    crosses = Dots([x for x, _ in printed], [paper for _, paper in printed], _colour(rule), "cross", radius=2.6)
+    return [_dots(rule, at, means, widths), crosses]
+
+
+def _dots(rule: str, x: Sequence[float], means: Sequence[float], widths: Sequence[float]) -> Dots:
+    """Return the dots of a strategy with intervals; those of a control are hollow."""
+    low, high = ([mean + sign * width for mean, width in zip(means, widths, strict=True)] for sign in (-1, 1))
+    shape: Literal["square", "circle"] = "square" if rule.endswith("epochs") else "circle"
+    return Dots(x, means, _colour(rule), shape, hollow=rule in CONTROLS, radius=2.4, low=low, high=high)
+
+
+def _colour(rule: str) -> int:
+    """Return the colour of a strategy, which its controls have too."""
+    return RULE_COLOURS[rule.split()[0]]
 
 
 REPRODUCTION = Reproduction(
