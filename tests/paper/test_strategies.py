@@ -9,6 +9,7 @@ from scipy import stats
 from fedcast.runs import run_folder
 from fedcast.runs.store import store_failure
 from fedcast.sharing import CONTROLS
+from fedcast_paper import REPRODUCTIONS
 from fedcast_paper.figure_parts import learning_curves
 from fedcast_paper.figures import fig4
 from fedcast_paper.figures.beyond_rounds import speed_up
@@ -17,6 +18,7 @@ from fedcast_paper.reproduction_result import Verdict, columns_of, where
 from fedcast_paper.reproductions import training_scenarios
 from fedcast_paper.text_tables import NO_BREAK, rows_of
 from fedcast_paper.trained import NOISY
+from fedcast_paper.training_setting import CONTROLS as CONTROL_NAMES
 from fedcast_paper.training_setting import STRATEGIES
 from fedcast_paper.verdicts import (
     NOT_WORSE,
@@ -130,9 +132,11 @@ def test_a_cell_has_the_controls_that_are_asked_for(job):
     scc, control = (row_of(result, rule=rule) for rule in ("scc", "scc work"))
     assert (scc["gain"], control["gain"]) == (pytest.approx(1.0), pytest.approx(0.5))
     parts = gain_table(result.tables["cells"], result.tables["runs"])
-    assert [(row["FedAvg → control → SCC"], row["work"], row["skew"], row["seeds"]) for row in parts] == [
-        (f"97.00{NO_BREAK}→{NO_BREAK}97.50{NO_BREAK}→{NO_BREAK}98.00", "+0.50", "+0.50", "1")
+    names = "FedAvg → work control → SCC", "work control − FedAvg", "SCC − work control", "seeds"
+    assert [tuple(row[name].replace(NO_BREAK, " ") for name in names) for row in parts] == [
+        ("97.00 → 97.50 → 98.00", "+0.50", "+0.50", "1")
     ]
+    assert "epochs control − FedAvg" not in parts[0]  # none was trained
 
 
 def test_table2_sets_the_paper_beside_ours(job):
@@ -174,13 +178,15 @@ def test_gains_are_split_into_work_and_skew(job):
     )  # fmt: skip
     assert (control["gain"], control["work"], control["paper"]) == (pytest.approx(2.1), None, None)
     parts = gain_table(result.tables["cells"], result.tables["runs"])
-    assert [(row["work"], row["skew"], row["gain"], row["per 1 %"]) for row in parts] == [
-        tuple(
-            text.replace(" ", NO_BREAK) for text in ("+2.10 ± 0.25", "+7.90 ± 0.25", "+10.00 ± 0.00", "+0.143 ± 0.000")
-        )
+    names = "work control − FedAvg", "DACA − work control", "DACA − FedAvg", "per 1 %"
+    assert [tuple(row[name].replace(NO_BREAK, " ") for name in names) for row in parts] == [
+        ("+2.10 ± 0.25", "+7.90 ± 0.25", "+10.00 ± 0.00", "+0.143 ± 0.000")
     ]
     # Three seeds settle nothing.
-    (above,) = result.verdicts
+    above, beyond_work = result.verdicts
+    assert (beyond_work.claim, beyond_work.holds) == (
+        "DACA ends above its work control on CIFAR-10, Dir 0.1, if heads share all", "open",
+    )  # fmt: skip
     assert (above.claim, above.holds, above.p_value) == (
         "DACA ends above FedAvg on CIFAR-10, Dir 0.1, if heads share all", "open", None,
     )  # fmt: skip
@@ -304,49 +310,91 @@ def test_cells_at_the_first_learning_rate_stand_in_for_missing_ones_and_are_mark
     assert not any("first runs" in caption for caption in volume_tables(result))
 
 
-def test_beyond_rounds_counts_rounds_seconds_and_who_never_arrives(job):
+def keep_rounds(job, reaches, sharing_s=lambda rule: 0.0):
+    """Keep runs of all settings of beyond-rounds that reach 95 % in a given round; None: never."""
     for scenario in training_scenarios(["beyond-rounds"], job):
-        rule, rounds = scenario.clustering.rule, scenario.training.rounds
-        never = rule == "none" and scenario.data.options("partition", "label_skew").single_class_share == 1.0
-        reaches = {"none": 40, "blend": 20}.get(rule, 25)
-        sharing = 0.0 if rule == "none" else 12.0
-        keep(job, scenario, [0.1] * (rounds + 1) if never else rising(rounds, reaches), sharing_s=sharing)
+        rounds, reached = scenario.training.rounds, reaches(scenario)
+        course = [0.1] * (rounds + 1) if reached is None else rising(rounds, reached)
+        keep(job, scenario, course, sharing_s=sharing_s(name_of(scenario)))
+
+
+def one_class_share(scenario):
+    """The fraction of users with one class; 0 under Dirichlet skew."""
+    partition = scenario.data.options("partition", "label_skew") if scenario.data.partition == "label_skew" else None
+    return 0.0 if partition is None else partition.single_class_share
+
+
+def test_beyond_rounds_counts_rounds_seconds_and_who_never_arrives(job):
+    def reaches(scenario):
+        rule = name_of(scenario)
+        tuned = 16 if scenario.training.learning_rate == 0.2 else 40
+        never = rule == "none" and one_class_share(scenario) == 1.0
+        return None if never else {"none": tuned, "blend": 20, "daca work": 35, "best": 10}.get(rule, 25)
+
+    keep_rounds(job, reaches, lambda rule: 0.0 if rule == "none" or rule in CONTROL_NAMES else 12.0)
     result = data("beyond-rounds", job)
-    table = result.tables["strategies"]
-    row = where(table, setting="80 % one-class", rule="blend")
+    table, rivals = result.tables["strategies"], result.tables["rivals"]
+    row = where(table, setting="80 % one-class users, 10 %", rule="blend")
     assert (row["rounds"], row["seconds"]) == ([20.0], [12.0 + 20 * 6.0])
     assert row["speed_up"] == [pytest.approx(240 / 132)]
-    never = where(table, setting="100 % one-class", rule="none")
+    never = where(table, setting="100 % one-class users, 10 %", rule="none")
     assert (never["reached"], never["rounds"], never["seconds"]) == ([0], [None], [None])
     # 100 rounds of 6 s were not enough for FedAvg; blend took 12 s of sharing and 20 rounds.
-    late = where(table, setting="100 % one-class", rule="blend")
+    late = where(table, setting="100 % one-class users, 10 %", rule="blend")
     assert (late["speed_up"], late["speed_up_at_least"]) == ([pytest.approx(600 / 132)], [True])
+    # DACA takes 12 + 25 · 6 = 162 s, its work control 35 · 6, blend 132.
+    of_daca = where(rivals, setting="Dir 0.1, all", of="daca")
+    speeds = dict(zip(of_daca["rule"], of_daca["speed_up"], strict=True))
+    assert (speeds["blend"], speeds["daca work"]) == (pytest.approx(132 / 162), pytest.approx(210 / 162))
+    assert {"none", "daca"}.isdisjoint(speeds)
+    # The plan and FedAvg at its learning rate are compared with FedAvg at the others', and with each other.
+    planned = where(table, setting="Dir 0.1, plan")
+    assert planned["rule"] == ["none", "best"]
+    assert planned["speed_up"] == [pytest.approx(240 / 96), pytest.approx(240 / 72)]
+    assert where(rivals, of="best")["speed_up"] == [pytest.approx(96 / 72)]
+    assert "Dir 0.1, plan: the plan is 1.33 (1.33 to 1.33) times as fast as FedAvg" in result.notes[1]
     said = {verdict.claim: verdict for verdict in result.verdicts}
     # FedAvg needs 40 rounds and DACA 25, also with all shared.
     shared = where(table, setting="Dir 0.1, all", rule="daca")
     assert (shared["saved_rounds"], shared["saved_rounds_half_width"]) == ([15.0], [0.0])
     assert where(table, setting="Dir 0.1, all", rule="none")["saved_rounds"] == [None]
     # Differences that are equal on all seeds leave nothing to test.
-    same = said["blend needs fewer rounds than DACA at Dir 10"]
+    same = said["blend needs fewer rounds than DACA at Dir 10, with 10 % shared"]
     assert (same.holds, same.p_value) == ("open", None)
     assert same.evidence == "-5.0 rounds, fewer in 5 of 5 seeds, no test, since all seeds differ by as much"
-    unmet = said["DACA needs fewer rounds than FedAvg at 100 % one-class"]
+    unmet = said["DACA needs fewer rounds than FedAvg at 100 % one-class users, with 10 % shared"]
     assert unmet.holds == "open"
     assert unmet.evidence.startswith("fewer in 3 of 3 seeds, no difference to test")
     assert unmet.evidence.endswith("DACA on 3 of 3 seeds, FedAvg on 0 of 3 seeds")
     assert "MNIST only" in result.notes[0]
 
 
+def test_beyond_rounds_names_runs_that_failed(job):
+    keep_rounds(replace(job, seeds=(0, 1)), lambda scenario: 20)
+    job = replace(job, seeds=(0, 1, 2))
+    for scenario in volume_scenarios(job, DIR_01, PLAN):
+        if scenario.seed == 2 and scenario.clustering.rule == "best":
+            store_failure(run_folder(job.store, scenario), scenario, "diverged in round 9")
+    result = data("beyond-rounds", job)
+    assert where(result.tables["strategies"], setting="Dir 0.1, plan")["failed"] == [0, 1]
+    assert result.notes[-1] == "Runs that failed: Dir 0.1, plan: plan, seed 2: diverged in round 9."
+    ((_, rows),) = REPRODUCTIONS["beyond-rounds"].details(result).items()
+    plan = next(row for row in rows if row["strategy"] == "plan")
+    assert plan["reached"] == "2 of 2, 1 failed"
+
+
 # Fewer rounds by 1 to 5 are significant in a test alone (p = 0.013), but not among all tests on five seeds.
 @pytest.mark.parametrize(("fewer", "holds"), [((1, 2, 3, 4, 5), "open"), ((9, 11, 9, 10, 9), "yes")])
 def test_tests_of_blend_and_daca_are_corrected_together(job, fewer, holds):
-    for scenario in training_scenarios(["beyond-rounds"], job):
+    def reaches(scenario):
         ahead = scenario.data.partition == "dirichlet" and scenario.data.options("partition").alpha == 1.0
         rule, seed = scenario.clustering.rule, scenario.seed
-        shift = fewer[seed] if ahead and rule == "blend" else (seed * ord(rule[0]) + ord(rule[1])) % 4
-        keep(job, scenario, rising(scenario.training.rounds, 30 - shift))
+        return 30 - (fewer[seed] if ahead and rule == "blend" else (seed * ord(rule[0]) + ord(rule[1])) % 4)
+
+    keep_rounds(job, reaches)
     verdicts = data("beyond-rounds", job).verdicts
-    blend = next(one for one in verdicts if one.claim == "blend needs fewer rounds than DACA at Dir 1")
+    claim = "blend needs fewer rounds than DACA at Dir 1, with 10 % shared"
+    blend = next(one for one in verdicts if one.claim == claim)
     tests = sum(verdict.p_value is not None for verdict in verdicts)
     assert tests > 18  # more than DACA's own
     assert blend.holds == holds

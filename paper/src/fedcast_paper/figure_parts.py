@@ -14,8 +14,8 @@ from fedcast_paper.reproduction_result import Columns, where
 BLUE, ORANGE, GREEN, PURPLE = 1, 2, 3, 4
 METHOD_COLOURS = {"jfvo": BLUE, "smm": ORANGE, "saa": GREEN, "jfvo_literal": PURPLE}
 METHOD_DASHES: dict[str, Dash] = {"jfvo": "solid", "smm": "dashed", "saa": "dotted", "jfvo_literal": "dashdot"}
-# The colours of DACA and blend differ most.
-RULE_COLOURS = {"none": 0, "daca": 1, "blend": 2, "central": 3, "gain": 4, "scc": 5, "cec": 6, "best": 7}
+# The colours of DACA and blend differ most; the second blue is that of the plan, which is seldom drawn beside DACA.
+RULE_COLOURS = {"none": 0, "daca": 1, "blend": 2, "central": 3, "gain": 4, "scc": 5, "cec": 7, "best": 6}
 # Width of a figure with two panels side by side, in points.
 WIDE_PT = 690.0
 # Fraction of the rounds in which curves rise too steeply to be compared.

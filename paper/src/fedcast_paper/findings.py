@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from fedcast.formatting import pluralize
-from fedcast_paper.figures.beyond_rounds import speed_up_text
+from fedcast_paper.figures.beyond_rounds import EVERYBODY, speed_up_text
 from fedcast_paper.over_seeds import mean_of
 from fedcast_paper.planning_setting import RIVALS
 from fedcast_paper.reproduction_result import Columns, Result, Verdict, columns_of, where
@@ -14,11 +14,10 @@ from fedcast_paper.text_tables import Row, markdown_table, number, rows_of, unbr
 from fedcast_paper.training_setting import STRATEGIES
 from fedcast_paper.verdicts import excess_over_jfvo
 from fedcast_paper.volume_tables import FIRST_RATE, JUDGED, lead_over, points_above, short_percent
-from fedcast_paper.volumes import PLAN, PLAN_RATE, Place
+from fedcast_paper.volumes import ONE_CLASS, PLAN, PLAN_RATE, TENTH, Place
 
-# The volumes that findings name, and their settings in beyond-rounds.
+# The volumes that findings name.
 _SHARED = {"10 %": "a tenth", "JFVO": "JFVO's volumes", "all": "all"}
-_IN_ROUNDS = {"10 %": "Dir 0.1", "JFVO": "Dir 0.1, JFVO", "all": "Dir 0.1, all"}
 _DATASETS = ("mnist", "cifar10")
 _SKEW = "Dir 0.1"
 _RIVALS = ("scc", "cec")
@@ -183,7 +182,7 @@ def _leads(daca: Mapping[str, Any], cells: Columns, runs: Columns) -> Iterable[M
 
 def _one_class(beyond_rounds: Result) -> str:
     """Compare DACA with CEC if all users hold one class."""
-    found = where(beyond_rounds.tables["strategies"], setting="100 % one-class")
+    found = where(beyond_rounds.tables["strategies"], setting=f"{EVERYBODY}, {TENTH}")
     rows = {row["rule"]: row for row in rows_of(found) if row["rounds"] is not None}
     if not {"daca", "cec"} <= rows.keys():
         return ""
@@ -198,8 +197,8 @@ def _rounds(fig1a: Result, beyond_rounds: Result) -> str:
     """Say how many rounds skew costs, and how much time sharing saves."""
     runs, strategies = fig1a.tables["runs"], beyond_rounds.tables["strategies"]
     rounds = {share: where(runs, one_class_share=share)["rounds"] for share in (0.0, 0.8)}
-    one_class = _speed_ups(strategies, "80 % one-class")
-    dirichlet = {shared: _speed_ups(strategies, _IN_ROUNDS[volume]).get("daca") for volume, shared in _SHARED.items()}
+    one_class = _speed_ups(strategies, f"{ONE_CLASS}, {TENTH}")
+    dirichlet = {shared: _speed_ups(strategies, f"{_SKEW}, {volume}").get("daca") for volume, shared in _SHARED.items()}
     if not {"daca", "cec", "blend"} <= one_class.keys() or None in [*dirichlet.values(), *rounds[0.0], *rounds[0.8]]:
         return ""
     alike, skewed = (mean_of(some).mean for some in rounds.values())
@@ -208,9 +207,20 @@ def _rounds(fig1a: Result, beyond_rounds: Result) -> str:
         f"to 95 % if users are alike and {skewed:.0f} if 80 % of them hold one class (fig1a). If heads then share a "
         f"tenth, DACA is {one_class['daca']} times faster in simulated time, CEC {one_class['cec']}, blend "
         f"{one_class['blend']}. At {_SKEW}, to 97 %, DACA is faster by "
-        f"{', '.join(f'{speed} ({shared})' for shared, speed in dirichlet.items())}: sending takes time too "
-        "(beyond-rounds). More local epochs save rounds without sharing: `studies/README.md` compares a plan with "
-        "FedAvg at its best."
+        f"{', '.join(f'{speed} ({shared})' for shared, speed in dirichlet.items())}: sending takes time too"
+        f"{_planned(beyond_rounds)} (beyond-rounds; `studies/README.md` compares more plans with FedAvg at its best)."
+    )
+
+
+def _planned(beyond_rounds: Result) -> str:
+    """Compare the times of FedAvg and of the plan at the learning rate of the plan."""
+    tuned = _speed_ups(beyond_rounds.tables["strategies"], f"{_SKEW}, {PLAN}").get("none")
+    plans = [row for row in rows_of(beyond_rounds.tables.get("rivals", {"of": []})) if row["of"] == "best"]
+    if tuned is None or not plans:
+        return ""
+    return (
+        f". FedAvg alone is {tuned} times faster with learning rate {PLAN_RATE:g}; fedcast's plan, with the same, is "
+        f"{speed_up_text(plans[0])} times faster than that ({pluralize(plans[0]['seeds'], 'seed')})"
     )
 
 

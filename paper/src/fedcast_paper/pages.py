@@ -133,7 +133,7 @@ _RESULTS_TERMS = """\
   and has DACA's weight in the average. In the **epochs control** all users repeat their samples equally often, with the
   weights of FedAvg ([what controls tell](explanation/allocation.md#what-part-of-a-gain-is-work)).
 - **K** is the number of users, **E** the number of local epochs. **KL** and **JS** are other
-  [distances](explanation/skew.md#distances) than the EMD. In tables, > marks a lower bound.
+  [distances](explanation/skew.md#distances) than the EMD. In tables, ≥ marks a lower bound.
 - A **world** is everything that is drawn from one seed: positions, links, devices and data.
 - **Explained** is the fraction of the variance of log rounds that a linear regression on skew measures explains (R²).
 """

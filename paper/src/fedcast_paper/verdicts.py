@@ -15,7 +15,7 @@ from fedcast_paper.planning_setting import METHODS, RIVALS
 from fedcast_paper.reproduction_result import Answer, Columns, Verdict, where
 from fedcast_paper.text_tables import mean_text, number, percent
 from fedcast_paper.trained import NOISY, Trained
-from fedcast_paper.training_setting import STRATEGIES
+from fedcast_paper.training_setting import CONTROLS, STRATEGIES
 
 if TYPE_CHECKING:
     from fedcast.runs import PairedTest
@@ -131,7 +131,7 @@ def accuracy_verdicts(
     Args:
         runs: runs of all rules.
         rule: rule to judge.
-        rivals: rules to compare with; those without a common seed are left out.
+        rivals: rules to compare with, or the rule's own controls; those without a common seed are left out.
         place: where, as the end of the claim.
         relation: the claim: yes if the difference is significantly above 0 or, for `NOT_WORSE`, above -`MARGIN`; no if
             it is significantly below, else open.
@@ -146,7 +146,8 @@ def accuracy_verdicts(
         beside = [*_in_the_paper(printed or {}, rule, rival), *_with_noise(pairs)]
         # A margin that FedAvg meets too says little of the rule.
         beside += _of_fedavg(runs, rival) if relation == NOT_WORSE else []
-        claim = f"{STRATEGIES[rule]} {relation} {STRATEGIES[rival]}{place}"
+        against = f"its {rival.partition(' ')[2]} control" if rival in CONTROLS else STRATEGIES[rival]
+        claim = f"{STRATEGIES[rule]} {relation} {against}{place}"
         unit = "points of accuracy" + (f" ({'; '.join(beside)})" if beside else "")
         verdicts.append(_accuracy_verdict(claim, [(100 * a.accuracy, 100 * b.accuracy) for a, b in pairs], least, unit))
     return verdicts

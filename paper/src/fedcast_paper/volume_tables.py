@@ -9,12 +9,13 @@ from fedcast.formatting import pluralize
 from fedcast_paper.over_seeds import LAST_ROUNDS, mean_of
 from fedcast_paper.reproduction_result import Columns, Result, Verdict, where
 from fedcast_paper.text_tables import ABSENT, Row, number, rows_of, unbroken
-from fedcast_paper.trained import Trained, strategy_of
+from fedcast_paper.trained import Failure, Trained, strategy_of
 from fedcast_paper.training_setting import DATASETS, STRATEGIES
 from fedcast_paper.verdicts import ABOVE, NOT_WORSE, accuracy_verdicts, gains_over, larger_gain
 from fedcast_paper.volumes import (
     NAMES,
     NOISY_USERS,
+    OWN_CONTROLS,
     PLAN,
     PLAN_RATE,
     SKEWS,
@@ -42,9 +43,9 @@ RIVAL_CAPTION = (
 DETAILS = "leakage and time beside every accuracy"
 GAIN_CAPTION = (
     "Where the gain comes from: accuracy in percent after the last round, and differences in points, on the seeds that "
-    "all three have. Work: work control − FedAvg, the gain by more work and DACA's weights. Skew: DACA − work control, "
-    "the gain by less skew and new samples. Beyond epochs: DACA − epochs control, the same against a control with "
-    "FedAvg's weights. Paper: the gain there. Per 1 %: the gain divided by the average sharing ratio in percent."
+    "all have. Work control − FedAvg: by more work and DACA's weights in the average. DACA − work control: by less "
+    "skew and new samples. Epochs control − FedAvg: by more work alone, with FedAvg's weights. Paper: DACA − FedAvg "
+    "there. Per 1 %: DACA − FedAvg divided by the average sharing ratio in percent."
 )
 COURSE_CAPTION = (
     "What DACA gains over FedAvg, points, after a part of the rounds, in the mean of the last ten rounds, and in the "
@@ -67,7 +68,7 @@ JUDGED = {TENTH: "with 10 % shared", "all": "if heads share all", "JFVO": "with 
 
 
 def place_verdicts(cells: Cells, printed: Printed) -> list[Verdict]:
-    """Judge the paper's claims at every volume: DACA against the other strategies, and its gains across datasets."""
+    """Judge DACA against the other strategies and its controls at every volume, and its gains across datasets."""
     found: list[Verdict] = []
     for (place, volume), cell in cells.items():
         if volume in JUDGED:
@@ -77,6 +78,7 @@ def place_verdicts(cells: Cells, printed: Printed) -> list[Verdict]:
             paper = printed.get(place, {})
             found += accuracy_verdicts(cell.runs, "daca", ["none", "scc", "cec"], ending, printed=paper)
             found += accuracy_verdicts(cell.runs, "daca", ["central"], ending, against_central, paper)
+            found += accuracy_verdicts(cell.runs, "daca", OWN_CONTROLS, ending)
             found += accuracy_verdicts(cell.runs, "blend", ["daca"], ending)
     for skew in SKEWS:
         for volume, text in JUDGED.items():
@@ -115,14 +117,17 @@ def notes_on(cells: Cells) -> list[str]:
     ]
     if single:
         notes.append(f"Strategies not run: {'; '.join(single)}.")
-    failed = [
-        f"{place}, {volume}: {NAMES[strategy_of(run.scenario)]}, seed {run.scenario.seed}: {run.reason}"
-        for (place, volume), cell in there.items()
-        for run in cell.failed
+    return notes + failure_notes({f"{place}, {volume}": cell.failed for (place, volume), cell in there.items()})
+
+
+def failure_notes(failed: Mapping[Any, Iterable[Failure]]) -> list[str]:
+    """Name the runs that failed in each setting, with their reason."""
+    texts = [
+        f"{setting}: {NAMES[strategy_of(run.scenario)]}, seed {run.scenario.seed}: {run.reason}"
+        for setting, runs in failed.items()
+        for run in runs
     ]
-    if failed:
-        notes.append(f"Runs that failed: {'; '.join(failed)}.")
-    return notes
+    return [f"Runs that failed: {'; '.join(texts)}."] if texts else []
 
 
 def _flatness(cells: Cells) -> str:
@@ -294,31 +299,35 @@ def _seconds(value: float) -> str:
 
 
 def gain_table(cells: Columns, runs: Columns) -> list[Row]:
-    """Return a row for each strategy that has a control, in each cell: FedAvg, control, strategy, work and skew."""
+    """Return a row for each strategy that has a control, in each cell: FedAvg, controls, strategy, and the gaps."""
     compared = [row for row in rows_of(cells) if row["work"] is not None]
     one = len({row["rule"] for row in compared}) == 1
     rows: list[Row] = []
     for row in compared:
-        strategy = NAMES[row["rule"]]
-        same = where(runs, **{name: row[name] for name in ("dataset", "partition", "volume")})
-        fedavg, control, own = steps = _on_common_seeds(same, ["none", f"{row['rule']} work", row["rule"]])
+        rule, name = row["rule"], NAMES[row["rule"]]
+        same = where(runs, **{label: row[label] for label in ("dataset", "partition", "volume")})
+        fedavg, control, own = steps = _on_common_seeds(same, ["none", f"{rule} work", rule])
+        strategy = name if one else "strategy"
         rows.append(
             {
                 **_labels(row),
-                **({} if one else {"strategy": strategy}),
-                f"FedAvg → control → {strategy if one else 'strategy'}": unbroken(
+                **({} if one else {"strategy": name}),
+                f"FedAvg → work control → {strategy}": unbroken(
                     " → ".join(f"{mean_of(step).mean:.2f}" for step in steps)
                 ),
-                "work": _gap_text(control, fedavg),
-                "skew": _gap_text(own, control),
-                "gain": _gap_text(own, fedavg),
-                "beyond epochs": _interval(row, "beyond_epochs"),
+                f"{strategy} − FedAvg": _gap_text(own, fedavg),
                 "paper": number(row["paper_gain"], "+z.2f"),
+                "work control − FedAvg": _gap_text(control, fedavg),
+                f"{strategy} − work control": _gap_text(own, control),
+                "epochs control − FedAvg": _gap_text(*_on_common_seeds(same, [f"{rule} epochs", "none"])),
+                f"{strategy} − epochs control": _gap_text(*_on_common_seeds(same, [rule, f"{rule} epochs"])),
                 "per 1 %": _interval(row, "gain_per_leakage", "+z.3f"),
                 "seeds": str(len(own)),
             }
         )
-    return _without_empty(_without_empty(rows, "beyond epochs"), "paper")
+    for column in ("epochs control − FedAvg", f"{strategy} − epochs control", "paper") if rows else ():
+        rows = _without_empty(rows, column)
+    return rows
 
 
 def _on_common_seeds(runs: Columns, rules: Sequence[str]) -> list[list[float]]:
@@ -334,6 +343,8 @@ def _accuracy_by_seed(runs: Columns, rule: str) -> dict[int, float]:
 
 
 def _gap_text(first: Sequence[float], second: Sequence[float]) -> str:
+    if not first:
+        return ABSENT
     gap = mean_of(one - other for one, other in zip(first, second, strict=True))
     return unbroken(number(gap.mean, "+z.2f", gap.half_width))
 

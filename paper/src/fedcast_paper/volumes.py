@@ -52,10 +52,9 @@ _PLANNED: dict[str, Changes] = {
     )
 }  # fmt: skip
 _SMOKE_SKEWS = ("Dir 0.1", ONE_CLASS)
-# The control of DACA; job.controls adds those of all rules.
-CONTROL = "daca work"
-# The control without DACA's weights, which is trained in one place only.
-SECOND_CONTROL = "daca epochs"
+# The controls of DACA; the second, without DACA's weights, is trained in one place only. job.controls adds those of all
+# rules.
+OWN_CONTROLS = ("daca work", "daca epochs")
 _BOTH_CONTROLS = (("mnist", "Dir 0.1"),)
 # Fractions of the rounds after which gains are given beside those of all rounds.
 EARLIER = {"quarter": 0.25, "half": 0.5, "three_quarters": 0.75}
@@ -106,7 +105,7 @@ def volume_scenarios(job: Job, place: Place, volume: str, rates: Mapping[str, Ch
         planned = job.sized(smoke=("training.local_epochs=[1, 2]",), full=_PLANNED.get(place.dataset, ()))
         sharing = [(f"clustering.rule={rule}", *planned) for rule in ("none", "best")]
     else:
-        own = (CONTROL, SECOND_CONTROL) if place in _BOTH_CONTROLS and job.scale == "full" else (CONTROL,)
+        own = OWN_CONTROLS if place in _BOTH_CONTROLS and job.scale == "full" else OWN_CONTROLS[:1]
         controls = [name for name in CONTROLS if name in own or name.split()[1] in job.controls]
         rules = tuple(STRATEGIES) if job.scale == "full" or volume == TENTH else ("none", "daca")
         sharing = [_sharing(rule, VOLUMES[volume]) for rule in (*rules, *controls)]

@@ -10,7 +10,7 @@ from fedcast.formatting import pluralize
 from fedcast.report import Axis, Bars, Figure, Line, Panel
 from fedcast.scenario import Scenario, load_scenario
 from fedcast_paper.figure_parts import WIDE_PT
-from fedcast_paper.figures.beyond_rounds import setting_scenarios
+from fedcast_paper.figures.beyond_rounds import everybody_scenarios
 from fedcast_paper.job import Job, Reproduction
 from fedcast_paper.over_seeds import mean_of
 from fedcast_paper.regression import Explained, explain_rounds
@@ -75,7 +75,7 @@ def fitted_scenarios(job: Job) -> list[Scenario]:
         for ratio in (RATIO, HALF_RATIO)
         for run in strategy_scenarios(job, Place("mnist", f"Dir {alpha:g}"), ratio)
     ]
-    return strategy_scenarios(job, Place("mnist", ONE_CLASS)) + setting_scenarios(job, "100 % one-class") + dirichlet
+    return strategy_scenarios(job, Place("mnist", ONE_CLASS)) + everybody_scenarios(job) + dirichlet
 
 
 def held_out_scenarios(job: Job, dataset: str) -> list[Scenario]:

@@ -3,107 +3,143 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fedcast.report import Axis, Bars, Figure, Panel, Text
+from fedcast.formatting import pluralize
+from fedcast.report import Axis, Bars, Dots, Figure, Level, Panel, Text
 from fedcast.scenario import Scenario
 from fedcast_paper.figure_parts import RULE_COLOURS
 from fedcast_paper.job import Job, Reproduction
-from fedcast_paper.over_seeds import differences, mean_of
+from fedcast_paper.over_seeds import differences, mean_of, pairs_by_seed
 from fedcast_paper.reproduction_result import Columns, Result, Verdict, columns_of, where
-from fedcast_paper.text_tables import Row, number, rows_of
-from fedcast_paper.trained import Trained, check_some, strategy_of, trained_runs
-from fedcast_paper.training_setting import (
-    STRATEGIES,
-    assumptions,
-    label_skew,
-    target_of,
-    task,
-    under_rules,
-)
-from fedcast_paper.verdicts import (
-    as_family,
-    fewer_rounds_verdicts,
-    seeds_range,
-)
-from fedcast_paper.volumes import ONE_CLASS, Place, strategy_scenarios, volume_scenarios
+from fedcast_paper.text_tables import ABSENT, Row, number, rows_of, unbroken
+from fedcast_paper.trained import Failure, Trained, check_some, failures, strategy_of, trained_runs
+from fedcast_paper.training_setting import CONTROLS, STRATEGIES, assumptions, label_skew, target_of, task, under_rules
+from fedcast_paper.verdicts import as_family, fewer_rounds_verdicts, seeds_range
+from fedcast_paper.volume_tables import JUDGED, failure_notes
+from fedcast_paper.volumes import NAMES, ONE_CLASS, PLAN, PLAN_RATE, TENTH, Place, volume_scenarios
 
 PAPER = "Not in the paper, which compares the accuracy after equal rounds, although its aim is the delay."
 WHY = (
-    "Heads share a tenth unless all, or JFVO's volumes, are named. Sending a tenth takes no longer than one or two "
-    "rounds, so a strategy is faster mainly because it needs fewer rounds. Larger volumes save more rounds, but "
-    "sending takes longer, and so does every round of more samples. If users are nearly alike, blend shares almost "
-    "nothing, and the others need a round or two less."
+    "Sending a tenth takes no longer than one or two rounds, so a strategy is faster mainly because it needs fewer "
+    "rounds. Larger volumes save more rounds, but sending takes longer, and so does every round of more samples. Part "
+    "of the rounds are saved by more work alone, as the controls show: little of them by as much work as under DACA, "
+    "more by as many local epochs for all. A larger learning rate saves more than sharing does here (plan: FedAvg and "
+    "the plan have it). If users are nearly alike, blend shares almost nothing, and the others save a round or two. "
+    "DACA's time relative to CEC's depends on the skew and the volume."
 )
-# Dirichlet skew at other volumes than a tenth, by setting.
-_VOLUMES = {"Dir 0.1, JFVO": "JFVO", "Dir 0.1, all": "all"}
-# Target accuracies; under Dirichlet skew all strategies reach 95 % within a few rounds.
-TARGETS = {
-    "80 % one-class": 0.95, "100 % one-class": 0.95, "Dir 0.1": 0.97, **dict.fromkeys(_VOLUMES, 0.97), "Dir 1": 0.97,
-    "Dir 10": 0.97,
-}  # fmt: skip
 
+
+class Setting(NamedTuple):
+    """The skew of the users, what heads share, and the target accuracy."""
+
+    skew: str
+    volume: str
+    target: float
+
+    def __str__(self) -> str:
+        """Return skew and volume in words."""
+        return f"{self.skew}, {self.volume}"
+
+    @property
+    def ending(self) -> str:
+        """The end of a claim on this setting."""
+        return f" at {self.skew}, {JUDGED[self.volume]}"
+
+
+EVERYBODY = "100 % one-class users"
+# Under Dirichlet skew all strategies reach 95 % within a few rounds.
+SETTINGS = (
+    Setting(ONE_CLASS, TENTH, 0.95),
+    Setting(EVERYBODY, TENTH, 0.95),
+    Setting("Dir 0.1", TENTH, 0.97),
+    Setting("Dir 0.1", "JFVO", 0.97),
+    Setting("Dir 0.1", "all", 0.97),
+    Setting("Dir 0.1", PLAN, 0.97),
+    Setting("Dir 1", TENTH, 0.97),
+    Setting("Dir 10", TENTH, 0.97),
+)
 # Settings side by side in the figure.
 _ACROSS = 4
 _MNIST_ONLY = "MNIST only: on CIFAR-10 and Shakespeare there are too few seeds to compare rounds."
+SPEED_CAPTION = (
+    "Speed-up over FedAvg: its simulated time to the target, with one local epoch and learning rate 0.05, divided by "
+    "the strategy's, paired by seed, as geometric mean. ≥: FedAvg did not reach the target on every seed, and counts "
+    "there with all its rounds."
+)
+RIVALS_CAPTION = (
+    "Speed of DACA relative to the others: their time to the target divided by DACA's. Above 1 DACA is faster."
+)
+DETAILS = "rounds, simulated seconds and skew of every strategy"
 
 
 def scenarios(job: Job) -> list[Scenario]:
     """Return runs of every strategy in every setting."""
-    return [run for setting in TARGETS for run in setting_scenarios(job, setting)]
+    return [run for setting in SETTINGS for run in setting_scenarios(job, setting)]
 
 
-def setting_scenarios(job: Job, setting: str) -> list[Scenario]:
-    """Return runs of every strategy in one setting."""
-    if setting in _VOLUMES:
-        place = Place("mnist", setting.partition(",")[0])
-        return [run for run in volume_scenarios(job, place, _VOLUMES[setting]) if strategy_of(run) in STRATEGIES]
-    if setting.startswith("Dir"):
-        return strategy_scenarios(job, Place("mnist", setting))
-    if setting == "80 % one-class":
-        return strategy_scenarios(job, Place("mnist", ONE_CLASS))
+def setting_scenarios(job: Job, setting: Setting) -> list[Scenario]:
+    """Return runs of every strategy, and of the controls that are trained, in one setting."""
+    if setting.skew == EVERYBODY:
+        return everybody_scenarios(job)
+    return volume_scenarios(job, Place("mnist", setting.skew), setting.volume)
+
+
+def everybody_scenarios(job: Job) -> list[Scenario]:
+    """Return runs of every strategy if all users hold one class."""
     return under_rules(job, task(job, "mnist", *label_skew(1.0)), STRATEGIES, job.seeds_or(smoke=1, full=3))
 
 
-def _by_rule(runs: list[Trained]) -> dict[str, list[Trained]]:
-    """Return the runs of each strategy, in the order of `STRATEGIES`."""
-    found = {rule: [run for run in runs if run.rule == rule] for rule in STRATEGIES}
-    return {rule: some for rule, some in found.items() if some}
-
-
 def data(job: Job) -> Result:
-    """Compute a row for each setting and strategy."""
-    runs = {setting: trained_runs(job, setting_scenarios(job, setting), some=False) for setting in TARGETS}
-    check_some(job, [run for found in runs.values() for run in found])
-    rows = [
-        _row(setting, rule, some, _by_rule(found).get("none", []), target_of(job, TARGETS[setting]))
-        for setting, found in runs.items()
-        for rule, some in _by_rule(found).items()
-    ]
-    table = columns_of(rows)
+    """Compute a row for each setting and strategy, and one for each other strategy that DACA is compared with."""
+    runs = {setting: trained_runs(job, setting_scenarios(job, setting), some=False) for setting in SETTINGS}
+    failed = {setting: failures(job, setting_scenarios(job, setting)) for setting in SETTINGS}
+    every = [run for found in runs.values() for run in found]
+    check_some(job, every)
+    rows = [row for setting in SETTINGS for row in _setting_rows(job, setting, runs, failed[setting])]
+    rivals = [row for setting, found in runs.items() for row in _rival_rows(job, setting, found)]
     return Result(
-        tables={"strategies": table},
+        tables={"strategies": columns_of(rows), **({"rivals": columns_of(rivals)} if rivals else {})},
         scenario=scenarios(job)[0].model_dump(mode="json"),
         assumptions=assumptions(
-            job, [run for found in runs.values() for run in found],
-            time="sharing once, then download, computation and upload of the slowest user in each round; frequencies "
-            "from the energy budget", rounds="100, Dirichlet: 50; means over the seeds that reached the target",
+            job, every, time="sharing once, then download, computation and upload of the slowest user in each round; "
+            "frequencies from the energy budget", rounds="100, Dirichlet: 50; means over the seeds that reached the "
+            "target", plan=f"FedAvg and fedcast's plan, both with learning rate {PLAN_RATE:g} and the local epochs "
+            "that the law of rounds prefers (table2)",
         ),
         verdicts=as_family(_verdicts(job, runs)),
-        notes=(_MNIST_ONLY, *_not_shared(runs)),
+        notes=(_MNIST_ONLY, *_plan_notes(rivals), *_not_shared(runs), *failure_notes(failed)),
     )  # fmt: skip
 
 
-def _row(setting: str, rule: str, runs: list[Trained], baseline: list[Trained], target: float) -> dict[str, Any]:
+def _setting_rows(
+    job: Job, setting: Setting, runs: Mapping[Setting, list[Trained]], failed: Iterable[Failure]
+) -> Iterable[dict[str, Any]]:
+    """Yield a row for each strategy of a setting, compared with FedAvg at the learning rate of all other settings."""
+    first = next(one for one in SETTINGS if one.skew == setting.skew)
+    fedavg = _of(runs[first], "none")
+    lost = Counter(strategy_of(run.scenario) for run in failed)
+    for rule in NAMES:
+        if some := _of(runs[setting], rule):
+            is_baseline = rule == "none" and setting.volume != PLAN
+            row = _row(setting, rule, some, [] if is_baseline else fedavg, target_of(job, setting.target))
+            yield row | {"failed": lost[rule]}
+
+
+def _of(runs: Iterable[Trained], rule: str) -> list[Trained]:
+    return [run for run in runs if run.rule == rule]
+
+
+def _row(setting: Setting, rule: str, runs: list[Trained], baseline: list[Trained], target: float) -> dict[str, Any]:
     met = [run for run in runs if run.rounds_to(target) is not None]
     rounds = mean_of(run.rounds_to(target) or 0 for run in met) if met else None
     seconds = mean_of(run.seconds_to(target) or 0.0 for run in met) if met else None
-    faster = speed_up(met, baseline, target)
-    saved = differences(baseline, runs, lambda run: run.rounds_to(target)) if rule != "none" else []
+    saved = differences(baseline, runs, lambda run: run.rounds_to(target))
     fewer = mean_of(saved) if saved else None
     return {
-        "setting": setting,
+        "setting": str(setting),
         "rule": rule,
         "target": target,
         "seeds": len(runs),
@@ -115,10 +151,7 @@ def _row(setting: str, rule: str, runs: list[Trained], baseline: list[Trained], 
         "saved_rounds": fewer and fewer.mean,
         "saved_rounds_half_width": fewer and fewer.half_width,
         "sharing_s": mean_of(run.facts["sharing_s"] for run in runs).mean,
-        "speed_up": faster and faster.mean,
-        "speed_up_low": faster and faster.low,
-        "speed_up_high": faster and faster.high,
-        "speed_up_at_least": bool(faster and faster.at_least),
+        **_speed_columns(speed_up(met, baseline, target)),
         "accuracy": mean_of(run.accuracy for run in runs).mean,
         "emd_after": mean_of(run.facts["emd_after"] for run in runs).mean,
         "shift": mean_of(run.facts["shift"] for run in runs).mean,
@@ -126,8 +159,29 @@ def _row(setting: str, rule: str, runs: list[Trained], baseline: list[Trained], 
     }
 
 
+def _rival_rows(job: Job, setting: Setting, runs: Sequence[Trained]) -> Iterable[dict[str, Any]]:
+    """Yield the speed of DACA relative to all others but FedAvg, and of the plan relative to FedAvg at its rate."""
+    target = target_of(job, setting.target)
+    own, others = ("best", ["none"]) if setting.volume == PLAN else ("daca", [rule for rule in NAMES if rule != "none"])
+    met = [run for run in _of(runs, own) if run.rounds_to(target) is not None]
+    for rule in others:
+        rivals = _of(runs, rule)
+        if rule != own and (faster := speed_up(met, rivals, target)):
+            labels = {"setting": str(setting), "of": own, "rule": rule, "seeds": len(pairs_by_seed(met, rivals))}
+            yield {**labels, **_speed_columns(faster)}
+
+
+def _speed_columns(found: SpeedUp | None) -> dict[str, Any]:
+    return {
+        "speed_up": found and found.mean,
+        "speed_up_low": found and found.low,
+        "speed_up_high": found and found.high,
+        "speed_up_at_least": bool(found and found.at_least),
+    }
+
+
 class SpeedUp(NamedTuple):
-    """Speed-up over FedAvg; a lower bound, without interval, if FedAvg did not reach the target on every seed."""
+    """A ratio of times; a lower bound, without interval, if the slower one did not reach the target on every seed."""
 
     mean: float
     at_least: bool
@@ -135,13 +189,12 @@ class SpeedUp(NamedTuple):
     high: float | None = None
 
 
-def speed_up(runs: list[Trained], baseline: list[Trained], target: float) -> SpeedUp | None:
-    """Return the time of FedAvg to the target divided by that of runs that reached it, as geometric mean over seeds.
+def speed_up(runs: list[Trained], others: list[Trained], target: float) -> SpeedUp | None:
+    """Return the time of others to the target divided by that of runs that reached it, as geometric mean over seeds.
 
-    A run of FedAvg that never reached it counts with all its rounds, which gives a lower bound.
+    One of the others that never reached it counts with all its rounds, which gives a lower bound.
     """
-    others = {run.seed: run for run in baseline}
-    pairs = [(run, others[run.seed]) for run in runs if run.seed in others]
+    pairs = pairs_by_seed(runs, others)
     seconds = [(_seconds_spent(own, target), _seconds_spent(other, target)) for own, other in pairs]
     # A model that reaches the target before the first round takes no time, which has no logarithm.
     logs = [math.log(other / own) for own, other in seconds if own and other]
@@ -161,83 +214,140 @@ def _seconds_spent(run: Trained, target: float) -> float:
     return run.facts["sharing_s"] + rounds * run.round_s
 
 
-def _not_shared(runs: dict[str, list[Trained]]) -> list[str]:
+def _plan_notes(rivals: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Compare the plan with FedAvg at the same learning rate."""
+    return [
+        f"{row['setting']}: the plan is {speed_up_text(row)} times as fast as FedAvg with the same learning rate "
+        f"({pluralize(row['seeds'], 'seed')})."
+        for row in rivals
+        if row["of"] == "best"
+    ]
+
+
+def _not_shared(runs: Mapping[Setting, Sequence[Trained]]) -> list[str]:
     only_fedavg = [setting for setting, some in runs.items() if {run.rule for run in some} <= {"none"}]
     return [f"{setting}: no sharing strategy was run." for setting in only_fedavg]
 
 
-def _verdicts(job: Job, runs: dict[str, list[Trained]]) -> list[Verdict]:
+def _verdicts(job: Job, runs: Mapping[Setting, Sequence[Trained]]) -> list[Verdict]:
     """Judge whether DACA needs fewer rounds than its rivals in the paper, and whether blend needs fewer than DACA."""
     rivals = {"daca": ("none", "scc", "cec"), "blend": ("daca",)}
     return [
         verdict
         for rule, others in rivals.items()
         for setting, some in runs.items()
-        for verdict in fewer_rounds_verdicts(some, rule, others, target_of(job, TARGETS[setting]), f" at {setting}")
+        if setting.volume in JUDGED
+        for verdict in fewer_rounds_verdicts(some, rule, others, target_of(job, setting.target), setting.ending)
     ]
 
 
 def draw(result: Result) -> Figure:
-    """Draw rounds and seconds to the target, a bar for each strategy; no bar if no seed reached it."""
-    table = result.tables["strategies"]
-    settings = list(dict.fromkeys(row["setting"] for row in rows_of(table) if row["rule"] != "none"))
-    rows: list[list[Panel]] = []
-    for first in range(0, len(settings), _ACROSS):
-        columns = [_panels(where(table, setting=setting)) for setting in settings[first : first + _ACROSS]]
-        rows += map(list, zip(*columns, strict=True))
-    return Figure(rows, width=240.0 * min(_ACROSS, len(settings)))
+    """Draw rounds to the target and speed-up over FedAvg of each strategy, the controls left out."""
+    rows = [row for row in rows_of(result.tables["strategies"]) if row["rule"] not in CONTROLS]
+    settings = list(dict.fromkeys(row["setting"] for row in rows if row["rule"] != "none"))
+    ends = [row[name] for row in rows for name in ("speed_up", "speed_up_low", "speed_up_high") if row[name]]
+    limits = (min(1.0, *ends) - 0.05, max(ends) + 0.05)
+    columns = [_panels([row for row in rows if row["setting"] == setting], limits) for setting in settings]
+    panels: list[list[Panel]] = []
+    for first in range(0, len(columns), _ACROSS):
+        panels += map(list, zip(*columns[first : first + _ACROSS], strict=True))
+    return Figure(panels, width=260.0 * min(_ACROSS, len(settings)))
 
 
-def _panels(rows: Columns) -> list[Panel]:
-    names = [STRATEGIES[rule] for rule in rows["rule"]]
-    limits = (-0.6, len(names) - 0.4)
-    panels = []
-    for quantity in ("rounds", "seconds"):
-        x = Axis(limits=limits, ticks=range(len(names)), tick_labels=names)
-        title = f"{rows['setting'][0]}, {seeds_range(rows['seeds'])}" if quantity == "rounds" else ""
-        y = Axis(f"{quantity} to {100 * rows['target'][0]:g} %", (0, None))
-        panels.append(Panel(_bars(rows, quantity), x, y, title))
-    return panels
+def _panels(rows: Sequence[Mapping[str, Any]], limits: tuple[float, float]) -> tuple[Panel, Panel]:
+    """Return panels of rounds and of speed-up, which has the same limits in all settings."""
+    names = [NAMES[row["rule"]] for row in rows]
+    x = Axis(limits=(-0.6, len(names) - 0.4), ticks=range(len(names)), tick_labels=names)
+    title = f"{rows[0]['setting']}, {seeds_range(row['seeds'] for row in rows)}"
+    bound = ", at least" if any(row["speed_up_at_least"] for row in rows) else ""
+    rounds = Axis(f"rounds to {100 * rows[0]['target']:g} % accuracy", (0, None))
+    speed = Axis(f"speed-up over FedAvg{bound}, 95 % intervals", limits)
+    return Panel(_bars(rows), x, rounds, title), Panel([Level(1.0), *_dots(rows)], x, speed)
 
 
-def _bars(rows: Columns, quantity: str) -> list[Bars | Text]:
+def _bars(rows: Iterable[Mapping[str, Any]]) -> list[Bars | Text]:
+    """Return a bar for each strategy; a word if no seed reached the target."""
     marks: list[Bars | Text] = []
-    for place, row in enumerate(rows_of(rows)):
-        if row[quantity] is None:
+    for place, row in enumerate(rows):
+        if row["rounds"] is None:
             marks.append(Text(place, 0, "never", dx=3, dy=-3, rotate=90))
             continue
-        error = [row[f"{quantity}_half_width"] or 0.0]
-        marks.append(Bars([place], [row[quantity]], RULE_COLOURS[row["rule"]], width=0.7, error=error))
+        error = [row["rounds_half_width"] or 0.0]
+        marks.append(Bars([place], [row["rounds"]], RULE_COLOURS[row["rule"]], width=0.7, error=error))
     return marks
 
 
-def summary(result: Result) -> list[Row]:
-    """Return rounds and seconds of every strategy to the target, and how it changed the data."""
+def _dots(rows: Iterable[Mapping[str, Any]]) -> list[Dots]:
+    """Return the speed-up of each strategy with its interval."""
     return [
-        {
-            "setting": f"{row['setting']}, to {row['target']:.0%}",
-            "strategy": STRATEGIES[row["rule"]],
-            "reached": f"{row['reached']} of {row['seeds']}",
-            "rounds": number(row["rounds"], ".1f", row["rounds_half_width"]),
-            "seconds": number(row["seconds"], ".0f", row["seconds_half_width"]),
-            "fewer than FedAvg": number(row["saved_rounds"], "z.1f", row["saved_rounds_half_width"]),
-            "speed-up over FedAvg": speed_up_text(row),
-            "average EMD": number(row["emd_after"], ".3f"),
-            "shift": number(row["shift"], ".3f"),
-            "samples received, all users": number(row["received_samples"], ",.0f"),
-        }
-        for row in rows_of(result.tables["strategies"])
-    ]
+        Dots(
+            [place], [row["speed_up"]], RULE_COLOURS[row["rule"]], radius=2.8,
+            low=[row["speed_up_low"] or row["speed_up"]], high=[row["speed_up_high"] or row["speed_up"]],
+        )
+        for place, row in enumerate(rows)
+        if row["speed_up"] is not None
+    ]  # fmt: skip
+
+
+def summary(result: Result) -> dict[str, list[Row]]:
+    """Return how fast every strategy is relative to FedAvg, and DACA relative to the others."""
+    strategies = result.tables["strategies"]
+    rivals = where(result.tables["rivals"], of="daca") if "rivals" in result.tables else {"setting": [], "rule": []}
+    return {SPEED_CAPTION: _speed_table(strategies, with_target=True), RIVALS_CAPTION: _speed_table(rivals)}
+
+
+def _speed_table(rows: Columns, *, with_target: bool = False) -> list[Row]:
+    """Return a row for each setting with a column for each strategy that has a speed-up, in two lines."""
+    found = {(row["setting"], row["rule"]): row for row in rows_of(rows) if row["speed_up"] is not None}
+    rules = [rule for rule in NAMES if any(rule == one for _, one in found)]
+    table: list[Row] = []
+    for setting in dict.fromkeys(setting for setting, _ in found):
+        some = {rule: found[setting, rule] for rule in rules if (setting, rule) in found}
+        target = f", to {next(iter(some.values()))['target']:.0%}" if with_target else ""
+        speeds = {NAMES[rule]: _two_lines(speed_up_text(some[rule])) if rule in some else ABSENT for rule in rules}
+        seeds, _, _ = seeds_range(row["seeds"] for row in some.values()).rpartition(" ")
+        table.append({"setting": f"{setting}{target}", **speeds, "seeds": seeds})
+    return table
+
+
+def _two_lines(text: str) -> str:
+    r"""Put an interval in parentheses on a line of its own.
+
+    Example:
+        >>> ascii(_two_lines("1.49 (1.38 to 1.61)"))
+        "'1.49<br>(1.38\\xa0to\\xa01.61)'"
+    """
+    return "<br>".join(map(unbroken, text.replace(" (", "\n(").split("\n")))
+
+
+def details(result: Result) -> dict[str, list[Row]]:
+    """Return rounds and seconds of every strategy to the target, and how it changed the data."""
+    return {DETAILS: [_time_row(row) for row in rows_of(result.tables["strategies"])]}
+
+
+def _time_row(row: Mapping[str, Any]) -> Row:
+    failed = f", {row['failed']} failed" if row["failed"] else ""
+    return {
+        "setting": f"{row['setting']}, to {row['target']:.0%}",
+        "strategy": NAMES[row["rule"]],
+        "reached": f"{row['reached']} of {row['seeds']}{failed}",
+        "rounds": number(row["rounds"], ".1f", row["rounds_half_width"]),
+        "seconds": number(row["seconds"], ".0f", row["seconds_half_width"]),
+        "fewer than FedAvg": number(row["saved_rounds"], "z.1f", row["saved_rounds_half_width"]),
+        "average EMD": number(row["emd_after"], ".3f"),
+        "shift": number(row["shift"], ".3f"),
+        "samples received, all users": number(row["received_samples"], ",.0f"),
+    }
 
 
 def speed_up_text(row: Mapping[str, Any]) -> str:
     """Return the speed-up of a row with its interval, or as a lower bound."""
     if row["speed_up_at_least"]:
-        return f"> {row['speed_up']:.2f}"
+        return f"≥ {row['speed_up']:.2f}"
     interval = "" if row["speed_up_low"] is None else f" ({row['speed_up_low']:.2f} to {row['speed_up_high']:.2f})"
     return number(row["speed_up"], ".2f") + interval
 
 
 REPRODUCTION = Reproduction(
-    "rounds and seconds to a target", PAPER, WHY, data, draw, scenarios=scenarios, summary=summary
+    "rounds and seconds to a target", PAPER, WHY, data, draw, scenarios=scenarios, summary=summary, details=details
 )
