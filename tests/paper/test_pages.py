@@ -365,8 +365,8 @@ def test_findings_are_numbers_of_the_stored_results():
         where(stored["table2"].tables["runs"], volume="plan", rule=rule)["seed"] for rule in ("none", "best")
     )
     speed = where(stored["beyond-rounds"].tables["rivals"], of="best")
-    assert f"fedcast's plan, with the same, is {speed['speed_up'][0]:.2f} (" in rounds
-    assert f"times faster than that ({len(set(tuned) & set(plan))} seeds)" in rounds
+    assert f"at that rate fedcast's plan {speed['speed_up'][0]:.2f} (" in rounds
+    assert f"times faster again ({len(set(tuned) & set(plan))} seeds)" in rounds
     assert "JFVO, SMM and SAA find the same delay,** within 0.2 %" in methods
     assert results_page(stored).index("## Findings") < results_page(stored).index("## Terms")
     assert "- **DACA gains" not in results_page({}).partition("## Terms")[0]
