@@ -43,9 +43,10 @@ RIVAL_CAPTION = (
 DETAILS = "leakage and time beside every accuracy"
 GAIN_CAPTION = (
     "Where the gain comes from: accuracy in percent after the last round, and differences in points, on the seeds that "
-    "all have. Work control − FedAvg: by more work and DACA's weights in the average. DACA − work control: by less "
-    "skew and new samples. Epochs control − FedAvg: by more work alone, with FedAvg's weights. Paper: DACA − FedAvg "
-    "there. Per 1 %: DACA − FedAvg divided by the average sharing ratio in percent."
+    "all have. Paper: DACA − FedAvg there. Control: the work control and, where it was trained, the epochs control "
+    "below. Work control − FedAvg: by more work and DACA's weights in the average. DACA − work control: by less skew "
+    "and new samples. Epochs control − FedAvg: by more work alone, with FedAvg's weights. Per 1 %: DACA − FedAvg "
+    "divided by the average sharing ratio in percent."
 )
 COURSE_CAPTION = (
     "What DACA gains over FedAvg, points, after a part of the rounds, in the mean of the last ten rounds, and in the "
@@ -307,6 +308,7 @@ def gain_table(cells: Columns, runs: Columns) -> list[Row]:
         rule, name = row["rule"], NAMES[row["rule"]]
         same = where(runs, **{label: row[label] for label in ("dataset", "partition", "volume")})
         fedavg, control, own = steps = _on_common_seeds(same, ["none", f"{rule} work", rule])
+        epochs = [_on_common_seeds(same, pair) for pair in ([f"{rule} epochs", "none"], [rule, f"{rule} epochs"])]
         strategy = name if one else "strategy"
         rows.append(
             {
@@ -317,17 +319,18 @@ def gain_table(cells: Columns, runs: Columns) -> list[Row]:
                 ),
                 f"{strategy} − FedAvg": _gap_text(own, fedavg),
                 "paper": number(row["paper_gain"], "+z.2f"),
-                "work control − FedAvg": _gap_text(control, fedavg),
-                f"{strategy} − work control": _gap_text(own, control),
-                "epochs control − FedAvg": _gap_text(*_on_common_seeds(same, [f"{rule} epochs", "none"])),
-                f"{strategy} − epochs control": _gap_text(*_on_common_seeds(same, [rule, f"{rule} epochs"])),
+                "control − FedAvg": _gap_text(control, fedavg) + _second_gap(*epochs[0]),
+                f"{strategy} − control": _gap_text(own, control) + _second_gap(*epochs[1]),
                 "per 1 %": _interval(row, "gain_per_leakage", "+z.3f"),
                 "seeds": str(len(own)),
             }
         )
-    for column in ("epochs control − FedAvg", f"{strategy} − epochs control", "paper") if rows else ():
-        rows = _without_empty(rows, column)
-    return rows
+    return _without_empty(rows, "paper") if rows else rows
+
+
+def _second_gap(first: Sequence[float], second: Sequence[float]) -> str:
+    """Return a gap from or to the epochs control as a second line; nothing if it was not trained."""
+    return f"<br>{unbroken('epochs: ')}{_gap_text(first, second)}" if first else ""
 
 
 def _on_common_seeds(runs: Columns, rules: Sequence[str]) -> list[list[float]]:
@@ -343,8 +346,6 @@ def _accuracy_by_seed(runs: Columns, rule: str) -> dict[int, float]:
 
 
 def _gap_text(first: Sequence[float], second: Sequence[float]) -> str:
-    if not first:
-        return ABSENT
     gap = mean_of(one - other for one, other in zip(first, second, strict=True))
     return unbroken(number(gap.mean, "+z.2f", gap.half_width))
 

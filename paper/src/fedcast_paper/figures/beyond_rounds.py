@@ -13,7 +13,7 @@ from fedcast.scenario import Scenario
 from fedcast_paper.figure_parts import RULE_COLOURS
 from fedcast_paper.job import Job, Reproduction
 from fedcast_paper.over_seeds import differences, mean_of, pairs_by_seed
-from fedcast_paper.reproduction_result import Columns, Result, Verdict, columns_of, where
+from fedcast_paper.reproduction_result import Result, Verdict, columns_of
 from fedcast_paper.text_tables import ABSENT, Row, number, rows_of, unbroken
 from fedcast_paper.trained import Failure, Trained, check_some, failures, strategy_of, trained_runs
 from fedcast_paper.training_setting import CONTROLS, STRATEGIES, assumptions, label_skew, target_of, task, under_rules
@@ -65,9 +65,9 @@ SETTINGS = (
 _ACROSS = 4
 _MNIST_ONLY = "MNIST only: on CIFAR-10 and Shakespeare there are too few seeds to compare rounds."
 SPEED_CAPTION = (
-    "Speed-up over FedAvg: its simulated time to the target, with one local epoch and learning rate 0.05, divided by "
-    "the strategy's, paired by seed, as geometric mean. ≥: FedAvg did not reach the target on every seed, and counts "
-    "there with all its rounds."
+    "Speed-up over FedAvg: its simulated time to 95 % accuracy (under Dirichlet skew 97 %) divided by the strategy's, "
+    "both with one local epoch and learning rate 0.05, paired by seed, as geometric mean. ≥: FedAvg did not reach the "
+    "target on every seed, and counts there with all its rounds."
 )
 RIVALS_CAPTION = (
     "Speed of DACA relative to the others: their time to the target divided by DACA's. Above 1 DACA is faster."
@@ -110,7 +110,7 @@ def data(job: Job) -> Result:
             "that the law of rounds prefers (table2)",
         ),
         verdicts=as_family(_verdicts(job, runs)),
-        notes=(_MNIST_ONLY, *_plan_notes(rivals), *_not_shared(runs), *failure_notes(failed)),
+        notes=(_MNIST_ONLY, *_plan_notes(rows, rivals), *_not_shared(runs), *failure_notes(failed)),
     )  # fmt: skip
 
 
@@ -214,13 +214,15 @@ def _seconds_spent(run: Trained, target: float) -> float:
     return run.facts["sharing_s"] + rounds * run.round_s
 
 
-def _plan_notes(rivals: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Compare the plan with FedAvg at the same learning rate."""
+def _plan_notes(rows: Iterable[Mapping[str, Any]], rivals: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Compare FedAvg at the learning rate of the plan with FedAvg at that of all others, and the plan with it."""
+    tuned = {row["setting"]: speed_up_text(row) for row in rows if row["rule"] == "none" and row["speed_up"]}
     return [
-        f"{row['setting']}: the plan is {speed_up_text(row)} times as fast as FedAvg with the same learning rate "
+        f"{row['setting']}: FedAvg with learning rate {PLAN_RATE:g} is {tuned[row['setting']]} times as fast as with "
+        f"0.05, and the plan with {PLAN_RATE:g} is {speed_up_text(row)} times as fast as that "
         f"({pluralize(row['seeds'], 'seed')})."
         for row in rivals
-        if row["of"] == "best"
+        if row["of"] == "best" and row["setting"] in tuned
     ]
 
 
@@ -291,22 +293,25 @@ def _dots(rows: Iterable[Mapping[str, Any]]) -> list[Dots]:
 
 def summary(result: Result) -> dict[str, list[Row]]:
     """Return how fast every strategy is relative to FedAvg, and DACA relative to the others."""
-    strategies = result.tables["strategies"]
-    rivals = where(result.tables["rivals"], of="daca") if "rivals" in result.tables else {"setting": [], "rule": []}
-    return {SPEED_CAPTION: _speed_table(strategies, with_target=True), RIVALS_CAPTION: _speed_table(rivals)}
+    strategies = list(rows_of(result.tables["strategies"]))
+    planned = {row["setting"] for row in strategies if row["rule"] == "best"}
+    rivals = [row for row in rows_of(result.tables.get("rivals", {})) if row["of"] == "daca"]
+    return {
+        SPEED_CAPTION: _speed_table(row for row in strategies if row["setting"] not in planned),
+        RIVALS_CAPTION: _speed_table(rivals),
+    }
 
 
-def _speed_table(rows: Columns, *, with_target: bool = False) -> list[Row]:
+def _speed_table(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
     """Return a row for each setting with a column for each strategy that has a speed-up, in two lines."""
-    found = {(row["setting"], row["rule"]): row for row in rows_of(rows) if row["speed_up"] is not None}
+    found = {(row["setting"], row["rule"]): row for row in rows if row["speed_up"] is not None}
     rules = [rule for rule in NAMES if any(rule == one for _, one in found)]
     table: list[Row] = []
     for setting in dict.fromkeys(setting for setting, _ in found):
         some = {rule: found[setting, rule] for rule in rules if (setting, rule) in found}
-        target = f", to {next(iter(some.values()))['target']:.0%}" if with_target else ""
         speeds = {NAMES[rule]: _two_lines(speed_up_text(some[rule])) if rule in some else ABSENT for rule in rules}
         seeds, _, _ = seeds_range(row["seeds"] for row in some.values()).rpartition(" ")
-        table.append({"setting": f"{setting}{target}", **speeds, "seeds": seeds})
+        table.append({"setting": setting, **speeds, "seeds": seeds})
     return table
 
 
