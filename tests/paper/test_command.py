@@ -47,6 +47,18 @@ def test_redraw_computes_nothing(fedcast, tmp_path, monkeypatch):
     assert (tmp_path / "results/smoke/fig7b.json").read_bytes() == before
 
 
+def test_a_result_of_the_other_scale_is_suggested(fedcast):
+    code, _, err = fedcast("fig5", "--redraw", "--results", str(STORED))
+    assert code == 2
+    assert f"run `fedcast reproduce fig5 --scale smoke --results {STORED}` to compute it, or use --scale full" in err
+
+
+def test_what_is_missing_is_printed(fedcast):
+    code, out, err = fedcast("fig4", "--redraw", "--scale", "full", "--results", str(STORED))
+    assert code == 0, err
+    assert "Not run: MNIST, 80 % one-class users: all" in out
+
+
 def test_full_scale_says_what_the_pages_say(fedcast):
     code, out, err = fedcast("fig7b", "--redraw", "--scale", "full", "--results", str(STORED))
     assert code == 0, err
@@ -91,8 +103,12 @@ def test_seeds_are_lost_if_asked_for(fedcast, stored_with_two_seeds, tmp_path):
 @pytest.mark.parametrize(
     ("words", "device", "said"),
     [
-        (["fig1c"], "cpu", "to train: 15 runs, 1,500 rounds on this CPU"),
-        (["fig1c", "fig7a", "--seeds", "8"], "cpu", "to train: 3 runs, 300 rounds on this CPU"),
+        (["fig1c"], "cpu", "to train: 15 runs (mnist none: 5, mnist random: 10), 1,500 rounds on this CPU"),
+        (
+            ["fig1c", "fig7a", "--seeds", "8"],
+            "cpu",
+            "to train: 3 runs (mnist none: 1, mnist random: 2), 300 rounds on this CPU",
+        ),
         (["fig1c"], "cuda", ""),
         (["fig1c", "--finished"], "cpu", ""),
         (["fig7a"], "cpu", ""),
@@ -111,12 +127,12 @@ def test_training_on_a_cpu_is_announced(fedcast, monkeypatch, words, device, sai
 def test_a_pack_says_how_to_go_on_and_comes_back(fedcast, tmp_path):
     code, out, err = fedcast("fig1c", "--pack", "pack")
     assert code == 0, err
-    assert "3 runs packed in pack" in out
+    assert "3 runs packed in pack (digits none: 1, digits random: 2);" in out
     assert "python -m fedcast.training.packed pack OUT" in out
     from fedcast.training.packed import train_pack
 
     assert train_pack(tmp_path / "pack", tmp_path / "back")
-    code, out, err = fedcast("fig1c", "--unpack", "back", "--finished")
+    code, out, err = fedcast("fig1c", "--unpack", "back", "--finished", "--only", "seed=0")
     assert code == 0, err
     assert "3 runs imported from back" in out
     assert fedcast("fig1c", "--pack", "again")[2].startswith(
@@ -179,6 +195,11 @@ def test_all_means_all(fedcast, monkeypatch):
         (["fig4", "--only", "seed"], "--only seed: expected KEY=V,…"),
         (["fig4", "--only", "seed=0,9"], "--only seed=9: no training run of fig4 has it; there are 0"),
         (["fig4", "--only", "data.datset=mnist"], "no training run of fig4 sets it; did you mean data.dataset?"),
+        (["table2", "--only", "alpha=1"], "sets it; did you mean data.dirichlet.alpha? Runs differ in data.dataset, "),
+        (["fig4", "--only", "dirichlet.alfa=1"], "no training run of fig4 sets it; runs differ in data.dataset, "),
+        (["--list", "--results", "mine"], "--results mine: no such folder; expected a folder of results"),
+        (["fig5", "--redraw", "--results", "mine"], "--results mine: no such folder"),
+        (["fig4", "--finished", "--results", "mine"], "--results mine: no such folder"),
         (["fig7a", "--only", "seed=0"], "--only: no training is needed for fig7a; omit it"),
         (["fig7a", "--pack", "p"], "nothing to pack: no training is needed for fig7a"),
         (["--pack", "p", "--pages", "docs"], "missing ID: expected one or more of"),

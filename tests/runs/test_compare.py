@@ -109,6 +109,11 @@ def test_rows_are_paired_by_seed_whatever_the_order_of_runs():
     # FedAvg met the target on seeds 0 and 1 alone: 18 s against 6 s, and 12 s against 6 s.
     assert second.speed_up.mean == pytest.approx(math.sqrt(3 * 2), rel=1e-12)
     assert second.speed_up.count == 2
+    assert second.speed_up_seeds == "2 of 3 seeds"
+    assert second.speed_up_text() == f"{second.speed_up.text()} (2 of 3 seeds)"
+    assert (first.speed_up_seeds, first.speed_up_text()) == ("2 of 3 seeds", f"{first.speed_up.text()} (2 of 3 seeds)")
+    (alone,) = compare([run for run in runs if run.rule == "daca"])
+    assert (alone.speed_up_seeds, alone.speed_up_text()) == (None, "")
     # Logarithms of 3 and 2 around their mean, t = 12.706 with one degree of freedom; back as a share of the mean.
     wide = 12.7062 * (math.log(3) - math.log(2)) / 2
     assert second.speed_up.half_width == pytest.approx(math.sqrt(6) * (math.exp(wide) - math.exp(-wide)) / 2, rel=1e-4)

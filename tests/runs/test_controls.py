@@ -3,6 +3,7 @@
 import copy
 import csv
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +14,17 @@ from fedcast import load_scenario, make_world, with_overrides
 from fedcast.data import Assignment, load_dataset, population_from, skew_of
 from fedcast.errors import FedcastError
 from fedcast.formatting import SPACE
-from fedcast.runs import facts_of, gains, gains_table, grid, prepare_run, run_folder, run_scenario, tables_of
+from fedcast.runs import (
+    epochs_notes,
+    facts_of,
+    gains,
+    gains_table,
+    grid,
+    prepare_run,
+    run_folder,
+    run_scenario,
+    tables_of,
+)
 from fedcast.runs.prepare import train_prepared
 from fedcast.runs.seed_statistics import Interval
 from fedcast.runs.stored_run import load_run
@@ -270,6 +281,20 @@ def test_rounds_are_over_the_seeds_in_which_all_three_reach_the_target():
     runs += [made("daca", seed, 3 + seed, kind=kind) for seed in range(3) for kind in ("raw", "work_control")]
     seeds = {gain.measure: gain.seeds for gain in gains(runs)}
     assert seeds == {"rounds": (0, 2), "total_s": (0, 2), "accuracy": (0, 1, 2)}
+
+
+def test_other_local_epochs_without_sharing_are_named():
+    runs = made_runs()
+    assert epochs_notes(gains(runs)) == []
+    for run in runs:
+        if run.rule == "none":
+            run.plan = SimpleNamespace(local_epochs=(2, 2, 5)[run.scenario.seed])
+        else:
+            run.plan = SimpleNamespace(local_epochs=1)
+    assert epochs_notes(gains(runs)) == [
+        "daca has 1 local epochs on average, FedAvg 3: more work includes the difference; give one number to "
+        "training.local_epochs to leave it out."
+    ]
 
 
 def test_a_gain_is_over_the_same_algorithm_without_sharing():

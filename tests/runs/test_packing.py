@@ -101,6 +101,14 @@ def test_done_runs_are_not_packed_and_histories_not_put_back_twice(tmp_path: Pat
     assert json.loads((folder / "machine.json").read_text())["torch"]
 
 
+def test_a_second_pack_replaces_the_runs_of_the_first(tmp_path: Path) -> None:
+    first, second = scenarios()[:2]
+    pack([first], tmp_path / "store", tmp_path / "pack")
+    (name,) = pack([second], tmp_path / "store", tmp_path / "pack")
+    assert [path.stem for path in (tmp_path / "pack" / "runs").iterdir()] == [name]
+    assert [run["name"] for run in json.loads((tmp_path / "pack" / "runs.json").read_text())["runs"]] == [name]
+
+
 def test_histories_of_other_runs_and_unfinished_ones_are_refused(tmp_path: Path) -> None:
     scenario = scenarios()[0]
     pack([scenario], tmp_path / "store", tmp_path / "pack")

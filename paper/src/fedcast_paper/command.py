@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,11 +17,14 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from fedcast.scenario import Scenario
     from fedcast_paper import Job, Result
 
 # The largest seed of a scenario; more than this many seeds are a typing error.
 _LARGEST_SEED, _MOST_SEEDS = 2**63 - 1, 1000
 _SMOKE = "smoke scale: small worlds, and digits instead of every dataset; verdicts mean nothing, use --scale full"
+
+DEFAULT_RESULTS = Path("results")
 
 Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="Figures and tables, or all.", hidden=True)]
 Scale = Annotated[
@@ -64,7 +68,7 @@ def reproduce(
     pages: Pages = None,
     kind: Kind = "png",
     out: Out = Path("out/reproduce"),
-    results: Results = Path("results"),
+    results: Results = DEFAULT_RESULTS,
     store: Store = Path("out/runs"),
     data_dir: Annotated[Path | None, typer.Option(help="Folder with dataset files.")] = None,
 ) -> None:
@@ -74,13 +78,15 @@ def reproduce(
     from fedcast_paper.reproductions import check_selection
 
     console = _console()
+    if results != DEFAULT_RESULTS and (listed or redraw or finished or pages) and not results.is_dir():
+        raise FedcastError(f"--results {results}: no such folder; expected a folder of results")
     if listed:
         console.print(_table(results))
         return
     if redraw:
         unused = {"--seeds": seeds, "--drop-seeds": drop_seeds, "--finished": finished, "--controls": controls}
         _check_unused("--redraw", {**unused, "--only": only, "--pack": pack})
-    if finished:
+    if finished and unpack is None:  # the runs that are imported are those of --only
         _check_unused("--finished", {"--only": only})
     if pack is not None:
         _check_unused("--pack", {"--drop-seeds": drop_seeds, "--finished": finished})
@@ -133,12 +139,20 @@ def _announce_training(console: Console, names: list[str], job: Job) -> None:
 
     runs = [] if job.only_finished else left_to_train(names, job)
     if runs and choose_device("auto").type == "cpu":
-        rounds = sum(run.training.rounds for run in runs)
-        work = f"{pluralize(len(runs), 'run')}, {pluralize(rounds, 'round')}"
+        rounds = pluralize(sum(run.training.rounds for run in runs), "round")
         console.print(
-            f"to train: {work} on this CPU, which may take hours or days; use --pack FOLDER to train elsewhere",
+            f"to train: {pluralize(len(runs), 'run')} ({_counts(runs)}), {rounds} on this CPU, which may take hours or "
+            "days; use --pack FOLDER to train elsewhere, --only KEY=V for a part",
             soft_wrap=True,
         )
+
+
+def _counts(runs: Sequence[Scenario]) -> str:
+    """Count runs by dataset and strategy."""
+    from fedcast_paper.trained import strategy_of
+
+    counts = Counter((run.data.dataset, strategy_of(run)) for run in runs)
+    return ", ".join(f"{dataset} {strategy}: {count}" for (dataset, strategy), count in counts.items())
 
 
 def _reproduce_one(
@@ -155,6 +169,8 @@ def _reproduce_one(
     for verdict in result.verdicts:
         line = f"  {mark}{ANSWERS[verdict.holds]}: {verdict.claim}; {verdict.evidence}"
         console.print(line, style=style)
+    for note in job.sized(smoke=(), full=result.notes):
+        console.print(f"  {note}", style="dim")
 
 
 def _with_bar(name: str, job: Job, results: Path, *, drop_seeds: bool) -> Result:
@@ -190,14 +206,18 @@ def _train_first(names: list[str], job: Job) -> None:
 
 
 def _pack(console: Console, names: list[str], job: Job, folder: Path) -> None:
+    from fedcast.formatting import pluralize
     from fedcast_paper.reproductions import pack_for
 
     runs = pack_for(names, job, folder)
-    console.print(
-        f"{len(runs)} runs packed in {folder}; on the other machine, with PyTorch, NumPy and this source tree, run"
-    )
+    packed = f"{pluralize(len(runs), 'run')} packed in {folder} ({_counts(runs)})"
+    console.print(f"{packed}; on the other machine, with PyTorch, NumPy and this source tree, run", soft_wrap=True)
     console.print(f"  PYTHONPATH=src python -m fedcast.training.packed {folder} OUT", soft_wrap=True)
-    console.print("then copy OUT back and repeat this command with --unpack OUT instead of --pack")
+    console.print(
+        "then copy OUT back and repeat this command with --unpack OUT --finished instead of --pack, which trains no "
+        "more runs here",
+        soft_wrap=True,
+    )
 
 
 def _import_runs(console: Console, folder: Path, store: Path) -> None:

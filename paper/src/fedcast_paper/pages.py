@@ -122,9 +122,9 @@ _RESULTS_TERMS = """\
   users heads whose labels are closest to the global label distribution; SCC goes by trust, CEC by data rate; gain and
   blend (fedcast's) by how much skew they remove. Under central the server sends the same samples to all users. A
   **plan** of fedcast chooses rule, volumes and local epochs for the shortest predicted time to a target accuracy.
-- **Volumes**: 10 %, all: the part of its samples that every head sends; JFVO: what it chooses without a limit, with a
-  [law of rounds](explanation/allocation.md) fitted to MNIST, also on CIFAR-10. JFVO, SMM and SAA [allocate
-  volumes](explanation/allocation.md) to a **clustering**, the result of a rule.
+- **Volumes**: 10 %, all: the part of its samples that every head sends; JFVO: what it chooses without a limit, with the
+  paper's [rounds as a function of skew](explanation/allocation.md) fitted to MNIST, also on CIFAR-10. JFVO, SMM and SAA
+  [allocate volumes](explanation/allocation.md) to a **clustering**, the result of a rule.
 - **Leakage.** The **average sharing ratio** is the part of its head's samples that a user receives on average: less
   than 1 even if heads send all, since heads and users without a head receive nothing. Under central it is the part of
   all samples. Small averages can hide a head that reveals everything.
@@ -135,6 +135,8 @@ _RESULTS_TERMS = """\
 - **K** is the number of users, **E** the number of local epochs. **KL** and **JS** are other
   [distances](explanation/skew.md#distances) than the EMD. In tables, ≥ marks a lower bound.
 - A **world** is everything that is drawn from one seed: positions, links, devices and data.
+- **NMSE** is the squared error of a fit divided by that of the mean. **SINR** is the signal divided by interference and
+  noise.
 - **Explained** is the fraction of the variance of log rounds that a linear regression on skew measures explains (R²).
 """
 _CLAIMS_HEAD = """\

@@ -105,7 +105,11 @@ def save_result(result: Result, name: str, scale: str, folder: Path) -> Result:
 def load_result(name: str, scale: str, folder: Path) -> Result:
     """Read a stored result."""
     path = result_path(name, scale, folder)
-    command = f"run `fedcast reproduce {name} --scale {scale}` to compute it"
+    other = "full" if scale == "smoke" else "smoke"
+    options = f"--scale {scale}" + ("" if folder == Path("results") else f" --results {folder}")
+    command = f"run `fedcast reproduce {name} {options}` to compute it"
+    if result_path(name, other, folder).exists():
+        command += f", or use --scale {other}, of which there is one"
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

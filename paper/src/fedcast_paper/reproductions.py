@@ -98,12 +98,28 @@ def check_selection(names: Sequence[str], job: Job) -> None:
         given = [setting(run, key) for run in runs for key in current_keys(name) if decides(run, key)]
         there_are = ", ".join(dict.fromkeys(setting_text(value) for value in given if value is not None))
         if not there_are:
-            hint = did_you_mean(similar_name(name, flat_values(runs[0]), 0.75), "`fedcast init -` lists all parameters")
-            raise FedcastError(f"--only {name}: no training run of {results} sets it{hint}")
+            raise FedcastError(f"--only {name}: no training run of {results} sets it{_hint(name, runs)}")
         for value in wanted:
             if not any(has_value(run, name, [value]) for run in runs):
                 shown = setting_text(value)
                 raise FedcastError(f"--only {name}={shown}: no training run of {results} has it; there are {there_are}")
+
+
+# What runs of one result mostly differ in.
+_DIFFERING = (
+    "data.dataset", "data.dirichlet.alpha", "data.label_skew.single_class_share", "clustering.rule",
+    "allocation.method", "allocation.fixed.ratio", "sharing.kind", "training.learning_rate", "seed",
+)  # fmt: skip
+
+
+def _hint(name: str, runs: Sequence[Scenario]) -> str:
+    """Return which parameter of the runs may be meant."""
+    from fedcast.runs import decides
+
+    known = [key for key in _DIFFERING if any(decides(run, key) for run in runs)]
+    last = next((key for key in known if key.endswith(f".{name}")), None)
+    meant = last or similar_name(name, [*known, *flat_values(runs[0])], 0.75)
+    return did_you_mean(meant, f"runs differ in {', '.join(known)}")
 
 
 def train_for(names: Iterable[str], job: Job) -> None:
@@ -111,9 +127,9 @@ def train_for(names: Iterable[str], job: Job) -> None:
     train_missing(job, training_scenarios(names, job))
 
 
-def pack_for(names: Sequence[str], job: Job, folder: Path) -> list[str]:
-    """Pack the missing runs of several results for another machine and return the names of the runs."""
-    from fedcast.runs import pack
+def pack_for(names: Sequence[str], job: Job, folder: Path) -> list[Scenario]:
+    """Pack the missing runs of several results for another machine and return their scenarios."""
+    from fedcast.runs import pack, run_folder
 
     runs = left_to_train(names, job)
     if not runs:
@@ -121,7 +137,8 @@ def pack_for(names: Sequence[str], job: Job, folder: Path) -> list[str]:
         which = "of --only " if job.only else ""
         reason = f"all training runs {which}are finished" if trains else "no training is needed"
         raise FedcastError(f"nothing to pack: {reason} for {', '.join(names)}; omit --pack to compute the results")
-    return pack(runs, job.store, folder, data_dir=job.data_dir)
+    packed = set(pack(runs, job.store, folder, data_dir=job.data_dir))
+    return [run for run in runs if run_folder(job.store, run).name in packed]
 
 
 def make_result(name: str, job: Job, results: Path, *, drop_seeds: bool = False) -> Result:

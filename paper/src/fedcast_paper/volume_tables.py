@@ -35,7 +35,8 @@ _NOISE_NOTE = "With noise: on test data with the users' noise."
 ORDER_CAPTION = (
     "Strategies by mean accuracy after the last round, the highest first. The means of most are closer than seeds "
     "differ: two columns name those that the first is above, and those that are above FedAvg, by an interval of the "
-    "difference (paired by seed, not corrected) that does not contain 0."
+    "difference (paired by seed, not corrected) that does not contain 0. The first is the best of these very runs, so "
+    "that its lead is overstated."
 )
 RIVAL_CAPTION = (
     "Points of accuracy of DACA above the paper's other strategies that share, and in parentheses the paper's."
@@ -46,7 +47,7 @@ GAIN_CAPTION = (
     "all have, and in parentheses the paper's. Control: the work control and, where it was trained, the epochs control "
     "below. Work control − FedAvg: by more work and DACA's weights in the average. DACA − work control: by less skew "
     "and new samples. Epochs control − FedAvg: by more work alone, with FedAvg's weights. Per 1 %: DACA − FedAvg "
-    "divided by the average sharing ratio in percent."
+    "divided by the average sharing ratio in percent, as the mean over seeds."
 )
 COURSE_CAPTION = (
     "What DACA gains over FedAvg, points, after a part of the rounds, in the mean of the last ten rounds, and in the "
@@ -293,10 +294,10 @@ def _seconds(value: float) -> str:
     """Format seconds with up to five digits.
 
     Example:
-        >>> _seconds(193426.54), _seconds(220.94)
-        ('193,430 s', '221 s')
+        >>> _seconds(193426.54), _seconds(172.5043)
+        ('193,430 s', '173 s')
     """
-    return f"{float(f'{value:.5g}'):,.0f} s"
+    return f"{round(value, min(0, 5 - len(f'{value:.0f}'))):,.0f} s"
 
 
 def gain_table(cells: Columns, runs: Columns) -> list[Row]:

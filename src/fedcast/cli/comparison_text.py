@@ -108,6 +108,8 @@ def _print_attendance(console: Console, rows: Sequence[AttendanceRow]) -> None:
 
 def _print_gains(console: Console, gains: Sequence[Gain], target: float) -> None:
     """Print one table for each strategy and control: from no sharing by more work and by less skew to the strategy."""
+    from fedcast.runs import epochs_notes
+
     titles = {"rounds": f"rounds to {100 * target:g} %", "total_s": "delay", "accuracy": "accuracy"}
     units = {"rounds": "", "total_s": "s", "accuracy": "%"}
     console.print("where the gain comes from", style="bold")
@@ -132,6 +134,8 @@ def _print_gains(console: Console, gains: Sequence[Gain], target: float) -> None
         "±: 95 % confidence interval of the difference, paired by seed; rounds and delay: over the seeds in which all "
         "three reached the target"
     )
+    for note in epochs_notes(gains):
+        console.print(note, style="dim")
     console.print(said if gains else "no seed has runs of a strategy, its control and no sharing", style="dim")
 
 
@@ -146,7 +150,7 @@ def _lines(rows: Sequence[Row], target: float) -> list[tuple[str, list[str]]]:
         for title, name, unit in _LINES
         if all(name in row.measures for row in rows)
     ]
-    lines.append(("speed-up over FedAvg", [row.speed_up.text() if row.speed_up else "" for row in rows]))
+    lines.append(("speed-up over FedAvg", [row.speed_up_text() for row in rows]))
     if any(test.difference.count > 1 for row in rows for test in row.tests.values()):
         for name, title in (("accuracy", "accuracy"), ("total_s", "delay")):
             lines.append((f"p-value of {title}, paired", [_p_value(row, name) for row in rows]))

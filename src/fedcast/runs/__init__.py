@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     )
     from fedcast.runs.export import export_run
     from fedcast.runs.facts import Facts, facts_of, tables_of
-    from fedcast.runs.gain_parts import Gain, gains, gains_table
+    from fedcast.runs.gain_parts import Gain, epochs_notes, gains, gains_table
     from fedcast.runs.lost_updates import (
         COUNTS,
         AttendanceRow,
@@ -135,6 +135,7 @@ __all__ = [
     "comparison_table",
     "decides",
     "design",
+    "epochs_notes",
     "export_run",
     "facet_name",
     "facets",

@@ -92,6 +92,19 @@ class Row:
         """Return whether some seeds did not reach the target: means of sums up to it are lower bounds."""
         return self.reached < len(self.seeds)
 
+    @property
+    def speed_up_seeds(self) -> str | None:
+        """Return how many seeds the speed-up is over; None if it is over all of them."""
+        if self.speed_up is None or self.speed_up.count == len(self.seeds):
+            return None
+        return f"{self.speed_up.count} of {pluralize(len(self.seeds), 'seed')}"
+
+    def speed_up_text(self) -> str:
+        """Return the speed-up for people: with its interval, and the number of its seeds if these are not all."""
+        if self.speed_up is None:
+            return ""
+        return self.speed_up.text() + (f" ({self.speed_up_seeds})" if self.speed_up_seeds else "")
+
     def is_bound(self, name: str) -> bool:
         """Return whether the mean of a measure is a lower bound."""
         return self.is_censored and name in SUMS
@@ -157,7 +170,7 @@ class Comparison(list[Row]):
             "strategy": [row.strategy.name for row in self],
             "reached": [f"{row.reached} of {len(row.seeds)}" for row in self],
             **{title: [row.text(name, unit) for row in self] for name, (title, unit) in _SHORT_COLUMNS.items()},
-            "speed-up": [row.speed_up.text() if row.speed_up else "" for row in self],
+            "speed-up": [row.speed_up_text() for row in self],
         }
         return html_columns(columns, zip(*columns.values(), strict=True))
 

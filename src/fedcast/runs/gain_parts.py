@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Any
 
 from fedcast.formatting import difference, mean_and_interval
-from fedcast.runs.comparison import TO_TARGET, scores_of
+from fedcast.runs.comparison import TO_TARGET, Score, scores_of
 from fedcast.runs.seed_statistics import Interval, PairedTest, interval, interval_columns, paired_test
 from fedcast.runs.stored_run import RunsLike, as_runs
 from fedcast.runs.strategies import Strategy
@@ -32,6 +33,7 @@ class Gain:
     skew: PairedTest  #: strategy minus control
     total: PairedTest  #: strategy minus no sharing
     shared: Interval  #: with sharing
+    local_epochs: tuple[float, float]  #: without and with sharing, means over the seeds
 
     def text(self, part: str, unit: str = "") -> tuple[str, str | None]:
         """Return one of the parts formatted, and the half width of a difference; all with the same SI prefix."""
@@ -59,8 +61,25 @@ def gains(runs: RunsLike, tuned: Collection[str] = ()) -> list[Gain]:
                 if seeds := tuple(common):
                     start, middle, end = ([course[seed].measure(measure) for seed in seeds] for course in courses)
                     tests = paired_test(middle, start), paired_test(end, middle), paired_test(end, start)
-                    found.append(Gain(strategy, control, measure, seeds, interval(start), *tests, interval(end)))
+                    ends = interval(start), *tests, interval(end)
+                    epochs = _epochs(without, seeds), _epochs(scores[strategy], seeds)
+                    found.append(Gain(strategy, control, measure, seeds, *ends, epochs))
     return found
+
+
+def _epochs(scores: Mapping[int, Score], seeds: Sequence[int]) -> float:
+    return fmean(scores[seed].local_epochs for seed in seeds)
+
+
+def epochs_notes(gains: Iterable[Gain]) -> list[str]:
+    """Return a sentence for each strategy that has other local epochs than no sharing, so that these count as work."""
+    differ = {gain.strategy: gain for gain in gains if gain.measure == "accuracy" and len(set(gain.local_epochs)) > 1}
+    return [
+        f"{strategy.name} has {gain.local_epochs[1]:.3g} local epochs on average, {strategy.without_sharing.name} "
+        f"{gain.local_epochs[0]:.3g}: more work includes the difference; give one number to training.local_epochs to "
+        "leave it out."
+        for strategy, gain in differ.items()
+    ]
 
 
 def gains_table(found: Sequence[Gain]) -> dict[str, list[Any]]:

@@ -25,7 +25,7 @@ def pack(scenarios: Sequence[Scenario], store: Path, folder: Path, *, data_dir: 
     """Prepare every run that is not finished, write what training needs, and return the names of the runs.
 
     Run folders in `store` get everything that is known before training. Datasets that the pack in `folder` already
-    holds are kept, its list of runs is replaced.
+    holds are kept, its runs are replaced.
     """
     runs: dict[str, PackedRun] = {}
     for scenario in scenarios:

@@ -52,7 +52,7 @@ class PackedRun:
 
 
 def write_runs(pack: Path, runs: list[PackedRun]) -> None:
-    """Write runs into a pack, in that order; the list is written last."""
+    """Write runs into a pack, in that order, then their list, and remove the runs of an earlier list."""
     plain = ("name", "dataset", "model", "seed", "data", "dropped", "model_options", "plugins")
     listed = []
     for run in runs:
@@ -70,6 +70,10 @@ def write_runs(pack: Path, runs: list[PackedRun]) -> None:
         rest = {"clock": asdict(run.clock), "training": settings_to_dict(run.training)}
         listed.append({name: getattr(run, name) for name in plain} | rest)
     write_file(pack / "runs.json", json.dumps({"version": _VERSION, "runs": listed}))
+    names = {run.name for run in runs}
+    for path in (pack / "runs").glob("*.npz"):
+        if path.stem not in names:
+            path.unlink()
 
 
 def read_list(pack: Path) -> list[dict[str, Any]]:

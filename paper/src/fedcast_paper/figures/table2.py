@@ -44,12 +44,13 @@ PAPER = (
 )
 WHY = """\
 - **CIFAR-10 at Dir 0.1.** FedAvg and DACA end on average near the paper if heads share all, or JFVO's volumes, which
-  for DACA are nearly as much (chosen with a law of rounds fitted to MNIST); with a tenth, and another learning rate,
-  the mean gain is smaller. FedAvg differs so much between seeds that the interval of the gain, although paired by
-  seed, contains 0: the agreement of the means may be coincidence. Differences between strategies that share vary
-  less: those between DACA and SCC or CEC are below a point on average, and their intervals contain 0. Two trainings
-  of one setting can differ by almost a point, even in the mean of ten rounds (studies/step), and the runs were made
-  by several versions of the training code (setting), so smaller differences between volumes mean nothing.
+  for DACA are nearly as much (chosen with rounds as a function of skew that were fitted to MNIST); with a tenth, and
+  another learning rate, the mean gain is smaller. FedAvg differs so much between seeds that the interval of the gain,
+  although paired by seed, contains 0: the agreement of the means may be coincidence. Differences between strategies
+  that share vary less: those between DACA and SCC or CEC are below a point on average, and their intervals contain 0.
+  Two trainings of one setting can differ by almost a point, even in the mean of ten rounds (studies/step), and the
+  runs were made by several versions of the training code (setting), so smaller differences between volumes mean
+  nothing.
 - **Rounds.** The gain shrinks while FedAvg still rises, so that its size depends on the rounds trained, which the
   paper does not report; the notes give DACA's accuracy where FedAvg's is the paper's. The scaling of inputs, not
   reported either, changes rounds by as much (benchmarks/elsewhere.md).

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from fedcast.formatting import SPACE, mean_and_interval, number, p_value, percent, quantity, setting_text
 from fedcast.report.content import Content, failures
 from fedcast.report.html import Markup, cell_table, figure, note, scrolled, section, swatch, table, tag
-from fedcast.runs import COUNTS, Gain, Row, Strategy, shown_counts
+from fedcast.runs import COUNTS, Gain, Row, Strategy, epochs_notes, shown_counts
 
 
 def by_facet(contents: Sequence[Content], parts_of: Callable[[Content], Iterable[Markup]]) -> Iterator[Markup]:
@@ -142,6 +142,7 @@ def _gains(content: Content) -> Iterator[Markup]:
         "the weights of no sharing (epochs). More work: the control minus no sharing. Less skew: the strategy minus "
         "the control. Differences are paired by seed; rounds and time over the seeds in which all reach the target."
     )
+    below = " ".join([below, *epochs_notes(content.gains)])
     title = "Where the gain comes from"
     yield figure(title, scrolled(table(titles, map(_gain_row, content.gains)), title), below=below)
 
@@ -162,7 +163,9 @@ def _table(content: Content) -> Markup:
         reached.append(tag("td", f"{row.reached} of {len(row.seeds)}" if len(content.seeds) > 1 else one, *failed))
         gain = None if row is content.baseline else row.speed_up
         half = None if gain is None or gain.half_width is None else f"±{SPACE}{number(gain.half_width, 2)}"
-        speed_ups.append(tag("td", "–" if gain is None else f"{number(gain.mean, 2)}{SPACE}×", *small(half)))
+        counted = None if gain is None else row.speed_up_seeds
+        value = "–" if gain is None else f"{number(gain.mean, 2)}{SPACE}×"
+        speed_ups.append(tag("td", value, *small(half), *small(counted)))
     columns = [one for one in _COLUMNS if all(one.measure in row.measures for row in content.rows)]
     cells = [_cells(content, column) for column in columns]
     titles = ["strategy", "reached", *(column.title for column in columns)]
