@@ -76,7 +76,7 @@ def test_a_result_that_cannot_be_read_says_how_to_make_it(tmp_path, content, par
         path.write_text(content)
     with pytest.raises(FedcastError, match=part) as error:
         load_result("fig8", "full", tmp_path)
-    assert "run `fedcast reproduce fig8 --scale full` to compute it" in str(error.value)
+    assert f"run `fedcast reproduce fig8 --scale full --results {tmp_path}` to compute it" in str(error.value)
 
 
 def test_where_keeps_rows_that_match_everything():
