@@ -297,6 +297,18 @@ def test_the_page_shows_the_parts_of_a_gain():
     assert "Where the gain" not in page(content_of(made_run("none", 0, SLOW), made_run("daca", 0, FAST)))
 
 
+def test_a_run_without_sharing_leaves_nobody_out_for_a_reason_of_its_network():
+    text = page(content_of(made_run("none", 0, SLOW), made_run("daca", 0, FAST)))
+    assert "<dd>6 (nothing is shared)</dd>" in text
+    assert "<dd>3 (3 no link)</dd>" in text
+
+
+def test_a_speed_up_over_some_seeds_names_them():
+    runs = [made_run("none", 0, SLOW), made_run("none", 1, NEVER), *(made_run("daca", seed, FAST) for seed in (0, 1))]
+    assert f"<td>2.00{SPACE}×<small>1 of 2 seeds</small></td>" in page(content_of(*runs))
+    assert "of 1 seed" not in page(content_of(made_run("none", 0, SLOW), made_run("daca", 0, FAST)))
+
+
 def test_the_command_of_a_comparison_names_its_controls():
     (line,) = commands(content_of(*with_controls()))
     assert line == "fedcast compare scenario.toml --rules none,daca --seeds 2 --controls work,epochs"
