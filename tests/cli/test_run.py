@@ -1,6 +1,7 @@
 """`fedcast run`, `compare` and `train` as a person uses them."""
 
 import csv
+import itertools
 import os
 import re
 import shutil
@@ -170,7 +171,10 @@ def test_what_cannot_vary_is_one_line(fedcast, tmp_path, words, message):
     assert not (tmp_path / "out").exists()
 
 
-def test_compare_with_controls_says_where_the_gain_comes_from(fedcast, tmp_path):
+def test_compare_with_controls_says_where_the_gain_comes_from(fedcast, tmp_path, monkeypatch):
+    # As if plans had chosen the local epochs: without sharing, then with.
+    chosen = itertools.cycle((8.0, 6.5))
+    monkeypatch.setattr("fedcast.runs.gain_parts._epochs", lambda *_: next(chosen))
     target = ("--set", "rounds.target_accuracy=0.15")
     options = ("--rules", "none,daca", "--controls", "work", "--seeds", 1, "--workers", 1, "--out", tmp_path)
     code, out, _ = fedcast("compare", *SMALL, *target, *options)
@@ -180,6 +184,9 @@ def test_compare_with_controls_says_where_the_gain_comes_from(fedcast, tmp_path)
     assert [line.split("  ")[0] or line.split("  ")[1] for line in parts[1:8]] == [
         "daca fixed, work control", "FedAvg", "more work", "less skew", "whole gain", "daca fixed", "seeds",
     ]  # fmt: skip
+    differ = "daca fixed has 6.5 local epochs on average, FedAvg 8: more work includes the difference"
+    assert differ in " ".join(out.split())
+    assert differ in (tmp_path / "report.html").read_text()
     with (tmp_path / "gains.csv").open() as stream:
         rows = list(csv.DictReader(stream))
     assert [(row["strategy"], row["control"], row["measure"]) for row in rows] == [

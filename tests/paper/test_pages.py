@@ -297,7 +297,13 @@ def test_what_headlines_of_findings_say_is_true_of_the_stored_results():
     for setting in ("Dir 1, 10 %", "Dir 10, 10 %"):
         (work,) = rows_of(where(rivals, setting=setting, rule="daca work"))
         assert work["speed_up_low"] < 1 < work["speed_up_high"]
-    # Final accuracy gains less than in the paper on MNIST; CIFAR-10's gain is near it and its interval contains 0.
+    # On MNIST the gain is below the paper's at Dir 0.1 and 1; at Dir 10 nothing is measured above the work control.
+    for row in rows_of(where(stored["table2"].tables["cells"], dataset="mnist", rule="daca")):
+        if row["partition"] in ("Dir 0.1", "Dir 1"):
+            assert row["gain"] + row["gain_half_width"] < row["paper_gain"]
+        else:
+            assert abs(row["skew"]) < row["skew_half_width"]
+    # Final accuracy gains less than half of the paper's at Dir 0.1; CIFAR-10's gain is near it and may be 0.
     for volume in ("10 %", "all", "JFVO"):
         daca, fedavg = ends(stored, "mnist", volume, "daca", "none")
         assert (daca - fedavg).mean() + half_width(daca - fedavg) < 1.81 / 2

@@ -291,6 +291,11 @@ def test_other_local_epochs_without_sharing_are_named():
             run.plan = SimpleNamespace(local_epochs=(2, 2, 5)[run.scenario.seed])
         else:
             run.plan = SimpleNamespace(local_epochs=1)
+    # A seed without sharing is left out.
+    assert epochs_notes(gains([run for run in runs if run.rule == "none" or run.scenario.seed < 2])) == [
+        "daca has 1 local epochs on average, FedAvg 2: more work includes the difference; give one number to "
+        "training.local_epochs to leave it out."
+    ]
     assert epochs_notes(gains(runs)) == [
         "daca has 1 local epochs on average, FedAvg 3: more work includes the difference; give one number to "
         "training.local_epochs to leave it out."
