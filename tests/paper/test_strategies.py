@@ -376,8 +376,9 @@ def test_beyond_rounds_counts_rounds_seconds_and_who_never_arrives(job):
     assert planned["speed_up"] == [pytest.approx(240 / 96), pytest.approx(240 / 72)]
     assert where(rivals, of="best")["speed_up"] == [pytest.approx(96 / 72)]
     assert result.notes[1] == (
-        "Dir 0.1, plan: FedAvg with learning rate 0.2 is 2.50 (2.50 to 2.50) times as fast as with 0.05, and the plan "
-        "with 0.2, which minimises the time to 95 %, is 1.33 (1.33 to 1.33) times as fast as that (5 seeds)."
+        "Dir 0.1, plan: FedAvg with learning rate 0.2 is 2.50 (2.50 to 2.50) times as fast as with that of the other "
+        "settings, and the plan, which minimises the time to 95 %, is 1.33 (1.33 to 1.33) times as fast as that with "
+        "the same rate (5 seeds)."
     )
     said = {verdict.claim: verdict for verdict in result.verdicts}
     # FedAvg needs 40 rounds and DACA 25, also with all shared.
@@ -404,7 +405,9 @@ def test_daca_is_compared_on_the_seeds_that_both_have_and_on_which_it_arrives(jo
             keep(job, scenario, course, sharing_s=0.0)
     result = data("beyond-rounds", job)
     rivals = result.tables["rivals"]
-    assert (rivals["rule"], rivals["seeds"]) == (["scc", "cec"], [1, 2])
+    assert (rivals["rule"], rivals["speed_up_seeds"]) == (["scc", "cec"], [1, 2])
+    (of_daca, of_scc) = (where(result.tables["strategies"], rule=rule) for rule in ("daca", "scc"))
+    assert (of_daca["seeds"], of_daca["speed_up_seeds"], of_scc["speed_up_seeds"]) == ([3], [2], [2])
     assert rivals["speed_up"] == [pytest.approx(30 / 20), pytest.approx(np.sqrt(30 * 32) / 20)]
 
 
@@ -416,7 +419,9 @@ def test_the_figure_of_rounds_has_strategies_without_controls(job):
     assert (rounds.title, rounds.x.tick_labels) == ("80 % one-class users, 10 %, 5 seeds", list(STRATEGIES.values()))
     assert speed.y.label == "speed-up over FedAvg, at least, 95 % intervals"
     assert figure.rows[2][1].x.tick_labels == ["FedAvg, 0.2", "plan"]
-    # FedAvg at 0.2 never arrives either, so that no interval is drawn but those of a ratio with itself.
+    # A figure without any speed-up can be drawn too.
+    keep_rounds(job, lambda scenario: None)
+    assert len(REPRODUCTIONS["beyond-rounds"].draw(data("beyond-rounds", job)).rows) == 4
     keep_rounds(job, lambda scenario: {"none": 30, "daca": 20 + scenario.seed}.get(name_of(scenario), 25))
     figure = REPRODUCTIONS["beyond-rounds"].draw(data("beyond-rounds", job))
     speed = figure.rows[1][0]
@@ -460,8 +465,8 @@ def test_tests_of_blend_and_daca_are_corrected_together(job, fewer, holds):
 def test_speed_up_is_a_geometric_mean_over_common_seeds():
     runs = [run_of(seed, rising(200, reaches)) for seed, reaches in ((0, 10), (1, 20), (5, 5))]
     others = [run_of(seed, rising(200, reaches), "none") for seed, reaches in ((0, 20), (1, 160))]
-    mean, at_least, low, high = speed_up(runs, others, 0.95)
-    assert (mean, at_least) == (pytest.approx(np.sqrt((125 / 65) * (965 / 125))), False)
+    mean, at_least, seeds, low, high = speed_up(runs, others, 0.95)
+    assert (mean, at_least, seeds) == (pytest.approx(np.sqrt((125 / 65) * (965 / 125))), False, 2)
     half = stats.t.ppf(0.975, 1) * stats.sem(np.log([125 / 65, 965 / 125]))
     assert (low, high) == (pytest.approx(mean / np.exp(half)), pytest.approx(mean * np.exp(half)))
     assert speed_up(runs[2:], others, 0.95) is None
@@ -470,7 +475,7 @@ def test_speed_up_is_a_geometric_mean_over_common_seeds():
 def test_a_baseline_that_never_arrives_bounds_the_speed_up():
     never = run_of(0, [0.5] * 201, "none")
     bound = speed_up([run_of(seed, rising(200, 10)) for seed in (0, 1)], [never, run_of(1, [0.5] * 201, "none")], 0.95)
-    assert bound == (pytest.approx((5 + 200 * 6) / 65), True, None, None)
+    assert bound == (pytest.approx((5 + 200 * 6) / 65), True, 2, None, None)
 
 
 def test_strategies_are_compared_on_the_seeds_that_both_have():

@@ -301,6 +301,9 @@ def test_a_run_without_sharing_leaves_nobody_out_for_a_reason_of_its_network():
     text = page(content_of(made_run("none", 0, SLOW), made_run("daca", 0, FAST)))
     assert "<dd>6 (nothing is shared)</dd>" in text
     assert "<dd>3 (3 no link)</dd>" in text
+    # Two users without a link have no head either.
+    text = page(content_of(*(made_run(rule, 0, SLOW, users=2) for rule in ("none", "daca"))))
+    assert "<dd>2 (2 no link)</dd>" in text
 
 
 def test_a_speed_up_over_some_seeds_names_them():

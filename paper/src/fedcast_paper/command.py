@@ -78,7 +78,8 @@ def reproduce(
     from fedcast_paper.reproductions import check_selection
 
     console = _console()
-    if results != DEFAULT_RESULTS and (listed or redraw or finished or pages) and not results.is_dir():
+    reads_only = listed or redraw or (pages is not None and not ids)
+    if reads_only and results != DEFAULT_RESULTS and not results.is_dir():
         raise FedcastError(f"--results {results}: no such folder; expected a folder of results")
     if listed:
         console.print(_table(results))

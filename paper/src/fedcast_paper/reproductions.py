@@ -113,10 +113,11 @@ _DIFFERING = (
 
 
 def _hint(name: str, runs: Sequence[Scenario]) -> str:
-    """Return which parameter of the runs may be meant."""
-    from fedcast.runs import decides
+    """Return which parameter may be meant, and in which the runs differ."""
+    from fedcast.runs import decides, setting
 
-    known = [key for key in _DIFFERING if any(decides(run, key) for run in runs)]
+    values = {key: {setting(run, key) for run in runs if decides(run, key)} for key in _DIFFERING}
+    known = [key for key, found in values.items() if len(found) > 1]
     last = next((key for key in known if key.endswith(f".{name}")), None)
     meant = last or similar_name(name, [*known, *flat_values(runs[0])], 0.75)
     return did_you_mean(meant, f"runs differ in {', '.join(known)}")

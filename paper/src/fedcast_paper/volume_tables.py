@@ -44,10 +44,10 @@ RIVAL_CAPTION = (
 DETAILS = "leakage and time beside every accuracy"
 GAIN_CAPTION = (
     "Where the gain comes from: accuracy in percent after the last round, and differences in points, on the seeds that "
-    "all have, and in parentheses the paper's. Control: the work control and, where it was trained, the epochs control "
-    "below. Work control − FedAvg: by more work and DACA's weights in the average. DACA − work control: by less skew "
-    "and new samples. Epochs control − FedAvg: by more work alone, with FedAvg's weights. Per 1 %: DACA − FedAvg "
-    "divided by the average sharing ratio in percent, as the mean over seeds."
+    "all of a line have, and in parentheses the paper's. Control: the work control and, where it was trained, the "
+    "epochs control below. Work control − FedAvg: by more work and DACA's weights in the average. DACA − work control: "
+    "by less skew and new samples. Epochs control − FedAvg: by more work alone, with FedAvg's weights. Per 1 %: DACA − "
+    "FedAvg divided by the average sharing ratio in percent, as the mean over seeds."
 )
 COURSE_CAPTION = (
     "What DACA gains over FedAvg, points, after a part of the rounds, in the mean of the last ten rounds, and in the "

@@ -142,7 +142,9 @@ def _row(setting: Setting, rule: str, runs: list[Trained], baseline: list[Traine
     fewer = mean_of(saved) if saved else None
     return {
         "setting": str(setting),
+        "volume": setting.volume,
         "rule": rule,
+        "learning_rate": runs[0].scenario.training.learning_rate,
         "target": target,
         "seeds": len(runs),
         "reached": len(met),
@@ -167,10 +169,8 @@ def _rival_rows(job: Job, setting: Setting, runs: Sequence[Trained]) -> Iterable
     own, others = ("best", ["none"]) if setting.volume == PLAN else ("daca", [rule for rule in NAMES if rule != "none"])
     met = [run for run in _of(runs, own) if run.rounds_to(target) is not None]
     for rule in others:
-        rivals = _of(runs, rule)
-        if rule != own and (faster := speed_up(met, rivals, target)):
-            labels = {"setting": str(setting), "of": own, "rule": rule, "seeds": len(pairs_by_seed(met, rivals))}
-            yield {**labels, **_speed_columns(faster)}
+        if rule != own and (faster := speed_up(met, _of(runs, rule), target)):
+            yield {"setting": str(setting), "of": own, "rule": rule, **_speed_columns(faster)}
 
 
 def _speed_columns(found: SpeedUp | None) -> dict[str, Any]:
@@ -179,6 +179,7 @@ def _speed_columns(found: SpeedUp | None) -> dict[str, Any]:
         "speed_up_low": found and found.low,
         "speed_up_high": found and found.high,
         "speed_up_at_least": bool(found and found.at_least),
+        "speed_up_seeds": found.seeds if found else 0,
     }
 
 
@@ -187,6 +188,7 @@ class SpeedUp(NamedTuple):
 
     mean: float
     at_least: bool
+    seeds: int
     low: float | None = None  #: lower end of the 95 % confidence interval
     high: float | None = None
 
@@ -205,9 +207,9 @@ def speed_up(runs: list[Trained], others: list[Trained], target: float) -> Speed
         return None
     log = mean_of(logs)
     if at_least or log.half_width is None:
-        return SpeedUp(math.exp(log.mean), at_least)
+        return SpeedUp(math.exp(log.mean), at_least, log.seeds)
     low, high = log.mean - log.half_width, log.mean + log.half_width
-    return SpeedUp(math.exp(log.mean), at_least, math.exp(low), math.exp(high))
+    return SpeedUp(math.exp(log.mean), at_least, log.seeds, math.exp(low), math.exp(high))
 
 
 def _seconds_spent(run: Trained, target: float) -> float:
@@ -218,13 +220,13 @@ def _seconds_spent(run: Trained, target: float) -> float:
 
 def _plan_notes(rows: Iterable[Mapping[str, Any]], rivals: Iterable[Mapping[str, Any]]) -> list[str]:
     """Compare FedAvg at the learning rate of the plan with FedAvg at that of all others, and the plan with it."""
-    tuned = {row["setting"]: speed_up_text(row) for row in rows if row["rule"] == "none" and row["speed_up"]}
+    tuned = {row["setting"]: row for row in rows if row["rule"] == "none" and row["speed_up"] is not None}
+    plans = [(tuned[row["setting"]], row) for row in rivals if row["of"] == "best" and row["setting"] in tuned]
     return [
-        f"{row['setting']}: FedAvg with learning rate {PLAN_RATE:g} is {tuned[row['setting']]} times as fast as with "
-        f"0.05, and the plan with {PLAN_RATE:g}, which minimises the time to 95 %, is {speed_up_text(row)} times as "
-        f"fast as that ({pluralize(row['seeds'], 'seed')})."
-        for row in rivals
-        if row["of"] == "best" and row["setting"] in tuned
+        f"{plan['setting']}: FedAvg with learning rate {fedavg['learning_rate']:g} is {speed_up_text(fedavg)} times as "
+        f"fast as with that of the other settings, and the plan, which minimises the time to 95 %, is "
+        f"{speed_up_text(plan)} times as fast as that with the same rate ({pluralize(plan['speed_up_seeds'], 'seed')})."
+        for fedavg, plan in plans
     ]
 
 
@@ -250,7 +252,7 @@ def draw(result: Result) -> Figure:
     rows = [row for row in rows_of(result.tables["strategies"]) if row["rule"] not in CONTROLS]
     settings = list(dict.fromkeys(row["setting"] for row in rows if row["rule"] != "none"))
     ends = [row[name] for row in rows for name in ("speed_up", "speed_up_low", "speed_up_high") if row[name]]
-    limits = (min(1.0, *ends) - 0.05, max(ends) + 0.05)
+    limits = (min([1.0, *ends]) - 0.05, max([1.0, *ends]) + 0.05)
     columns = [_panels([row for row in rows if row["setting"] == setting], limits) for setting in settings]
     panels: list[list[Panel]] = []
     for first in range(0, len(columns), _ACROSS):
@@ -260,8 +262,10 @@ def draw(result: Result) -> Figure:
 
 def _panels(rows: Sequence[Mapping[str, Any]], limits: tuple[float, float]) -> tuple[Panel, Panel]:
     """Return panels of rounds and of speed-up, which has the same limits in all settings."""
-    tuned = any(row["rule"] == "best" for row in rows)
-    names = [f"FedAvg, {PLAN_RATE:g}" if tuned and row["rule"] == "none" else NAMES[row["rule"]] for row in rows]
+    tuned = rows[0]["volume"] == PLAN
+    names = [
+        f"FedAvg, {row['learning_rate']:g}" if tuned and row["rule"] == "none" else NAMES[row["rule"]] for row in rows
+    ]
     x = Axis(limits=(-0.6, len(names) - 0.4), ticks=range(len(names)), tick_labels=names)
     title = f"{rows[0]['setting']}, {seeds_range(row['seeds'] for row in rows)}"
     bound = ", at least" if any(row["speed_up_at_least"] for row in rows) else ""
@@ -296,11 +300,10 @@ def _dots(rows: Iterable[Mapping[str, Any]]) -> list[Dots]:
 
 def summary(result: Result) -> dict[str, list[Row]]:
     """Return how fast every strategy is relative to FedAvg, and DACA relative to the others."""
-    strategies = list(rows_of(result.tables["strategies"]))
-    planned = {row["setting"] for row in strategies if row["rule"] == "best"}
+    strategies = [row for row in rows_of(result.tables["strategies"]) if row["volume"] != PLAN]
     rivals = [row for row in rows_of(result.tables.get("rivals", {})) if row["of"] == "daca"]
     return {
-        SPEED_CAPTION: _speed_table(row for row in strategies if row["setting"] not in planned),
+        SPEED_CAPTION: _speed_table(strategies),
         RIVALS_CAPTION: _speed_table(rivals),
     }
 
@@ -313,7 +316,7 @@ def _speed_table(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
     for setting in dict.fromkeys(setting for setting, _ in found):
         some = {rule: found[setting, rule] for rule in rules if (setting, rule) in found}
         speeds = {NAMES[rule]: _two_lines(speed_up_text(some[rule])) if rule in some else ABSENT for rule in rules}
-        seeds, _, _ = seeds_range(row["seeds"] for row in some.values()).rpartition(" ")
+        seeds, _, _ = seeds_range(row["speed_up_seeds"] for row in some.values()).rpartition(" ")
         table.append({"setting": setting, **speeds, "seeds": seeds})
     return table
 
@@ -325,7 +328,7 @@ def _two_lines(text: str) -> str:
         >>> ascii(_two_lines("1.49 (1.38 to 1.61)"))
         "'1.49<br>(1.38\\xa0to\\xa01.61)'"
     """
-    return "<br>".join(map(unbroken, text.replace(" (", "\n(").split("\n")))
+    return unbroken(text.replace(" (", "<br>("))
 
 
 def details(result: Result) -> dict[str, list[Row]]:

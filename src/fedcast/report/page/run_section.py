@@ -72,7 +72,9 @@ def _facts(run: StoredRun) -> Markup:
     facts, status = run.facts, run.tables["users"]["status"]
     roles = {role: status.count(role) for role in dict.fromkeys(status) if role not in ("head", "member", "served")}
     planned = ", planned" if run.measured_s else ""
-    left_out = ", ".join(f"{count:,} {role}" for role, count in roles.items()) if facts.heads else "nothing is shared"
+    left_out = (
+        ", ".join(f"{count:,} {role}" for role, count in roles.items()) if run.rule != "none" else "nothing is shared"
+    )
     entries = {
         "heads": f"{facts.heads:,}",
         "users that receive": f"{facts.members:,}",
