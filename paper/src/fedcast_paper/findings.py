@@ -231,6 +231,7 @@ def _speed_row(beyond_rounds: Result, skew: str, volume: str) -> Row:
     texts = {
         "setting: heads share": f"{skew}: {_SHARED[volume]}",
         "DACA over FedAvg": _speed(of_fedavg["daca"]),
+        "over its work control": _speed(of_daca.get("daca work")),
         "over its epochs control": _speed(of_daca.get("daca epochs")),
         "over CEC": _speed(of_daca.get("cec")),
         "blend over FedAvg": _speed(of_fedavg.get("blend")),
