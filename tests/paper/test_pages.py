@@ -291,6 +291,10 @@ def test_what_headlines_of_findings_say_is_true_of_the_stored_results():
     assert all(faster[rule] > 1.3 for rule in STRATEGIES if rule != "none")
     rivals = where(stored["beyond-rounds"].tables["rivals"], of="daca")
     assert where(rivals, setting="Dir 0.1, all", rule="central")["speed_up_high"][0] < 1
+    # No difference from CEC in rounds is significant, in either direction.
+    verdicts = [one for one in stored["beyond-rounds"].verdicts if "fewer rounds than CEC" in one.claim]
+    assert verdicts
+    assert {verdict.holds for verdict in verdicts} == {"open"}
     # DACA is faster than the epochs control with JFVO's volumes only, and than the work control at Dir 0.1 only.
     low = {
         place: where(rivals, setting=f"Dir 0.1, {place}", rule="daca epochs")["speed_up_low"]

@@ -105,7 +105,7 @@ def check_selection(names: Sequence[str], job: Job) -> None:
                 raise FedcastError(f"--only {name}={shown}: no training run of {results} has it; there are {there_are}")
 
 
-# What runs of one result mostly differ in.
+# Parameters in which runs of one result may differ, to suggest.
 _DIFFERING = (
     "data.dataset", "data.dirichlet.alpha", "data.label_skew.single_class_share", "clustering.rule",
     "allocation.method", "allocation.fixed.ratio", "sharing.kind", "training.learning_rate", "seed",
@@ -120,7 +120,8 @@ def _hint(name: str, runs: Sequence[Scenario]) -> str:
     known = [key for key, found in values.items() if len(found) > 1]
     last = next((key for key in known if key.endswith(f".{name}")), None)
     meant = last or similar_name(name, [*known, *flat_values(runs[0])], 0.75)
-    return did_you_mean(meant, f"runs differ in {', '.join(known)}")
+    otherwise = f"runs differ in {', '.join(known)}" if known else "`fedcast init -` lists all parameters"
+    return did_you_mean(meant, otherwise)
 
 
 def train_for(names: Iterable[str], job: Job) -> None:

@@ -302,10 +302,7 @@ def summary(result: Result) -> dict[str, list[Row]]:
     """Return how fast every strategy is relative to FedAvg, and DACA relative to the others."""
     strategies = [row for row in rows_of(result.tables["strategies"]) if row["volume"] != PLAN]
     rivals = [row for row in rows_of(result.tables.get("rivals", {})) if row["of"] == "daca"]
-    return {
-        SPEED_CAPTION: _speed_table(strategies),
-        RIVALS_CAPTION: _speed_table(rivals),
-    }
+    return {SPEED_CAPTION: _speed_table(strategies), RIVALS_CAPTION: _speed_table(rivals)}
 
 
 def _speed_table(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
